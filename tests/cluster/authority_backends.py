@@ -1,4 +1,4 @@
-"""The authorities that the contract suite runs on, each behind the same few handles."""
+"""The authorities that the contract suite runs on, all with the same interface."""
 
 import asyncio
 import re
@@ -28,7 +28,8 @@ from holdfast.sim.engine.vfs import SimVfs
 from holdfast.sim.engine.world import World
 
 DEADLINE_S = 10.0
-"""Of every call. A busy machine takes its time, and a test that waits for it to pass asks for less."""
+"""The deadline of every call. A busy machine is slow, and a test that waits for a deadline to pass sets a
+shorter one."""
 SHORT_DEADLINE_S = 0.7
 
 
@@ -36,20 +37,20 @@ class Backend(Protocol):
     """One authority, and what may be done to it."""
 
     survives_strike: bool
-    """Whether others take over what was killed."""
+    """Whether other members take over from a process that was killed."""
 
     def connect(self, prefix: str) -> Authority:
-        """A client of its own; *prefix* keeps tests apart where the backend can."""
+        """Return a separate client; *prefix* keeps tests apart where the backend can."""
         ...
 
     async def pass_time(self, seconds: float) -> None: ...
 
     async def strike(self) -> None:
-        """Kill what serves now, without warning."""
+        """Kill the process that serves now, without warning."""
         ...
 
     async def recover(self) -> None:
-        """Bring back what was killed."""
+        """Restart the process that was killed."""
         ...
 
     async def forget(self, before: Revision) -> None:
@@ -109,7 +110,7 @@ class SqliteBackend:
         self.start()
 
     async def forget(self, before: Revision) -> None:
-        """A restored file begins its history anew."""
+        """A restored file begins a new history."""
         self.stop()
         command = ["authority", "restore", "--dir", str(self._directory), "--above-epoch", "0", "--yes"]
         subprocess.run([sys.executable, "-m", "holdfast", *command], check=True, capture_output=True)
@@ -124,7 +125,7 @@ class SqliteBackend:
 
 
 class EtcdBackend:
-    """Three etcd processes; what serves is their leader."""
+    """Three etcd processes; the one that serves is their leader."""
 
     survives_strike = True
 
@@ -167,7 +168,7 @@ class EtcdBackend:
 
 
 class SimBackend:
-    """SQLite on a simulated disk, its server and its clients on a simulated network."""
+    """SQLite on a simulated disk, with its server and its clients on a simulated network."""
 
     survives_strike = False
 
@@ -191,7 +192,7 @@ class SimBackend:
         self._server.start()
 
     async def forget(self, before: Revision) -> None:
-        """Its history is short: write past its end."""
+        """Write past the end of its history, which is short."""
         authority = self.connect("")
         while not isinstance(result := await authority.ask(Txn((), (Put("filler", b""),))), Applied) or (
             result.revision <= before + SIM_REVISIONS_MAX
@@ -223,11 +224,11 @@ class SimBackend:
 SIM_REVISIONS_MAX = 3000
 STEP_NS = MILLISECOND
 WAIT_STEPS_MAX = 60_000
-"""A minute of simulated time without an event is a watch that has stopped."""
+"""A watch without an event for a minute of simulated time has stopped."""
 
 
 class SimAuthority:
-    """Asynchronous code's view of a simulated client: waiting makes the world go on."""
+    """Lets asynchronous code use a simulated client: waiting advances the world."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world

@@ -1,4 +1,5 @@
-"""A caller who speaks to one host and no other, whatever that host is: whom a stale answer would hurt."""
+"""A caller that talks to one host only, whatever its role: the kind of caller that a stale answer would
+harm."""
 
 import asyncio
 import secrets
@@ -36,21 +37,22 @@ from holdfast.net import (
 )
 
 DURATION_S = 3600
-"""No request expires within a test."""
+"""So long that no request expires within a test."""
 PACE_S = 0.005
-"""Between two questions of a watch."""
+"""The pause between two questions of a watch."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the host returned, and as of which epoch."""
+    """What the host returned, and its epoch."""
 
     value: int
     epoch: Epoch
 
 
 class DirectCaller:
-    """One connection to one host. Every frame carries the version that this host knows, if it has said so."""
+    """One connection to one host. Every frame carries the version that this host knows, once it has said
+    so."""
 
     def __init__(self, name: str, group: GroupId, version: Epoch) -> None:
         self._client = ClientId(f"direct-{name}-{secrets.token_hex(4)}")
@@ -62,7 +64,7 @@ class DirectCaller:
         self._outcome: asyncio.Future[Outcome] | None = None
 
     async def open(self, address: str, domain: str, *, insecure: bool = False) -> None:
-        """Raises ``NotConnected``."""
+        """Connect to the host. Raises ``NotConnected``."""
         endpoint = ConnectionSettings(
             PeerIdentity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
         )
@@ -70,7 +72,7 @@ class DirectCaller:
         self._connection = await connect(Address.parse(address), lambda _: self, endpoint, insecure=insecure)
 
     def send(self, method: str, *arguments: object) -> "asyncio.Future[Answer | None]":
-        """Its answer; None when the host does not give one: it turns the call away, or hangs up."""
+        """Make a call and return its answer; None when the host refuses the call or closes the connection."""
         answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         if self._connection is None or not self.is_open:
             answer.set_result(None)
@@ -80,7 +82,7 @@ class DirectCaller:
         return answer
 
     async def outcome_of(self, method: str, *arguments: object, expiration_s: int) -> Outcome:
-        """The outcome of a call that expires then by the group's time, whatever it is."""
+        """Return the outcome, whatever it is, of a call that expires at that time of the group."""
         self._outcome = asyncio.get_running_loop().create_future()
         self._send(method, arguments, expiration_s)
         async with asyncio.timeout(30):
@@ -89,7 +91,7 @@ class DirectCaller:
     def read(
         self, method: str, *arguments: object, stale_ms: int, seen: Seen | None = None
     ) -> "asyncio.Future[Answer | None]":
-        """A stale read, and what this client has seen."""
+        """Make a stale read with what this client has seen."""
         self._number += 1
         answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         assert self._connection is not None
@@ -113,7 +115,8 @@ class DirectCaller:
         return self._connection is not None and self._connection.is_open
 
     def close(self) -> None:
-        """At once: a host that is cut off takes no Goodbye, and the loop may end before it has lingered."""
+        """Close at once: a host that is cut off cannot take a Goodbye, and the loop may end before the
+        connection has lingered."""
         if self._connection is not None:
             self._connection.abort()
 
@@ -146,8 +149,8 @@ class DirectCaller:
 
 
 class Watch:
-    """Asks one host for an account again and again; each answer must hold all that was acknowledged before it
-    was asked (linearizable reads, R1). *floor* says how much that is."""
+    """Asks one host for an account again and again. Each answer must contain everything acknowledged before
+    the question (linearizable reads, R1); *floor* says how much that is."""
 
     def __init__(
         self,
@@ -161,10 +164,10 @@ class Watch:
         self._account = account
         self._connect = connect
         self.answers = 0
-        """Not turned away, and not stale."""
+        """Answers that were neither refused nor stale."""
 
     async def keep_asking(self) -> None:
-        """Until cancelled. Raises ``AssertionError`` for a stale answer."""
+        """Ask until cancelled. Raises ``AssertionError`` for a stale answer."""
         while True:
             try:
                 if not self._caller.is_open:

@@ -1,4 +1,4 @@
-"""A real etcd cluster on loopback, whose members can be killed, paused and started again."""
+"""A real etcd cluster on loopback, whose members can be killed, paused and restarted."""
 
 import json
 import signal
@@ -13,12 +13,12 @@ from typing import Any
 START_S = 60.0
 HEARTBEAT_MS = 50
 ELECTION_MS = 500
-"""Short, so that a new leader is there soon; also the reason why etcd grants leases of one second here."""
+"""Short, so that a new leader is elected soon; this is also why etcd grants leases of one second here."""
 
 
 @dataclass
 class Member:
-    """One etcd process, or the place where it was."""
+    """One etcd process, running or ended."""
 
     name: str
     client: str
@@ -28,7 +28,7 @@ class Member:
 
 
 class EtcdCluster:
-    """Three members (or one), started once; tests that hurt them heal them."""
+    """Three members (or one), started once; tests that harm them repair them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class EtcdCluster:
             self.kill(member)
 
     def kill(self, member: Member) -> None:
-        """kill -9, and see it gone."""
+        """Kill -9 a member, and wait until it is gone."""
         if member.process is not None:
             member.process.send_signal(signal.SIGKILL)
             member.process.wait()
@@ -90,7 +90,7 @@ class EtcdCluster:
         self.wait_until_whole()
 
     def leader(self) -> Member:
-        """The member that leads now."""
+        """Return the current leader."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             for member in self.members:
@@ -136,7 +136,7 @@ class EtcdCluster:
                 ],
                 stdout=log,
                 stderr=log,
-                # As hosts are: a busy machine may share its time out by sessions.
+                # As hosts are: a busy machine may divide its time by sessions.
                 start_new_session=True,
             )
 
@@ -156,7 +156,7 @@ class EtcdCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago: etcd cannot be asked to choose its own."""
+    """Return ports that were free a moment ago: etcd cannot choose its own."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

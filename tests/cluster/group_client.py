@@ -1,4 +1,4 @@
-"""Somebody who orders groups, calls them and hurts their hosts: what the tests of groups share."""
+"""A client that creates groups, calls them and harms their hosts, shared by the tests of groups."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from holdfast.node.layout import Layout
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = CallPolicy(duration_ns=240 * SECOND)
-"""A call outlives every outage that a test makes, on a slow machine too."""
+"""A call outlasts every outage that a test causes, on a slow machine too."""
 T = TypeVar("T")
 
 
@@ -42,23 +42,23 @@ class GroupClient(ABC):
 
     @abstractmethod
     async def stop_hosts(self) -> None:
-        """End all hosts in order, so that their files can be read."""
+        """End all hosts in an orderly way, so that their files can be read."""
 
     @abstractmethod
     async def address(self, host: HostId) -> str:
-        """Where *host* listens, which lives."""
+        """Return the address of *host*, which is running."""
 
     async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
-        """A ledger, as soon as enough hosts can take a member."""
+        """Create a ledger as soon as enough hosts can take a member."""
         return await self._insist(lambda: self.connection.create("ledger:Ledger", name=name, style=style))
 
     async def info(self, name: str) -> GroupInfo:
-        """The group as some host knows it; waits for a host that can be asked."""
+        """Return the group as some host knows it; waits for a host that answers."""
         found = await self._insist(self.connection.groups)
         return next(each for each in found if each.name == name)
 
     async def wait(self, name: str, what: str, holds: Callable[[GroupInfo], bool]) -> GroupInfo:
-        """Ask about the group until *holds*; fails saying *what* did not come true."""
+        """Ask about the group until *holds* is true of it; fails with *what* did not happen."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             found = await self.info(name)
@@ -68,14 +68,14 @@ class GroupClient(ABC):
         raise AssertionError(f"did not happen within {WAIT_S:g} s: {what}; {found}")
 
     async def wait_in_sync(self, name: str) -> GroupInfo:
-        """Until every member holds every acknowledged operation."""
+        """Wait until every member has every acknowledged operation."""
         return await self.wait(
             name, "all members are in-sync", lambda found: set(found.in_sync) == set(found.placed_on)
         )
 
     async def deposit_behind(self, old: str, name: str, account: str) -> int:
-        """Deposit 1 by way of whoever leads the group once *old* does not; the new balance. Of nobody else: a
-        client of all members would ask *old* first, and so tell it."""
+        """Deposit 1 through the group's primary once it is no longer *old*, and return the new balance. Only
+        the new primary is called: a client of all members would ask *old* first, and so tell it."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             found = await self.info(name)
@@ -98,7 +98,7 @@ class GroupClient(ABC):
 
     @contextlib.asynccontextmanager
     async def watching(self, name: str, account: str, floor: Callable[[], int]) -> AsyncIterator[list[Watch]]:
-        """Ask every host by itself for *account*, again and again; an answer below *floor* is stale."""
+        """Ask every host separately for *account*, again and again; an answer below *floor* is stale."""
         found = await self.info(name)
         watches = [
             Watch(DirectCaller(host, found.group, found.epoch), floor, account, self._connecting(host))
@@ -130,7 +130,7 @@ class GroupClient(ABC):
 
 
 class Client(GroupClient):
-    """A client of a domain on this machine, who can get at its processes."""
+    """A client of a domain on this machine, which can also signal its processes."""
 
     def __init__(self, domain: Domain, connection: Connection) -> None:
         super().__init__(connection, domain.directory)
@@ -143,7 +143,7 @@ class Client(GroupClient):
         return await order_at(self.layout, wanted)
 
     async def pid(self, host: HostId) -> int:
-        """Of the process of *host*; waits while it is being started again."""
+        """Return the pid of the process of *host*; waits while it is being restarted."""
         return int(await self._known_of(host, "pid"))
 
     async def _known_of(self, host: HostId, what: str) -> Any:
@@ -156,12 +156,12 @@ class Client(GroupClient):
         raise AssertionError(f"no {what} of {host} is known within {WAIT_S:g} s")
 
     async def address(self, host: HostId) -> str:
-        """Of a host that lives, as soon as it has said so."""
+        """Return the address of a running host, as soon as it has reported it."""
         return str(await self._known_of(host, "address"))
 
     async def kill(self, host: HostId) -> int:
-        """Its process; the next one, when the agent has just named one that had ended before. Answers which
-        one it was: the agent may name it for another moment."""
+        """Kill the process of *host*, or the next one if the agent has just named one that had ended. Returns
+        which process it was: the agent may name it a moment longer."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             with contextlib.suppress(ProcessLookupError):
@@ -175,7 +175,7 @@ class Client(GroupClient):
         await self.kill((await self.info(name)).primary)
 
     async def kill_all(self) -> None:
-        """kill -9 of every host that runs, at once."""
+        """Kill -9 every running host at once."""
         await self.signal_all(signal.SIGKILL)
 
     async def signal_all(self, number: signal.Signals) -> None:
@@ -186,7 +186,7 @@ class Client(GroupClient):
 
 
 def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect to *domain* and do *work*."""
+    """Connect to *domain* and run *work*."""
 
     async def connected() -> T:
         layout = Layout(domain.directory)

@@ -1,8 +1,7 @@
-"""A program that runs a host which comes to hang. Usage: ``hanging_host.py DIR loop|sync|none``.
+"""A program that runs a host that hangs. Usage: ``hanging_host.py DIR loop|sync|none``.
 
-``loop``: its event loop is caught in an endless call once it serves. ``sync``: no disk sync ever
-ends. ``none``: nothing hangs.
-The limits are shorter than in production, so that a test can wait for them.
+``loop``: its event loop enters an endless call once it serves. ``sync``: no disk sync ever ends. ``none``:
+nothing hangs. The limits are shorter than in production, so that a test can wait for them.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from holdfast.node.host import Host
 from holdfast.node.layout import Layout
 
 LIMIT_S = 4
-"""So long a busy machine does not let a loop stand that only waits for its turn."""
+"""Longer than a busy machine keeps a loop waiting for its turn."""
 LIMITS = HeartbeatConfig(hang_limit_ns=LIMIT_S * SECOND, sync_limit_ns=LIMIT_S * SECOND)
 FOR_EVER_S = 600
 

@@ -1,6 +1,6 @@
 """The authority's contract, one suite for every backend (A).
 
-``sqlite`` is the embedded authority as a process of its own, ``etcd`` a real cluster of three, ``sim`` the
+``sqlite`` is the embedded authority as a separate process, ``etcd`` a real cluster of three, ``sim`` the
 embedded one on a simulated disk and network.
 """
 
@@ -61,7 +61,7 @@ from holdfast.authority.transactions import (
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision, Term
 
 LEASE_S = 4
-"""A busy machine may let a test stand still for seconds, and what it keeps alive must outlive that."""
+"""A busy machine may delay a test by seconds, and a lease that it keeps alive must outlast that."""
 pytestmark = [pytest.mark.cluster, pytest.mark.anyio]
 
 _roots = count(1)
@@ -96,7 +96,7 @@ def real_backend(request: pytest.FixtureRequest) -> SqliteBackend | EtcdBackend:
 
 @pytest.fixture
 def root() -> str:
-    """A part of the key space, and of the hosts' names, that no other test uses."""
+    """Return a part of the key space, and of the hosts' names, that no other test uses."""
     return f"test{next(_roots)}/"
 
 
@@ -109,7 +109,8 @@ async def authority(backend: Backend, root: str) -> AsyncIterator[Authority]:
 
 
 async def answered(authority: Authority, request: Request) -> Result:
-    """The result of *request* once the authority serves again: only for what may be asked twice."""
+    """Return the result of *request* once the authority serves again; only for requests that may be
+    repeated."""
     for _ in range(20):
         result = await authority.ask(request)
         if not isinstance(result, Unknown):
@@ -136,7 +137,7 @@ async def lease_of(authority: Authority, seconds: int) -> LeaseGranted:
 
 
 async def take(authority: Authority, prefix: str, revision: Revision, number: int) -> list[Events]:
-    """The first *number* events of a watch."""
+    """Return the first *number* events of a watch."""
     found: list[Events] = []
     async with asyncio.timeout(60), aclosing(authority.watch(prefix, revision)) as watch:  # type: ignore[type-var]  # async generators all, and closed at once
         async for event in watch:
@@ -151,7 +152,7 @@ async def take(authority: Authority, prefix: str, revision: Revision, number: in
 
 
 async def test_a_key_remembers_its_creation_and_its_last_change(authority: Authority, root: str) -> None:
-    """Created once, modified by each change; every change raises the revision by one."""
+    """A key is created once and modified by each change; every change raises the revision by one."""
     key = root + "k"
     assert await get(authority, key) is None
     first = await put(authority, key, b"1")
@@ -161,7 +162,7 @@ async def test_a_key_remembers_its_creation_and_its_last_change(authority: Autho
 
 
 async def test_a_transaction_is_applied_whole_or_not_at_all(authority: Authority, root: str) -> None:
-    """One failing compare changes nothing, and the refusal shows what stands at every compared key."""
+    """One failing compare changes nothing, and the refusal shows the current value of every compared key."""
     a, b, c = root + "a", root + "b", root + "c"
     revision = await put(authority, a, b"1")
     refused = await authority.ask(Txn((Absent(c), Equals(a, b"1"), Absent(a)), (Put(b, b"2"), Delete(a))))
@@ -176,7 +177,7 @@ async def test_a_transaction_is_applied_whole_or_not_at_all(authority: Authority
 
 
 async def test_what_each_compare_holds_for(authority: Authority, root: str) -> None:
-    """Absent, Unchanged and Equals, on keys that are there, empty, and not there at all."""
+    """Absent, Unchanged and Equals, on keys that exist, are empty, and do not exist."""
     there, empty, nowhere = root + "there", root + "empty", root + "nowhere"
     revision = await put(authority, there, b"v")
     await put(authority, empty, b"")
@@ -201,7 +202,7 @@ async def test_what_each_compare_holds_for(authority: Authority, root: str) -> N
 
 
 async def test_removing_what_is_not_there_is_no_change(authority: Authority, root: str) -> None:
-    """No error, no revision, no event."""
+    """It gives no error, no revision and no event."""
     before = await put(authority, root + "a")
     assert await authority.ask(Txn((), (Delete(root + "b"),))) == Applied(before)
     after = await put(authority, root + "a")
@@ -210,7 +211,8 @@ async def test_removing_what_is_not_there_is_no_change(authority: Authority, roo
 
 
 async def test_lists_come_in_order_and_in_pages(authority: Authority, root: str) -> None:
-    """All keys of the prefix and no others, by their bytes; ``after`` leads to the next page."""
+    """The list contains all keys of the prefix and no others, by their bytes; ``after`` leads to the next
+    page."""
     names = ["a", "a/1", "b", "z", "ä", "€", "𝄞"]
     await authority.ask(Txn((), tuple(Put(root + name, name.encode()) for name in reversed(names))))
     await put(authority, root[:-1] + "0 is the first key beyond the prefix")
@@ -240,7 +242,8 @@ async def test_lists_come_in_order_and_in_pages(authority: Authority, root: str)
 async def test_a_lease_that_is_kept_alive_holds_its_keys_and_then_they_go_together(
     backend: Backend, authority: Authority, root: str
 ) -> None:
-    """Kept for longer than its time it holds; left alone it ends, and its keys go in one revision."""
+    """Kept alive for longer than its time it holds; left alone it ends, and its keys are removed in one
+    revision."""
     granted = await lease_of(authority, LEASE_S)
     assert granted.seconds >= LEASE_S
     start = await put(authority, root + "a", b"", granted.lease)
@@ -256,7 +259,8 @@ async def test_a_lease_that_is_kept_alive_holds_its_keys_and_then_they_go_togeth
 
 
 async def test_a_key_put_again_leaves_its_lease(authority: Authority, root: str) -> None:
-    """Put without a lease loses the one it had; revoking removes what is left, at once."""
+    """A key put again without a lease loses its lease; revoking a lease removes its remaining keys at
+    once."""
     granted = await lease_of(authority, 60)
     await put(authority, root + "stays", b"", granted.lease)
     await put(authority, root + "goes", b"", granted.lease)
@@ -268,7 +272,7 @@ async def test_a_key_put_again_leaves_its_lease(authority: Authority, root: str)
 
 
 async def test_nothing_is_put_under_a_lease_that_has_ended(authority: Authority, root: str) -> None:
-    """LeaseGone when every compare held; a compare that fails comes first."""
+    """The answer is LeaseGone when every compare held; a compare that fails comes first."""
     granted = await lease_of(authority, 60)
     await authority.ask(LeaseRevoke(granted.lease))
     changes = (Put(root + "free", b""), Put(root + "leased", b"", granted.lease))
@@ -300,7 +304,7 @@ async def test_a_lease_is_not_lost_with_the_process_that_granted_it(
 
 
 async def test_a_watch_gives_each_revision_once_and_whole(authority: Authority, root: str) -> None:
-    """From the asked revision, only what is below the prefix, one Events for each transaction."""
+    """From the requested revision, only what is below the prefix, with one Events for each transaction."""
     await put(authority, root + "in/early")
     first = await authority.ask(
         Txn((), (Put(root + "in/a", b"1"), Put(root + "in/b", b"2"), Put(root + "out/c", b"3")))
@@ -351,7 +355,7 @@ async def test_a_watch_goes_on_after_what_served_it_has_died(
 async def test_a_watch_from_forgotten_history_says_so_and_ends(
     backend: Backend, authority: Authority, root: str
 ) -> None:
-    """Compacted, and then nothing: the watcher lists again and goes on from that revision."""
+    """The watch gives Compacted and ends: the watcher lists again and continues from that revision."""
     old = await put(authority, root + "a", b"1")
     for _ in range(3):
         newest = await put(authority, root + "a", b"2")
@@ -373,7 +377,7 @@ async def test_a_watch_from_forgotten_history_says_so_and_ends(
 async def test_a_watch_from_a_revision_yet_to_come_is_told_to_list_again(
     authority: Authority, root: str
 ) -> None:
-    """The authority was put back to an older state (A5): a watch that waited until it has counted up to there
+    """The authority was restored to an older state (A5): a watch that waited until it has counted up to there
     again would miss everything in between."""
     revision = await put(authority, root + "a")
     async with asyncio.timeout(60):
@@ -387,7 +391,7 @@ async def test_a_watch_from_a_revision_yet_to_come_is_told_to_list_again(
 async def test_what_is_within_the_bounds_is_done_and_what_is_beyond_is_refused(
     authority: Authority, root: str
 ) -> None:
-    """The same on every backend: the largest allowed works, one more is Invalid and changes nothing."""
+    """On every backend the largest allowed request works, and one more is Invalid and changes nothing."""
     puts = tuple(Put(f"{root}{number:03}", b"") for number in range(TXN_OPERATIONS_MAX))
     assert isinstance(await authority.ask(Txn((), puts)), Applied)
     assert isinstance(await authority.ask(Txn((Absent(root + "x"),), puts)), Invalid)
@@ -414,7 +418,7 @@ async def test_what_is_within_the_bounds_is_done_and_what_is_beyond_is_refused(
     assert await get(authority, root + "twice") is None
 
 
-# --- what is built on it, where it matters that it is real
+# --- what is built on it, where a real authority matters
 
 
 async def session_of(authority: Authority, host: str) -> Session:
@@ -428,7 +432,7 @@ async def session_of(authority: Authority, host: str) -> Session:
 
 
 async def test_of_two_racers_for_one_name_one_wins(backend: Backend, authority: Authority, root: str) -> None:
-    """However they interleave: one holds the name and the others are told who (A7)."""
+    """However they interleave, one holds the name and the others are told which one (A7)."""
     rivals = [backend.connect(root) for _ in range(4)]
     sessions = [await session_of(authority, f"{root}racer-{number}") for number in range(4)]
     outcomes = await asyncio.gather(
@@ -449,7 +453,7 @@ async def test_of_two_racers_for_one_name_one_wins(backend: Backend, authority: 
 async def test_processes_of_one_host_that_race_get_different_incarnations(
     backend: Backend, authority: Authority, root: str
 ) -> None:
-    """No two processes ever share one (V2)."""
+    """No two processes ever share an incarnation (V2)."""
     lease = await lease_of(authority, 60)
     rivals = [backend.connect(root) for _ in range(4)]
     host = HostId(root + "host")
@@ -466,7 +470,7 @@ async def test_processes_of_one_host_that_race_get_different_incarnations(
 
 
 async def test_a_late_unbinding_leaves_the_successors_entry(authority: Authority, root: str) -> None:
-    """Unbind removes only what is yours (A7)."""
+    """Unbind removes only the caller's own entry (A7)."""
     old = await session_of(authority, root + "a")
     await perform(authority, bind(root + "name", "old", owner=old, nonce=Nonce("1")))
     found = await get(authority, f"sessions/{old.host}")
@@ -508,7 +512,7 @@ async def test_a_deposed_term_cannot_commit(authority: Authority, root: str) -> 
 
 
 async def test_an_authority_has_one_identity(backend: Backend, authority: Authority, root: str) -> None:
-    """Whoever sets it up first; everyone else is told (A5)."""
+    """The first to set it up determines it; all others are told (A5)."""
     rivals = [backend.connect(root) for _ in range(3)]
     found = await asyncio.gather(
         *(perform(each, ensure_identity(str(each), nonce=Nonce(str(each)))) for each in rivals)
@@ -526,7 +530,7 @@ async def test_an_authority_has_one_identity(backend: Backend, authority: Author
 async def test_a_change_applied_after_its_sender_timed_out_is_recognised_by_its_nonce(
     real_backend: SqliteBackend | EtcdBackend, root: str, way: str
 ) -> None:
-    """On a real socket: the sender gives up, the change is applied, and running it again finds it (A1)."""
+    """On a real socket: the sender gives up, the change is applied, and repeating it finds that (A1)."""
     proxy = real_backend.proxy()
     direct = real_backend.connect(root)
     through = real_backend.connect_through(await proxy.start(), root)
@@ -556,7 +560,7 @@ async def test_a_change_applied_after_its_sender_timed_out_is_recognised_by_its_
 
 
 class TroubledAuthority:
-    """Another authority, with trouble beginning just before its first transaction."""
+    """Another authority on which a fault begins just before its first transaction."""
 
     def __init__(self, authority: Authority, begin_trouble: Callable[[], None]) -> None:
         self._authority = authority
@@ -577,8 +581,8 @@ class TroubledAuthority:
 async def test_no_acknowledged_change_is_lost_when_what_serves_is_killed_in_the_middle(
     backend: Backend, authority: Authority, root: str, rounds: Callable[..., int]
 ) -> None:
-    """Writers append by compare-and-set; each change that was acknowledged is in the history exactly once,
-    each that was refused is not, and each in doubt is told apart by its nonce (A1)."""
+    """Writers append by compare-and-set. Each acknowledged change is in the history exactly once, no refused
+    change is, and changes in doubt are identified by their nonces (A1)."""
     key = root + "register"
     start = await put(authority, key, b"start")
     writers = [Writer(backend.connect(root), key, f"w{number}") for number in range(3)]
@@ -603,7 +607,7 @@ async def test_no_acknowledged_change_is_lost_when_what_serves_is_killed_in_the_
 
 
 async def history_of(authority: Authority, root: str, start: Revision) -> list[bytes]:
-    """Every value the register has had since *start*, in order, until the end was written."""
+    """Return every value that the register has had since *start*, in order, until the end was written."""
     values: list[bytes] = []
     async with asyncio.timeout(60), aclosing(authority.watch(root, Revision(start + 1))) as watch:  # type: ignore[type-var]  # as above
         async for event in watch:
@@ -617,7 +621,7 @@ async def history_of(authority: Authority, root: str, start: Revision) -> list[b
 
 
 class Writer:
-    """Changes one register by compare-and-set, each time to a nonce of its own."""
+    """Changes one register by compare-and-set, each time to a new nonce."""
 
     def __init__(self, authority: Authority, key: str, name: str) -> None:
         self.authority = authority
@@ -641,7 +645,8 @@ class Writer:
             await self._progress.wait()
 
     async def _change(self, nonce: bytes) -> bool:
-        """Whether the register held *nonce*; a doubt is ended by a compare-and-set, never by reading."""
+        """Return whether the register held *nonce*; a doubt is settled by a compare-and-set, never by
+        reading."""
         item = await get(self.authority, self._key)
         assert item is not None
         change = Txn((Unchanged(self._key, item.modified),), (Put(self._key, nonce),))
@@ -659,7 +664,8 @@ class Writer:
         return await self._stood_once(nonce, item.modified)
 
     async def _stood_once(self, nonce: bytes, base: Revision) -> bool:
-        """Whether the first change after *base* was ours: the change was compared with exactly that."""
+        """Return whether the first change after *base* was this writer's: the change was compared with
+        exactly that."""
         (first,) = await take(self.authority, self._key, Revision(base + 1), 1)
         assert first.changes[0].item is not None
         return first.changes[0].item.value == nonce

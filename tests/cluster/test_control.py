@@ -40,21 +40,21 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 @dataclass
 class Book:
-    """What was answered, and so must be."""
+    """What was answered, and must therefore be true."""
 
     groups: dict[str, bool] = field(default_factory=dict)
-    """Whether each is there."""
+    """Whether each group exists."""
     wished: dict[str, bool] = field(default_factory=dict)
-    """Whether the wish for it was granted."""
+    """Whether the request for it was granted."""
     asked: int = 0
-    """Outcomes that were unknown at first."""
+    """The number of outcomes that were unknown at first."""
     known: int = 0
-    """Orders of which the outcome is known."""
+    """The number of orders whose outcome is known."""
 
 
 async def settled(book: Book, give: Callable[[], Awaitable[object]]) -> bool:
-    """Whether *give* was done: by its answer, or, if that stayed away, by what it says when it is given again
-    under the same nonce."""
+    """Return whether *give* was done: by its answer, or, if none came, by the answer to a repetition under
+    the same nonce."""
     was_done = await _settled(book, give)
     book.known += 1
     return was_done
@@ -77,7 +77,7 @@ async def _settled(book: Book, give: Callable[[], Awaitable[object]]) -> bool:
 
 
 class Owner:
-    """Makes and ends groups, wishes for them, and writes down what it was told."""
+    """Creates and deletes groups, requests properties for them, and records what it was told."""
 
     def __init__(self, client: Client, book: Book) -> None:
         self._layout = client.layout
@@ -99,12 +99,12 @@ class Owner:
         try:
             await give_at(self._layout, DeleteGroup(name=name), GroupList)
         except AdminRefused as refused:
-            if refused.reason != NoSuchGroup.code:  # ended by the first order, of which nothing was heard
+            if refused.reason != NoSuchGroup.code:  # deleted by the first order, whose answer was lost
                 raise
 
 
 async def coordinated(client: Client, after_term: int = 0) -> HostList:
-    """As soon as a host coordinates in a later term than *after_term*."""
+    """Wait until a host coordinates in a later term than *after_term*."""
     async with asyncio.timeout(WAIT_S):
         while True:
             try:
@@ -117,8 +117,8 @@ async def coordinated(client: Client, after_term: int = 0) -> HostList:
 
 
 async def uncoordinated(client: Client) -> HostList:
-    """As soon as the host that is asked believes in no coordinator: one that has just started follows whom
-    the last term names until it has heard nothing of it for long enough."""
+    """Wait until the host that is asked knows no coordinator: one that has just started follows the
+    coordinator of the last term until it has heard nothing from it for long enough."""
     async with asyncio.timeout(WAIT_S):
         while (found := await give_at(client.layout, ListHosts(), HostList)).manager:
             await asyncio.sleep(0.05)
@@ -126,8 +126,9 @@ async def uncoordinated(client: Client) -> HostList:
 
 
 async def kill_coordinators(client: Client, book: Book, count: int, strike: Callable[[int], None]) -> None:
-    """One after the other; *strike* hurts the authority too. Every second one is killed as soon as it is
-    elected; the others when an order has come to its end, so that all do, however slow the machine is."""
+    """Kill coordinators one after the other; *strike* harms the authority too. Every second one is killed as
+    soon as it is elected, the others when an order has ended, so that all orders end, however slow the
+    machine is."""
     term = 0
     for number in range(count):
         found = await coordinated(client, term)
@@ -178,7 +179,7 @@ def answers_are_true(
 def test_every_answer_is_true_while_coordinators_are_killed(
     domain: Domain, rounds: Callable[..., int]
 ) -> None:
-    """What was said to be done is there, what failed is not, and what was unknown can be asked for."""
+    """What was reported done is there, what failed is not, and unknown outcomes can be asked for."""
     answers_are_true(domain, groups=rounds(short=4, long=200), kills=rounds(short=1, long=60))
 
 
@@ -186,7 +187,7 @@ def test_every_answer_is_true_while_coordinators_are_killed(
 def test_every_answer_is_true_also_while_etcd_elects(
     tmp_path: Path, request: pytest.FixtureRequest, rounds: Callable[..., int]
 ) -> None:
-    """The same with etcd as the authority, whose leader is killed with every fifth coordinator."""
+    """The authority is etcd, whose leader is killed with every fifth coordinator."""
     cluster = request.getfixturevalue("etcd_backend").cluster
     first = rounds(short=0, long=2)
 
@@ -208,7 +209,7 @@ def test_every_answer_is_true_also_while_etcd_elects(
 
 
 def test_wishes_outlive_the_death_of_all_hosts_at_once(domain: Domain) -> None:
-    """The state lives with the hosts: whoever comes back brings what was committed."""
+    """The hosts have the state: those that come back bring what was committed."""
     domain.wait("every host hears every other", is_whole)
 
     async def work(client: Client) -> None:
@@ -226,8 +227,8 @@ def test_wishes_outlive_the_death_of_all_hosts_at_once(domain: Domain) -> None:
 
 
 def test_groups_serve_and_fail_over_without_a_control_plane_until_it_is_recovered(domain: Domain) -> None:
-    """Every copy of the state is lost: nobody is elected rather than anybody (IM-139), and groups
-    notice nothing. Then a person lets the domain go on from what there is (T4)."""
+    """Every copy of the state is lost: no coordinator is elected rather than a wrong one (IM-139), and groups
+    notice nothing. Then a person lets the domain continue from what there is (T4)."""
     domain.wait("every host hears every other", is_whole)
 
     async def work(client: Client) -> None:
@@ -236,7 +237,8 @@ def test_groups_serve_and_fail_over_without_a_control_plane_until_it_is_recovere
         await ledger.deposit("alice", 5)
         wish = SetProperties(group="served", properties=WISH)
         assert (await give_at(client.layout, wish, PropertiesShown)).own == WISH
-        await client.signal_all(signal.SIGSTOP)  # one that is still being told would write it again
+        # a host that is still receiving the state would write it again
+        await client.signal_all(signal.SIGSTOP)
         for file in domain.directory.glob("hosts/*/control/*"):
             file.unlink()  # as if it were on a disk that is gone
         await client.kill_all()
@@ -267,7 +269,7 @@ def command(domain: Domain, *words: str) -> None:
 
 
 async def roles(client: Client, expected: dict[str, int]) -> dict[HostId, str]:
-    """The role of each host, once there are so many of each."""
+    """Return the role of each host, once there are that many of each."""
     async with asyncio.timeout(WAIT_S):
         while True:
             hosts, found = client.layout.read().hosts, dict[HostId, str]()
@@ -281,7 +283,7 @@ async def roles(client: Client, expected: dict[str, int]) -> dict[HostId, str]:
 
 
 async def known_at(client: Client, hosts: Iterable[HostId], group: str) -> None:
-    """Until every one of them shows what is wished for; who looks on hears of it after those who decide."""
+    """Wait until every host shows what was requested; observers learn it after participants."""
     async with asyncio.timeout(WAIT_S):
         for host in hosts:
             show = ShowProperties(group=group)
@@ -292,8 +294,8 @@ async def known_at(client: Client, hosts: Iterable[HostId], group: str) -> None:
 def test_a_domain_grows_and_shrinks_and_those_who_keep_its_state_follow(
     tmp_path: Path, rounds: Callable[..., int]
 ) -> None:
-    """Of four or five hosts three take part and others look on; when one that takes part is removed, another
-    does. What was wished for becomes known at every host, and can be wished for at every one."""
+    """Of four or five hosts three participate and others observe; when a participant is removed, another host
+    participates. A request becomes known at every host, and can be made at every host."""
     added = ("host4", "host5")[: rounds(short=1, long=2)]
     with Domain(tmp_path / "d", "--app", str(EXAMPLES)) as domain:
         domain.wait("every host hears every other", is_whole)

@@ -1,4 +1,4 @@
-"""`holdfast soak` and `holdfast demo`, interrupted: what they called until then is counted."""
+"""`holdfast soak` and `holdfast demo`, interrupted: the calls made until then are counted."""
 
 import os
 import signal
@@ -15,12 +15,12 @@ COMMANDS = {
     "soak": (("--minutes", "60", "--seed", "11"), "faults"),
     "demo": (("--seconds", "3600", "--every", "2", "--callers", "4"), "was killed"),
 }
-"""What each is given, and what a line has that says that something was broken: by then it is under load."""
+"""The arguments of each command, and the text of a line that reports a fault: by then it is under load."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_calls_of_an_interrupted_run_are_counted(name: str, tmp_path: Path) -> None:
-    """The report is that of the ordinary end, says that it came early, and nothing else is left."""
+    """The report is the usual one and says that the run ended early; nothing else is left."""
     options, broken = COMMANDS[name]
     running = subprocess.Popen(
         [*HOLDFAST, name, *options, "--output", "json"],

@@ -1,4 +1,4 @@
-"""Faults of a real domain: told once, condensed, filtered, and heard without a gap over failover."""
+"""Faults of a real domain: reported once, condensed, filtered, and received without a gap across failover."""
 
 import asyncio
 import subprocess
@@ -33,7 +33,7 @@ LONG_S = 1800.0
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(LONG_S)]
 
 AT_ONCE = 50
-"""Groups made together."""
+"""Groups created together."""
 CRASH = EventType("FT_CORBA", "ObjectCrashFault")
 RECOVERED = "$type_name == 'Recovered'"
 
@@ -46,7 +46,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def holdfast(domain: Domain, *words: str) -> Any:
-    """What a command prints, decoded."""
+    """Return what a command prints, decoded."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory), "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
@@ -96,8 +96,8 @@ def crash(location: str, type_id: str | None = None, group: int | None = None) -
 def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
     domain: Domain, rounds: Callable[..., int]
 ) -> None:
-    """A consumer of everything hears once that host2 crashed, and not of each of its members; these are
-    listed as parts. The command line shows the same, for one host alone."""
+    """A consumer of everything receives once that host2 crashed, and not a report for each of its members;
+    these are listed as parts. The command line shows the same, for one host alone."""
     count = rounds(short=4, long=1_000)
 
     async def work(client: Client) -> list[GroupId]:
@@ -140,7 +140,7 @@ def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
 
 
 def test_the_notifier_is_the_domains_own(domain: Domain) -> None:
-    """It is there, in no list unless one asks for it, and nobody deletes it or takes its name by mistake."""
+    """It exists, is listed only on request, and nobody can delete it or take its name by mistake."""
 
     async def work(client: Client) -> None:
         connection = client.connection
@@ -160,8 +160,8 @@ def _coordinated(domain: Domain) -> Awaitable[HostList]:
 
 
 def test_a_consumer_that_was_away_hears_everything_once(domain: Domain) -> None:
-    """It disconnects, the coordinator and the notifier's primary die, things happen; resumed from a new
-    process, with nothing but its id, it hears each event once, in the order of the numbers."""
+    """It disconnects, the coordinator and the notifier's primary die, and events happen. Resumed from a new
+    process that has only its id, it receives each event once, in the order of the numbers."""
     consumer = Consumer()
 
     async def before(client: Client) -> tuple[int, int]:
@@ -211,7 +211,7 @@ def test_a_consumer_that_was_away_hears_everything_once(domain: Domain) -> None:
 
 @pytest.mark.covers("FTC-262", "FTC-264", "FTC-265", "FTC-270", "FTC-280", "FTC-281", "FTC-283")
 def test_the_use_cases_of_the_source(domain: Domain) -> None:
-    """As written there: a filter is created, given constraints and connected, events are pushed and notified
+    """As in the source: a filter is created, given constraints and connected, events are pushed and delivered
     by its examples, the constraints are modified, and in the end the consumer is disconnected."""
     host = "$event_type.domain_name == 'FT_CORBA' and $event_type.type_name == 'ObjectCrashFault' and \
 $FTDomainId == 'myFTdomain' and $Location[0].id == 'myhost'"
@@ -266,8 +266,8 @@ def test_a_program_without_an_event_loop_watches(domain: Domain) -> None:
 
 
 def test_a_person_watches_one_host(domain: Domain) -> None:
-    """`holdfast faults watch` shows what passes its filter, from the number it is given, as it comes: host3
-    crashes, and then host2, and it tells of host2 alone."""
+    """`holdfast faults watch` shows what passes its filter, from the given number, as it arrives: host3
+    crashes, and then host2, and it shows only host2."""
 
     async def begin(client: Client) -> int:
         return await client.connection.faults.push(crash("elsewhere"))
@@ -301,7 +301,7 @@ def test_a_person_watches_one_host(domain: Domain) -> None:
 
 
 def _stream(url: str, headers: dict[str, str], count: int) -> list[Any]:
-    """The first events of the stream: id and data."""
+    """Return the first events of the stream: id and data."""
     found: list[Any] = []
     fields: dict[str, str] = {}
     with httpx.stream("GET", url, headers=headers, timeout=WAIT_S, trust_env=False) as stream:
@@ -318,8 +318,8 @@ def _stream(url: str, headers: dict[str, str], count: int) -> list[Any]:
 
 
 def test_faults_over_http(domain: Domain) -> None:
-    """They are pushed, listed by filter, and followed at any host from the last one that was heard; metrics
-    count what was reported."""
+    """They are pushed, listed by filter, and followed at any host from the last one received; metrics count
+    the reports."""
     hosts = domain.wait("every host hears every other", is_whole)["hosts"]
     one, other = (each["report"]["details"]["http"] for each in hosts[:2])
     new = {"kind": "Hang", "location": "rack9/box", "details": {"WaitedNs": 5}, "once": "box hangs"}

@@ -32,11 +32,12 @@ TILL, OWN = "till:Till", "till:OWN"
 BY_APPLICATION = {"MembershipStyle": "MEMB_APP_CTRL"}
 HOSTS = ("host1", "host2", "host3")
 ASKED_OFTEN = 3
-"""Whoever is asked at all has been asked by then."""
+"""A member that is asked at all has been asked by then."""
 
 
 def watched(granularity: str) -> dict[str, Any]:
-    """Asked five times a second. Nobody waits for an answer: nothing here stands still for a minute."""
+    """Properties of a group whose members are asked five times a second. The timeout does not matter: nothing
+    here hangs for a minute."""
     times = {"monitoring_interval": 2_000_000, "timeout": 600_000_000}
     return {"FaultMonitoringGranularity": granularity, "FaultMonitoringIntervalAndTimeout": times}
 
@@ -52,7 +53,7 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
 
 @pytest.fixture(scope="module")
 def onlookers(manager: Manager) -> dict[str, str]:
-    """On every host an object, by its name, which sees what its process has."""
+    """Create an object on every host, by its name, which sees what its process has."""
     found = {host: f"onlooker at {host}" for host in HOSTS}
     for host, name in found.items():
         order = {"type_id": "till:Onlooker", "criteria": {"name": name}}
@@ -62,7 +63,7 @@ def onlookers(manager: Manager) -> dict[str, str]:
 
 
 def make(manager: Manager, name: str, properties: dict[str, Any], **criteria: Any) -> Any:
-    """A group of tills, by the replication manager."""
+    """Create a group of tills through the replication manager."""
     order = {"type_id": TILL, "criteria": {"name": name, PROPERTIES: properties, **criteria}}
     return manager.done("POST", "/v1/objects", order)
 
@@ -85,8 +86,8 @@ def left(manager: Manager, name: str, host: str) -> None:
 def test_an_object_that_the_application_made_is_a_member_until_it_is_removed(
     manager: Manager, onlookers: dict[str, str]
 ) -> None:
-    """It executes what the group's primary does, with the group's state; removed, it is still there, as it
-    was then. One that a factory made is gone."""
+    """It executes what the group's primary does, with the group's state; removed, it still exists, as it was
+    then. An object that a factory made is gone."""
     make(manager, "tills", BY_APPLICATION, min_in_sync=1)
     manager.done("POST", "/v1/groups/tills/members", {"location": "host1"})
     manager.in_sync("tills", 1)
@@ -132,8 +133,8 @@ def test_an_object_that_the_application_made_is_a_member_until_it_is_removed(
 def test_members_are_activated_as_their_style_demands_and_monitored_as_they_were_asked_to(
     manager: Manager, onlookers: dict[str, str]
 ) -> None:
-    """Of a cold group the primary alone has an object, of an active one every member. Without an interval
-    nobody is asked; by location one member of each host is, for all."""
+    """Of a cold group only the primary has an object, of an active one every member. Without an interval
+    nobody is asked; by location one member of each host is asked for all."""
 
     def objects() -> dict[str, int]:
         return {host: manager.call(name, "made_by_factories") for host, name in onlookers.items()}
@@ -166,7 +167,7 @@ def test_members_are_activated_as_their_style_demands_and_monitored_as_they_were
 def test_a_member_that_is_added_is_in_the_reference_that_is_returned_and_monitored_from_then_on(
     manager: Manager, onlookers: dict[str, str]
 ) -> None:
-    """Of both kinds: made by the factory there, and made by the application."""
+    """This holds for both kinds: made by the factory there, and made by the application."""
     made = make(manager, "grows", {**BY_APPLICATION, **watched("MEMB")}, min_in_sync=1)
     versions, members = [made["reference"]["version"]], []
     steps = (
@@ -192,7 +193,7 @@ def test_a_member_that_is_added_is_in_the_reference_that_is_returned_and_monitor
 
 
 async def _managers(client: Client) -> list[Consumer]:
-    """The manager, among the consumers of the notifier; waits until it is there."""
+    """Return the manager among the consumers of the notifier; waits until it is there."""
     async with asyncio.timeout(WAIT_S):
         while True:
             found = [each for each in await client.connection.faults.consumers() if _is_manager(each)]
@@ -207,8 +208,9 @@ def _is_manager(consumer: Consumer) -> bool:
 
 @pytest.mark.covers("FTC-229", "FTC-236", "FTC-313", "FTC-314")
 def test_the_manager_hears_of_a_member_that_crashed_and_has_another_lead(manager: Manager) -> None:
-    """A detector of the application's own reports the primary's object, which its host finds nothing wrong
-    with. The manager is one consumer whoever coordinates: the next goes on where the last one was."""
+    """A detector of the application reports the primary's object, in which its host finds nothing wrong. The
+    manager is one consumer whichever host coordinates: the next coordinator continues where the last one was.
+    """
 
     async def heard(client: Client, number: int) -> Consumer:
         async with asyncio.timeout(WAIT_S):
@@ -261,8 +263,8 @@ def test_the_manager_hears_of_a_member_that_crashed_and_has_another_lead(manager
 def test_a_domain_has_one_manager_and_one_notifier_and_a_factory_and_a_detector_on_each_host(
     manager: Manager, onlookers: dict[str, str]
 ) -> None:
-    """Whichever host is asked names the same manager and the same notifier. A factory, and what asks the
-    members of a host whether they are alive, are the host's own: while it stands still, nobody else's."""
+    """Every host names the same manager and the same notifier. A factory, and the detector that asks the
+    members of a host whether they are alive, belong to one host: while it is stopped, they do not answer."""
 
     layout = Layout(manager.domain.directory)
 

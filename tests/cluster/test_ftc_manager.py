@@ -1,4 +1,5 @@
-"""The replication manager through the HTTP door of real hosts: use cases and exceptions of the source."""
+"""The replication manager through the HTTP endpoints of real hosts: use cases and exceptions of the
+source."""
 
 import asyncio
 import os
@@ -42,7 +43,7 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
 
 
 def _settled(manager: Manager, name: str) -> Any:
-    """The group's reference, of the version that its view has: the two are asked for one after the other."""
+    """Return the group's reference in the version of its view: the two are requested one after the other."""
 
     def is_of_its_view(found: Any) -> bool:
         return bool(found["version"] == manager.done("GET", f"/v1/groups/{name}")["epoch"])
@@ -171,7 +172,8 @@ def test_defaults_hold_for_groups_made_afterwards_through_any_host(manager: Mana
 
 @pytest.mark.covers("FTC-161", "FTC-214", "FTC-224")
 def test_members_are_made_where_the_group_has_factories(manager: Manager) -> None:
-    """Though the host that is asked is no such place; and elsewhere, once that is set while it runs."""
+    """This holds although the host that is asked is not such a place; and elsewhere, once that is set at run
+    time."""
     factories = [{"location": "host2"}, {"location": "host3"}]
     properties = {"Factories": factories, "InitialNumberReplicas": 2, "MinimumNumberReplicas": 2}
     criteria = {"name": "placed", PROPERTIES: properties}
@@ -190,7 +192,7 @@ def test_members_are_made_where_the_group_has_factories(manager: Manager) -> Non
 
 @pytest.mark.covers("FTC-13", "FTC-137")
 def test_an_application_that_keeps_itself_consistent_is_left_to_it(manager: Manager) -> None:
-    """The primary alone executes; whoever is primary next has what it has itself."""
+    """Only the primary executes; the next primary has only what it has itself."""
     app = {"properties": {"ConsistencyStyle": "CONS_APP_CTRL"}}
     manager.done("POST", f"/v1/properties/types/{LEDGER}", app)
     manager.done("POST", "/v1/groups", {"name": "self", "class_name": LEDGER, "replicas": 2})
@@ -207,7 +209,7 @@ def test_an_application_that_keeps_itself_consistent_is_left_to_it(manager: Mana
 
 
 def _managed(domain: Domain) -> HostList:
-    """The hosts of a domain, once one of them manages it."""
+    """Return the hosts of a domain, once one of them manages it."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         found = asyncio.run(give_at(Layout(domain.directory), ListHosts(), HostList))
@@ -264,7 +266,7 @@ def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager)
 def test_one_machine_has_hosts_of_two_domains_and_each_manages_its_own_groups(
     manager: Manager, tmp_path: Path
 ) -> None:
-    """Groups of one name in both are two groups, each made, known and managed by its own domain alone."""
+    """Groups of one name in both are two groups, each created, known and managed by its own domain alone."""
     with Domain(tmp_path / "other", "--app", str(EXAMPLES), "--hosts", "1") as beside:
         _managed(beside)
         other = Manager(beside)
@@ -289,7 +291,7 @@ def test_one_machine_has_hosts_of_two_domains_and_each_manages_its_own_groups(
 
 OBJECTS = "/v1/objects"
 PLACES = ("location", "host")
-"""Of a member of ``small`` host1 stands for one that is, host3 for one that is not."""
+"""For the group ``small``, host1 stands for a member and host3 for a host that is none."""
 
 
 def new(type_id: str = LEDGER, **criteria: Any) -> dict[str, Any]:
@@ -386,7 +388,7 @@ EXCEPTIONS: list[tuple[str, str, object, int, str, dict[str, Any]]] = [
 @pytest.mark.covers("FTC-134", "FTC-191", "FTC-193", "FTC-194", "FTC-199", "FTC-200", "FTC-207", "FTC-218")
 @pytest.mark.covers("FTC-189", "FTC-190", "FTC-201", "FTC-202", "FTC-203", "FTC-204", "FTC-208")
 def test_every_exception_of_the_source_is_named_with_what_was_wrong(manager: Manager) -> None:
-    """And nothing has changed after any of them."""
+    """Nothing has changed after any of them."""
     small = {"name": "small", "class_name": LEDGER, "replicas": 2, "minimum": 1, "min_in_sync": 1}
     manager.done("POST", "/v1/groups", small)
     manager.done("POST", "/v1/groups", {"name": "free", "class_name": LEDGER, "style": "stateless"})
@@ -419,7 +421,7 @@ def test_every_exception_of_the_source_is_named_with_what_was_wrong(manager: Man
 
 
 def _not_added(manager: Manager, host: str) -> str:
-    """A host that is being emptied takes nobody."""
+    """A host that is being drained takes no members."""
     layout, order = Layout(manager.domain.directory), DrainHost(host=HostId(host))
     asyncio.run(give_at(layout, order, HostList))
     try:
@@ -429,7 +431,7 @@ def _not_added(manager: Manager, host: str) -> str:
 
 
 def _primary_not_set(manager: Manager) -> str:
-    """A member that lost touch is not in-sync, and so cannot be primary."""
+    """A member that lost contact is not in sync, and so cannot be primary."""
     primary, backup = (each["host"] for each in manager.done("GET", "/v1/groups/small/reference")["members"])
     door = int(primary.removeprefix("host")) - 1
     pid = manager.domain.host(backup)["pid"]

@@ -1,4 +1,4 @@
-"""Groups on a network that fails: hosts on machines of their own, cut off from each other on command."""
+"""Groups on a network that fails: hosts on separate machines, cut off from each other on command."""
 
 import asyncio
 import time
@@ -12,10 +12,10 @@ from spread_domain import AUTHORITY, HOSTS, MACHINES, SpreadClient, SpreadDomain
 from workload import LAST, Workload, check_members
 
 LEASES_BACK_S = 1.0
-"""Enough for heartbeats to pass again, usually. A test that is too fast for them proves less, and passes."""
+"""Usually enough for heartbeats to pass again. If it is too short, the test proves less and still passes."""
 
 FAULT_S = 1.5
-"""How long the network is left so: past leases and graces."""
+"""How long the network stays cut: past leases and graces."""
 
 pytestmark = pytest.mark.cluster
 
@@ -50,7 +50,7 @@ def test_a_primary_cut_from_a_backup_answers_nothing_old(
                 assert acknowledged >= number
                 client.net.heal()
                 if number % 2:
-                    # Only its peers hear it again, and give it leases: those alone allow no answer.
+                    # Only its peers hear it again, and give it leases: those alone permit no answer.
                     client.net.cut(before.primary, AUTHORITY)
                     await asyncio.sleep(LEASES_BACK_S)
                     client.net.heal()
@@ -60,7 +60,7 @@ def test_a_primary_cut_from_a_backup_answers_nothing_old(
 
 
 Fault = Callable[[Internet, str, str, str], None]
-"""Does something to the network, given who is primary and who the two backups are."""
+"""Does something to the network, given the primary and the two backups."""
 
 SURVIVABLE: dict[str, Fault] = {
     "deaf": lambda net, primary, *backups: cut_towards(net, primary, backups),
@@ -74,21 +74,22 @@ SURVIVABLE: dict[str, Fault] = {
     "backups apart": lambda net, primary, near, far: net.cut(near, far),
     "lossy": lambda net, *_: net.set(loss=0.1, duplicate=0.1, reorder=0.2, jitter_ms=5),
 }
-"""Two hosts, the authority and the callers can hear each other: calls must go on while this lasts."""
+"""Two hosts, the authority and the callers can hear each other: calls must continue during these faults."""
 
 TRYING: dict[str, Fault] = {
     "flapping": lambda net, primary, near, far: net.flap(primary, near, up_ms=400, down_ms=900),
     "all flapping": lambda net, *_: [net.flap(host, up_ms=700, down_ms=700) for host in HOSTS] and None,
     "nobody hears anybody": lambda net, *hosts: [net.cut(host) for host in hosts] and None,
 }
-"""Calls may have to wait until it is over."""
+"""Calls may have to wait until these faults are over."""
 ALL = SURVIVABLE | TRYING
 SHORT = ["deaf", "without authority", "flapping"]
 
 
 def test_cuts_lose_and_double_no_call(domain: SpreadDomain, rounds: Callable[..., int]) -> None:
-    """One-way, partial and flapping cuts, one after the other, while calls go on; after each a healing, after
-    which all members come to be in-sync again. Who is asked directly gives no stale answer meanwhile."""
+    """One-way, partial and flapping cuts come one after the other while calls continue; after each the
+    network heals and all members become in sync again. Hosts that are asked directly give no stale answer
+    meanwhile."""
 
     async def work(client: SpreadClient) -> None:
         counted = 0

@@ -21,7 +21,7 @@ WAIT_S = 90.0
 ACCOUNTS = 60_000
 """Two megabytes of state: four times what is captured between two calls."""
 MEMO = "x" * 250_000
-"""Eighty such calls, more or less, make a checkpoint due."""
+"""About eighty such calls make a checkpoint due."""
 
 
 def store_of(domain: Domain, host: str) -> Path:
@@ -29,7 +29,7 @@ def store_of(domain: Domain, host: str) -> Path:
 
 
 def checkpoints(domain: Domain, host: str) -> list[str]:
-    """The finished ones of a host."""
+    """Return the finished checkpoints of a host."""
     store = store_of(domain, host)
     names = [path.name for path in store.iterdir()] if store.is_dir() else []
     return [name for name in names if checkpoint_of(name) and not name.endswith((ASIDE, COPIED))]
@@ -49,8 +49,8 @@ def said(domain: Domain, host: str) -> str:
 
 
 def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path: Path) -> None:
-    """Two checkpoints by copies on every host, so that the log begins after the first; then all processes are
-    killed, and one disk is wiped: its host can have the object only by being sent a checkpoint."""
+    """Every host takes two checkpoints by copies, so that the log begins after the first; then all processes
+    are killed, and one disk is wiped: its host can get the object only by being sent a checkpoint."""
     with Domain(
         tmp_path / "d", "--app", str(EXAMPLES), "--allow-class", "holdfast.bench.objects:Bulk"
     ) as domain:
@@ -61,7 +61,7 @@ def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path:
             return all(said(domain, host).count("a state was captured") >= number for host in hosts)
 
         async def fill(client: Client) -> int:
-            """The account's value after all that was acknowledged."""
+            """Return the account's value after everything that was acknowledged."""
             bulk = await client.connection.create("holdfast.bench.objects:Bulk", name="bulk")
             await client.wait_in_sync("bulk")
             for first in range(0, ACCOUNTS, 5_000):

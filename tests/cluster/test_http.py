@@ -1,4 +1,5 @@
-"""The HTTP door of real hosts: exactly once through kills, events without gaps, nothing that breaks it."""
+"""The HTTP endpoint of real hosts: exactly once across kills, events without gaps, and no request that breaks
+it."""
 
 import asyncio
 import os
@@ -41,13 +42,13 @@ def whole(domain: Domain) -> Domain:
 
 
 def doors(domain: Domain) -> dict[str, str]:
-    """Where each host that lives speaks HTTP, as `holdfast status` says."""
+    """Return the HTTP address of each running host, as `holdfast status` shows it."""
     hosts = [host for host in domain.status()["hosts"] if host["alive"]]
     return {host["id"]: host["report"]["details"]["http"] for host in hosts}
 
 
 def coordinators_door(domain: Domain) -> str | None:
-    """The coordinator's; None while there is none. Any host says where it is."""
+    """Return the coordinator's HTTP address, which any host knows; None while there is none."""
     url = next(iter(doors(domain).values()))
     path = "/v1/hosts/nobody/drain"
     answer = ask(url, "DELETE", path)
@@ -65,7 +66,7 @@ def ask(url: str, method: str, path: str, body: object = None, **headers: str) -
 
 
 def until(what: str, holds: Callable[[], Any]) -> Any:
-    """What *holds* answers once that is something."""
+    """Return what *holds* returns once that is something."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         found = holds()
@@ -76,7 +77,7 @@ def until(what: str, holds: Callable[[], Any]) -> Any:
 
 
 class Caller:
-    """Sends a call with its key to one host after the other until one says what came of it."""
+    """Sends a call with its key to one host after the other until one gives the outcome."""
 
     def __init__(self, domain: Domain, name: str) -> None:
         self._doors = list(doors(domain).values())
@@ -93,7 +94,7 @@ class Caller:
                 self.tries += 1
                 url = self._random.choice(self._doors) + "/v1/groups/ledger/calls/deposit?duration_s=5"
                 try:
-                    # Given up on soon: what was sent then is repeated while it may still be under way.
+                    # A short timeout: the call is repeated while the first copy may still be in progress.
                     timeout = self._random.choice([0.05, 0.5, 10.0])
                     response = await client.post(url, content=content, headers=headers, timeout=timeout)
                 except httpx.TransportError:
@@ -107,8 +108,8 @@ class Caller:
 def test_calls_with_a_key_run_once_through_kills_of_the_primary(
     whole: Domain, rounds: Callable[..., int]
 ) -> None:
-    """kill -9 of the primary's host in the middle of deposits that impatient callers repeat through whichever
-    host answers: every deposit is in the ledger once, and every caller has counted along."""
+    """The primary's host is killed -9 in the middle of deposits that impatient callers repeat through
+    whichever host answers: every deposit is in the ledger once, and every caller has counted correctly."""
     callers = [Caller(whole, f"caller{number}") for number in range(4)]
     kills, calls = rounds(short=2, long=50), 20
 
@@ -150,7 +151,7 @@ def was_replaced(status: dict[str, Any], pid: int) -> bool:
 
 
 def test_a_door_stays_where_it_was(whole: Domain) -> None:
-    """A host that is killed and started anew speaks HTTP at the same address, and others name it."""
+    """A host that is killed and restarted serves HTTP at the same address, and others name it."""
     before = doors(whole)
     pid = whole.host("host2")["pid"]
     os.kill(pid, signal.SIGKILL)
@@ -169,8 +170,8 @@ def _is_serving(url: str) -> bool:
 
 
 def test_groups_are_made_shown_and_removed(whole: Domain) -> None:
-    """With a key a repeated order makes one group; the name of one that was removed can be used again, also
-    by callers who knew the old one."""
+    """With a key a repeated order creates one group; the name of a deleted group can be used again, also by
+    callers who knew the old one."""
     one, other = list(doors(whole).values())[:2]
     made = create(one, "a/b", "make")
     assert create(one, "a/b", "make") == made
@@ -194,7 +195,7 @@ def test_groups_are_made_shown_and_removed(whole: Domain) -> None:
 
 
 def create(url: str, name: str, key: str) -> int:
-    """The number of a ledger of that name, made however long it takes."""
+    """Create a ledger of that name, however long that takes; return its number."""
     new = {"name": name, "class_name": "ledger:Ledger"}
 
     def made() -> int | None:
@@ -217,7 +218,7 @@ def _result(url: str, method: str, path: str, body: object, **headers: str) -> A
 
 
 def test_an_outcome_can_be_asked_for_and_is_settled_by_it(whole: Domain) -> None:
-    """Through any host; what has not run by then never will, whoever sends it."""
+    """Any host can be asked; a request that has not run by then never will, whoever sends it."""
     one, other = list(doors(whole).values())[:2]
     deposit = ("POST", f"/v1/groups/ledger/calls/deposit{PATIENTLY}", ["asked", 3])
     request_id = ask(one, *deposit, idempotency_key="asked").json()["request_id"]
@@ -234,7 +235,7 @@ def test_an_outcome_can_be_asked_for_and_is_settled_by_it(whole: Domain) -> None
 
 
 def test_one_key_is_one_call(whole: Domain) -> None:
-    """Used for another, it is refused by the host that has seen the first."""
+    """If the key is used for another call, the host that has seen the first refuses it."""
     url = next(iter(doors(whole).values()))
     path = f"/v1/groups/ledger/calls/deposit{PATIENTLY}"
     assert ask(url, "POST", path, ["keyed", 1], idempotency_key="one").status_code == 200
@@ -248,7 +249,7 @@ Event = tuple[int | None, str, Any]
 
 
 def events_since(url: str, last: int | None, count: int, kind: str, group: int | None = None) -> list[Event]:
-    """The first *count* events of that kind, and about that group, of a stream: id, kind, data."""
+    """Return the first *count* events of that kind, about that group, of a stream: id, kind, data."""
     headers = {} if last is None else {"last-event-id": str(last)}
     found: list[Event] = []
     with httpx.stream("GET", url + "/v1/events", headers=headers, timeout=WAIT_S, trust_env=False) as stream:
@@ -271,7 +272,7 @@ def events_since(url: str, last: int | None, count: int, kind: str, group: int |
 
 
 def test_events_can_be_taken_up_at_another_host(whole: Domain) -> None:
-    """Every view and session change, each once, in the order of the authority's revisions."""
+    """Every view and session change arrives once, in the order of the authority's revisions."""
     one, other = list(doors(whole).values())[:2]
     ((begun, _, _),) = events_since(one, None, 1, "begin")
     group = create(one, "watched", "watched")
@@ -287,7 +288,7 @@ def test_events_can_be_taken_up_at_another_host(whole: Domain) -> None:
 
 
 def test_metrics_tell_what_an_operator_alerts_on(whole: Domain) -> None:
-    """In the text form of Prometheus, read by its own parser."""
+    """They are in the text format of Prometheus, read by its own parser."""
     from prometheus_client.parser import text_string_to_metric_families
 
     url = doors(whole)["host1"]
@@ -321,17 +322,18 @@ EXPECTED = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", 307, "4xx", 503, 504]
 """
-"""What another host decides, what nobody can serve now, and what may have been done, are no mistakes of the
-host's."""
+"""What another host decides, what nobody can serve now, and what may have been done are not mistakes of the
+host."""
 
 STREAMS = "^/v1/(events|faults/stream)$"
-"""They do not end."""
+"""Streams do not end."""
 
 
 def test_nothing_that_fits_the_description_breaks_it(
     whole: Domain, tmp_path: Path, rounds: Callable[..., int]
 ) -> None:
-    """schemathesis, against the host that decides: no 500, every answer in the described form."""
+    """schemathesis runs against the coordinating host: there is no 500, and every answer has the described
+    form."""
     url = until("somebody coordinates", lambda: coordinators_door(whole))
     (tmp_path / "schemathesis.toml").write_text(EXPECTED, encoding="ascii")
     command = [
@@ -346,7 +348,7 @@ def test_nothing_that_fits_the_description_breaks_it(
     )
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
     for host in doors(whole):
-        until(f"{host} takes members", partial(let_take_members, whole, host))  # it may have emptied any
-    create(url, "fresh", "fresh")  # it may have removed any other
+        until(f"{host} takes members", partial(let_take_members, whole, host))  # it may have drained any host
+    create(url, "fresh", "fresh")  # it may have deleted any other
     deposit = ("POST", f"/v1/groups/fresh/calls/deposit{PATIENTLY}", ["a", 1])
     assert until("it is called", lambda: _result(url, *deposit)) == 1

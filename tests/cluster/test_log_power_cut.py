@@ -13,13 +13,14 @@ from log_verify import Promises, lost, verify
 pytestmark = pytest.mark.cluster
 
 CHANGES_MAX = 300
-"""Writes and syncs before a cut that is set to an exact one; opening takes some twenty."""
+"""Writes and syncs before a cut at an exact change; opening takes about twenty."""
 LINES_MAX = 400
-"""Acknowledgements before a cut by the test's own hand."""
+"""Acknowledgements before a cut that the test makes itself."""
 
 
 def live_until_power_goes(disk: FaultyDisk, life: LogLife, dice: random.Random) -> None:
-    """Cut at an exact change, also while the log opens, or at whatever moment the test gets to it."""
+    """Cut the power at an exact change, also while the log opens, or at whatever moment the test gets to
+    it."""
     is_exact = dice.random() < 0.75
     if is_exact:
         disk.power_off_after(changes=dice.randint(1, CHANGES_MAX))
@@ -33,7 +34,7 @@ def live_until_power_goes(disk: FaultyDisk, life: LogLife, dice: random.Random) 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_acknowledged_record_is_lost(seed: int, tmp_path: Path, rounds: Callable[..., int]) -> None:
-    """After every cut each acknowledged record is on the disk, as it was written, and the log goes on."""
+    """After every cut each acknowledged record is on the disk, as it was written, and the log continues."""
     require_fuse()
     cuts = rounds(short=4, long=100)
     dice, promises, reports = random.Random(seed), Promises(seed), list[CutReport]()
@@ -46,13 +47,13 @@ def test_no_acknowledged_record_is_lost(seed: int, tmp_path: Path, rounds: Calla
         with LogLife(directory, promises) as last:
             assert last.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S), last.victim.errors
     assert len(promises.acknowledged) > 20 * cuts
-    # A handful of cuts may all fall between a sync and the next write.
+    # A few cuts may all fall between a sync and the next write.
     if cuts >= 20:
         assert any(report.sectors_lost for report in reports), "the cuts found nothing to take"
 
 
 def test_without_syncs_power_cuts_lose_records(faulty_disk: FaultyDisk) -> None:
-    """The same writer that only pretends to sync does lose what it acknowledged: this test can fail."""
+    """A writer that only pretends to sync loses what it acknowledged, so this test can fail."""
     directory = faulty_disk.path / "store"
     promises = Promises(1)
     with LogLife(directory, promises, "--no-sync") as life:
@@ -63,7 +64,8 @@ def test_without_syncs_power_cuts_lose_records(faulty_disk: FaultyDisk) -> None:
 
 
 def test_on_a_lying_disk_power_cuts_lose_records(faulty_disk: FaultyDisk) -> None:
-    """Nor can the log help it when the disk pretends: what was acknowledged after the lies began is gone."""
+    """The log cannot prevent this when the disk pretends: what was acknowledged after the lies began is
+    gone."""
     directory = faulty_disk.path / "store"
     promises = Promises(1)
     with LogLife(directory, promises) as life:

@@ -1,4 +1,5 @@
-"""Failing, hanging, full and rotten disks under the real log: it stops, says so, and keeps its promises."""
+"""Failing, hanging, full and corrupted disks under the real log: it stops, says so, and keeps its
+promises."""
 
 import json
 import random
@@ -20,11 +21,11 @@ from log_writer import body_of
 pytestmark = pytest.mark.cluster
 
 CALLS_MAX = 60
-"""Calls before one fails: opening a new store makes some ten syncs, so some faults strike there."""
+"""Calls before one fails: opening a new store makes about ten syncs, so some faults hit it."""
 
 
 def goes_on(directory: Path, promises: Promises) -> None:
-    """Nothing promised is lost, and a new life takes the log up again."""
+    """Require that nothing promised is lost, and that a new life continues the log."""
     verify(directory, promises)
     with LogLife(directory, promises) as life:
         assert life.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S), life.victim.errors
@@ -32,7 +33,7 @@ def goes_on(directory: Path, promises: Promises) -> None:
 
 
 def live_with(directory: Path, promises: Promises, library: Path, faults: CallFaults) -> tuple[int, str]:
-    """Exit status and last words of a writer that suffers *faults*."""
+    """Return the exit status and last words of a writer that suffers *faults*."""
     with LogLife(directory, promises, env=environment(library, directory, faults)) as life:
         status = life.victim.wait(timeout_s=WORDS_TIMEOUT_S)
     return status, life.last_words
@@ -53,7 +54,7 @@ def test_a_failed_sync_stops_the_writer(
 def test_a_full_disk_stops_the_writer(
     failing_calls: Path, tmp_path: Path, rounds: Callable[..., int]
 ) -> None:
-    """From any write or allocation on."""
+    """The disk is full from any write or allocation on."""
     promises, dice = Promises(2), random.Random(2)
     for _ in range(rounds(short=4, long=100)):
         faults = CallFaults(write_enospc_at=dice.randint(1, CALLS_MAX))
@@ -63,7 +64,8 @@ def test_a_full_disk_stops_the_writer(
 
 
 def test_killed_at_a_sync(failing_calls: Path, tmp_path: Path, rounds: Callable[..., int]) -> None:
-    """In place of it or just after it: what was acknowledged is there, what was not may be."""
+    """It is killed instead of the sync or just after it: what was acknowledged is there, what was not may
+    be."""
     promises, dice = Promises(3), random.Random(3)
     for number in range(rounds(short=4, long=100)):
         at = dice.randint(1, CALLS_MAX)
@@ -75,7 +77,7 @@ def test_killed_at_a_sync(failing_calls: Path, tmp_path: Path, rounds: Callable[
 
 
 def test_a_short_write_is_completed(failing_calls: Path, tmp_path: Path) -> None:
-    """A write of half its bytes is no error; the rest follows, and the records are whole."""
+    """A write of half its bytes is not an error; the rest follows, and the records are complete."""
     promises = Promises(4)
     settings = environment(failing_calls, tmp_path, CallFaults(write_short_at=12))
     with LogLife(tmp_path, promises, env=settings) as life:
@@ -86,7 +88,7 @@ def test_a_short_write_is_completed(failing_calls: Path, tmp_path: Path) -> None
 def test_what_a_failed_sync_should_have_kept_was_never_promised(
     faulty_disk: FaultyDisk, rounds: Callable[..., int]
 ) -> None:
-    """The disk drops the data of the failed sync, as Linux does, and then the power goes as well."""
+    """The disk drops the data of the failed sync, as Linux does, and then the power fails as well."""
     promises, dice = Promises(5), random.Random(5)
     directory = faulty_disk.path / "store"
     for _ in range(rounds(short=3, long=50)):
@@ -100,7 +102,7 @@ def test_what_a_failed_sync_should_have_kept_was_never_promised(
 
 
 def test_a_disk_that_fills_up_and_is_freed(faulty_disk: FaultyDisk) -> None:
-    """The log needs room only for new files; when there is none it stops, and goes on once there is."""
+    """The log needs room only for new files; without room it stops, and it continues once there is room."""
     promises = Promises(6)
     directory = faulty_disk.path / "store"
     with LogLife(directory, promises) as life:
@@ -114,13 +116,13 @@ def test_a_disk_that_fills_up_and_is_freed(faulty_disk: FaultyDisk) -> None:
 
 
 def test_nothing_is_promised_while_a_sync_hangs(faulty_disk: FaultyDisk) -> None:
-    """No acknowledgement leaves before its sync has ended, however long that takes; then all goes on."""
+    """No acknowledgement is sent before its sync has ended, however long that takes; then all continues."""
     promises = Promises(7)
     directory = faulty_disk.path / "store"
     with LogLife(directory, promises) as life:
         assert life.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S)
         faulty_disk.hang_syncs()
-        said = life.victim.wait_until_silent()  # what was on its way has come
+        said = life.victim.wait_until_silent()  # what was in transit has arrived
         time.sleep(0.2)
         assert len(life.victim.lines) == said
         faulty_disk.resume_syncs()
@@ -129,14 +131,14 @@ def test_nothing_is_promised_while_a_sync_hangs(faulty_disk: FaultyDisk) -> None
 
 
 def inspect(directory: Path) -> tuple[int, dict[str, Any]]:
-    """Exit status and findings of ``holdfast log inspect``."""
+    """Return the exit status and findings of ``holdfast log inspect``."""
     command = [sys.executable, "-m", "holdfast", "log", "inspect", str(directory), "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WORDS_TIMEOUT_S)
     return done.returncode, json.loads(done.stdout)
 
 
 def place_of(directory: Path, body: bytes) -> tuple[Path, int]:
-    """The log's file, and the offset in it, where *body* lies."""
+    """Return the log's file and the offset in it where *body* is."""
     for path in sorted(directory.glob("log-*")):
         offset = path.read_bytes().find(body)
         if offset >= 0:
@@ -145,7 +147,7 @@ def place_of(directory: Path, body: bytes) -> tuple[Path, int]:
 
 
 def test_a_flipped_bit_below_the_synced_mark_is_named_and_never_cut(faulty_disk: FaultyDisk) -> None:
-    """Inspection names the place and ends with 1; the log refuses to open and leaves all as it was (D2)."""
+    """Inspection names the place and ends with 1; the log refuses to open and changes nothing (D2)."""
     promises = Promises(8)
     directory = faulty_disk.path / "store"
     with LogLife(directory, promises) as life:

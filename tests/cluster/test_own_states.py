@@ -1,5 +1,5 @@
-"""Classes that say themselves what their state is: what becomes of those that have none to give, or will not
-take one (FTC, Checkpointable and Updateable)."""
+"""Classes that provide their own state: what happens to objects that have none to give, or refuse one (FTC,
+Checkpointable and Updateable)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
 OFTEN = {"CheckpointInterval": 500_000}
-"""In units of 100 ns: a state is asked for twenty times a second, while anything happens."""
+"""In units of 100 ns: a state is requested twenty times a second, while anything happens."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,8 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 class Marks:
-    """What the objects shall refuse, and what they have done and refused, by the pids of their processes."""
+    """Tells the objects what to refuse, and records what they did and refused, by the pids of their
+    processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -74,7 +75,8 @@ def tell(domain: Domain, work: Callable[[Client], Awaitable[None]]) -> None:
 
 
 def faults_logged(domain: Domain) -> list[str]:
-    """Every fault of an object that a host has logged: a host that was killed may have told nobody else."""
+    """Return every fault of an object that a host has logged: a host that was killed may have told nobody
+    else."""
     logs = [path.read_text(encoding="utf-8") for path in domain.directory.rglob("*.log")]
     return [line for log in logs for line in log.splitlines() if "kind=object_failed" in line]
 
@@ -83,7 +85,7 @@ def faults_logged(domain: Domain) -> list[str]:
 def test_a_state_may_be_unavailable_and_one_that_is_not_taken_is_a_fault(
     domain: Domain, marks: Marks
 ) -> None:
-    """While there is none the group serves, fails over by its log, and nobody is told of a fault."""
+    """While there is no state the group serves, fails over by its log, and no fault is reported."""
 
     async def work(client: Client) -> None:
         marks.refuse("get_state")
@@ -120,7 +122,7 @@ def test_a_state_may_be_unavailable_and_one_that_is_not_taken_is_a_fault(
 def test_an_update_may_be_unavailable_and_one_that_is_not_taken_is_a_fault(
     domain: Domain, marks: Marks
 ) -> None:
-    """While there is none the backups execute again, and nobody is told of a fault."""
+    """While there is no update the backups execute the operations again, and no fault is reported."""
 
     async def work(client: Client) -> None:
         writer = Writer(

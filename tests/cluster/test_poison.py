@@ -1,6 +1,5 @@
-"""Calls that harm their host. One that ends the interpreter ends two hosts at most; then it is given up, and
-all serve on (E4). One that keeps the loop for a while costs no host its groups (R4).
-"""
+"""Calls that harm their host. A call that ends the interpreter ends two hosts at most; then it is given up,
+and all serve on (E4). A call that blocks the loop for a while costs no host its groups (R4)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
 STANDING_S = 1.5
-"""More than twice what a silent host is waited for."""
+"""More than twice the time that a silent host is waited for."""
 TRIES_MAX = 5
-"""A machine may be so busy that hosts are not heard for other reasons; hardly so many times in a row."""
+"""A machine may be so busy that hosts are not heard for other reasons, but hardly this many times in a
+row."""
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,12 @@ def whole(domain: Domain) -> Domain:
 
 
 def restarts(domain: Domain) -> int:
-    """How often hosts were started again, in all."""
+    """Return how often hosts were restarted in total."""
     return sum(host["restarts"] for host in domain.status()["hosts"])
 
 
 async def poisoned(client: Client, name: str) -> list[tuple[str, int]]:
-    """What `holdfast group show` lists: the calls, and how many processes each ended."""
+    """Return what `holdfast group show` lists: the calls, and how many processes each ended."""
     told = await give_at(client.layout, ShowHistory(name=name), GroupHistory)
     return [(each.call, each.attempts) for each in told.poisoned]
 
@@ -50,7 +50,7 @@ async def poisoned(client: Client, name: str) -> list[tuple[str, int]]:
 def test_the_only_host_of_a_group_learns_from_its_own_deaths(
     whole: Domain,
 ) -> None:
-    """Nobody else may have seen them."""
+    """Nobody else may have seen the deaths."""
 
     async def work(client: Client) -> None:
         lonely = await client.connection.create("deadly:Deadly", name="only", replicas=1)
@@ -73,7 +73,7 @@ def test_the_only_host_of_a_group_learns_from_its_own_deaths(
 def test_two_hosts_restart_at_most_and_then_the_call_is_poisoned(
     whole: Domain, style: str, method: str, arguments: list[str]
 ) -> None:
-    """And it can be looked at afterwards: the fault in the host's log names the call and the request."""
+    """The call can be examined afterwards: the fault in the host's log names the call and the request."""
 
     async def work(client: Client) -> None:
         name = f"{style} {method}"
@@ -93,7 +93,7 @@ def test_two_hosts_restart_at_most_and_then_the_call_is_poisoned(
         assert 1 <= await asyncio.to_thread(restarts, whole) - before <= 2
         if method == "exit":
             async with asyncio.timeout(WAIT_S):
-                while not await poisoned(client, name):  # histories are written at leisure
+                while not await poisoned(client, name):  # histories are written with a delay
                     await asyncio.sleep(0.1)
             assert await poisoned(client, name) == [("exit('for good')", 2)]
 

@@ -1,5 +1,5 @@
-"""`holdfast group upgrade` under load, forth and back, while everything is killed: old or new, never between
-(E7)."""
+"""`holdfast group upgrade` under load, forward and back, while everything is killed: old or new, never in
+between (E7)."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ TWO = (
         1,
     )
 )
-"""Counts deposits; it knows how many there were, when it takes over from the other."""
+"""Counts deposits; when it takes over from the other version, it knows how many there were."""
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def domain(tmp_path: Path, app: Path) -> Iterator[Domain]:
 
 
 async def upgrade(domain: Domain, hurt: Callable[[asyncio.subprocess.Process], Any] | None = None) -> None:
-    """Again and again until it is done; *hurt* something the first time."""
+    """Upgrade again and again until it is done; call *hurt* the first time."""
     for attempt in range(ATTEMPTS_MAX):
         process = await asyncio.create_subprocess_exec(
             *(*HOLDFAST, "group", "upgrade", NAME, "--yes", "--dir", str(domain.directory)),
@@ -88,7 +88,7 @@ async def upgrade(domain: Domain, hurt: Callable[[asyncio.subprocess.Process], A
 
 
 async def check_all(client: Client, group: Group[Any], calls: Workload) -> None:
-    """What each member holds, by letting it lead."""
+    """Check what each member has, by making it primary."""
     balances = []
     info = await client.wait_in_sync(NAME)
     for host in info.placed_on:

@@ -1,6 +1,6 @@
 """Callers of a ledger who remember what they were told; afterwards every member must agree with them.
 
-Each call deposits 1 into an account of its own: lost, the account holds 0; executed twice, 2.
+Each call deposits 1 into a separate account: if it is lost the account has 0, if it is executed twice 2.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from holdfast.model.errors import HoldfastError, OutcomeUnknown
 
 CALLERS = 8
 LAST = "the last"
-"""The account of calls that are made to see everyone in-sync."""
+"""The account of calls that are made to see all members in sync."""
 PROGRESS_S = WAIT_S
-"""A call may wait for a whole domain to start again."""
+"""A call may wait for a whole domain to restart."""
 
 
 class Workload:
-    """*callers* who call *group* one call after the other, from entering the context until leaving it."""
+    """*callers* who call *group*, one call after the other, from entering the context until leaving it."""
 
     def __init__(self, group: Group[Any], *, callers: int = CALLERS) -> None:
         self._group = group
         self._callers = callers
-        name = secrets.token_hex(4)  # a group may be called by one workload after the other
+        name = secrets.token_hex(4)  # several workloads may call a group, one after the other
         self._accounts: Iterator[str] = (f"{name} {number}" for number in itertools.count())
         self._is_over = False
         self.acknowledged: list[str] = []
         self.unknown: list[str] = []
-        """Of these the callers were told that nothing is known: 0 or 1."""
+        """Accounts whose calls ended as unknown: they must have 0 or 1."""
         self.refused: list[str] = []
-        """Of these they were told that they were not executed: 0."""
+        """Accounts whose calls were reported as not executed: they must have 0."""
 
     async def __aenter__(self) -> "Workload":
         self._tasks = [asyncio.create_task(self._call()) for _ in range(self._callers)]
@@ -48,7 +48,7 @@ class Workload:
     async def __aexit__(
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let every call that is under way end."""
+        """Wait until every call in progress has ended."""
         self._is_over = True
         if error is not None:
             for task in self._tasks:
@@ -56,7 +56,7 @@ class Workload:
         await asyncio.gather(*self._tasks, return_exceptions=error is not None)
 
     async def more(self, calls: int) -> None:
-        """Wait until so many more calls are acknowledged: the group serves."""
+        """Wait until that many more calls are acknowledged, so that the group serves."""
         goal = len(self.acknowledged) + calls
         deadline = time.monotonic() + PROGRESS_S
         while len(self.acknowledged) < goal:
@@ -82,10 +82,10 @@ class Workload:
                 assert balance == 1, f"{account} was given its deposit {balance} times"
                 self.acknowledged.append(account)
 
-    # --- what must hold
+    # --- the rules
 
     def check(self, balances: dict[str, int]) -> None:
-        """One member's balances, or those that its clients see."""
+        """Check one member's balances, or those that its clients see."""
         wrong = {account: balances.get(account, 0) for account in self.acknowledged}
         wrong = {account: found for account, found in wrong.items() if found != 1}
         assert not wrong, f"of {len(self.acknowledged)} acknowledged: {wrong}"
@@ -96,9 +96,10 @@ class Workload:
 
 
 async def check_members(client: GroupClient, calls: Mapping[str, Workload]) -> None:
-    """Every member of the groups named in *calls* holds what their callers were told; heal the domain first.
+    """Require that every member of the groups named in *calls* has what their callers were told; heal the
+    domain first.
 
-    Waits until all members are in-sync, stops the domain and reads every member's files.
+    Waits until all members are in sync, stops the domain and reads every member's files.
     """
     found = {name: await _settled(client, name) for name in calls}
     await client.stop_hosts()
@@ -111,7 +112,7 @@ async def check_members(client: GroupClient, calls: Mapping[str, Workload]) -> N
 
 
 async def _settled(client: GroupClient, name: str) -> GroupInfo:
-    """Once all members are in-sync and one more call is acknowledged by them, each holds everything."""
+    """Return once all members are in sync and have acknowledged one more call: then each has everything."""
     group = await client.group(name)
     while True:
         before = await client.wait_in_sync(name)

@@ -1,8 +1,8 @@
-"""The domain of transcripts about calls: two groups of objects on the production housing (X, E).
+"""The domain of transcripts about calls: two groups of objects on the production host (X, E).
 
 Group ``g`` is placed on a, b and c, group ``h`` on c alone; both are lists of tokens
-(:mod:`holdfast.sim.scenarios.groups.objects`). Requests have numbers, so that a copy can come late. What is
-told of views is told of ``g``.
+(:mod:`holdfast.sim.scenarios.groups.objects`). Requests have numbers, so that a copy can come late. Output
+about views is about ``g``.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ _raw = msgspec.msgpack.Encoder()
 
 @dataclass(eq=False)
 class Asker:
-    """Whoever sent a frame (:class:`holdfast.groups.ports.Client`)."""
+    """The sender of a frame (:class:`holdfast.groups.ports.ClientPort`)."""
 
     answers: list[str] = field(default_factory=list)
 
@@ -83,10 +83,10 @@ class CalledDomain(Domain):
         self._style = style or StyleConfig()
         self._patience_ns = ANSWER_NS
         self._expirations: dict[str, int] = {}
-        """Of requests: one that is sent again expires when it would have."""
+        """When each request expires; a repetition expires at the same time."""
 
     def groups(self, style: str, version: str = "") -> Iterator[str]:
-        """``groups warm_passive``; or ``groups warm_passive 1``, of classes that come in versions"""
+        """``groups warm_passive``; or ``groups warm_passive 1``, with classes that come in versions"""
         world, clock, hosts = self.world, ClockOptions(), tuple(HostId(name) for name in HOSTS)
         world.network.codec = Codec()
         truth = Truth(world)
@@ -111,13 +111,13 @@ class CalledDomain(Domain):
         yield from ()
 
     def deploy(self, version: str, *hosts: str) -> Iterator[str]:
-        """``deploy 2 a b``: what these hosts have when they are started next"""
+        """``deploy 2 a b``: the version that these hosts have from their next start on"""
         for host in hosts:
             self.book.deploys.deploy(HostId(host), version)
         yield from ()
 
     def lose(self, version: str, *hosts: str) -> Iterator[str]:
-        """``lose 1 a b``: its sources are not on these hosts any more"""
+        """``lose 1 a b``: remove the version's sources from these hosts"""
         for host in hosts:
             self.book.deploys.lose(HostId(host), version)
         yield from ()
@@ -132,8 +132,8 @@ class CalledDomain(Domain):
         yield self._ask_host(host, lambda seen: Calls(1, GROUP, *seen, msgspec.Raw(_raw.encode(sent))))
 
     def together(self, *words: str) -> Iterator[str]:
-        """``together 1 g relay r [h] & 2 h relay s [g]``: requests to the primaries of these groups, sent in
-        the same moment; how each ends"""
+        """``together 1 g relay r [h] & 2 h relay s [g]``: requests to the primaries of these groups, sent at
+        the same moment; shows how each ends"""
         askers: dict[str, Asker] = {}
         for text in " ".join(words).split(" & "):
             number, name, method, *arguments = text.split()
@@ -150,27 +150,27 @@ class CalledDomain(Domain):
             yield f"{name}: {asker.answers[0] if asker.answers else 'no answer'}"
 
     def leave(self, *words: str) -> Iterator[str]:
-        """``leave a 1 append x``: the same as a call whose client does not wait for the answer"""
+        """``leave a 1 append x``: a call whose client does not wait for the answer"""
         self._patience_ns = MOMENT_NS
         yield from self.call(*words)
         self._patience_ns = ANSWER_NS
 
     def outcome(self, host: str, number: str) -> Iterator[str]:
-        """``outcome a 1``: what became of request 1? If it has not run, it never shall (X3)."""
+        """``outcome a 1``: ask for the outcome of request 1; if it has not run, it never will (X3)"""
         about = (CLIENT, int(number), self._expiration_s())
         yield self._ask_host(host, lambda seen: Settle(1, GROUP, *seen, 1000 + int(number), *about))
 
     def show(self, name: str, attribute: str) -> Iterator[str]:
-        """``show h notes``: what the primary's object holds"""
+        """``show h notes``: the content of the primary's object"""
         view = next(view for view in disk_damage.views(self.world) if view.group == NAMES[name])
-        execution = self._housing(view.primary).housed[view.group].replica.execution
+        execution = self._housing(view.primary).hosted[view.group].replica.execution
         assert execution is not None
         found = getattr(execution.line.instance, attribute)
         said = [each if isinstance(each, str) else f"({' '.join(each)})" for each in found]
         yield f"{name} {attribute}: {' '.join(said) or 'none'}"
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
-        """``hand over from a to b``; nothing may come of it"""
+        """``hand over from a to b``; the handover may not happen"""
         host = disk_damage.views(self.world)[0].primary if host == "primary" else host
         self._housing(host).ask_hand_over(GROUP, HostId(other))
         self._run_until(
@@ -179,41 +179,41 @@ class CalledDomain(Domain):
         yield from ()
 
     def spoil(self, host: str) -> Iterator[str]:
-        """``spoil b``: something on that host changes its object by itself"""
-        execution = self._housing(host).housed[GROUP].replica.execution
+        """``spoil b``: let something on that host change its object"""
+        execution = self._housing(host).hosted[GROUP].replica.execution
         assert execution is not None
         execution.line.instance.tokens.append("stray")  # type: ignore[attr-defined]  # of Tokens
-        self.book.health.swaying.hosts[host] = None
+        self.book.health.divergences.hosts[host] = None
         yield from ()
 
     def withhold(self, host: str) -> Iterator[str]:
-        """``withhold b``: its host knows a reason for which the object there is not the group's"""
-        housed = self._housing(host).housed[GROUP]
-        housed.replica.readiness.go_without("its host has other code")
-        housed.ask_turn()
+        """``withhold b``: give its host a reason why the object there must not be used for the group"""
+        hosted = self._housing(host).hosted[GROUP]
+        hosted.replica.readiness.go_without("its host has other code")
+        hosted.ask_turn()
         self._run(MOMENT_NS)
         yield from ()
 
     def sway(self, host: str) -> Iterator[str]:
-        """``sway b``: what is executed again there comes out otherwise, from now on"""
-        self.book.health.swaying.begin(host, FOR_EVER_NS, is_silent=False)
+        """``sway b``: from now on, what is executed again there gives other results"""
+        self.book.health.divergences.begin(host, FOR_EVER_NS, is_silent=False)
         yield from ()
 
     def steady(self) -> Iterator[str]:
-        """And not any more, anywhere"""
-        self.book.health.swaying.end()
+        """``steady``: end this on every host"""
+        self.book.health.divergences.end()
         yield from ()
 
     def fitness(self) -> Iterator[str]:
-        """Who could lead, and who not"""
+        """``fitness``: which members could become primary"""
         for host in HOSTS:
             core = self.world.nodes[host].core
             if core is not None and core.groups is not None:
-                found = core.groups.housed[GROUP].style.fitness()
+                found = core.groups.hosted[GROUP].style.fitness()
                 yield f"{host}: {found.rank.name.lower()}{f', {found.why}' if found.why else ''}"
 
     def jump(self, host: str, hours: str) -> Iterator[str]:
-        """``jump a 2``: its clock is set that many hours ahead"""
+        """``jump a 2``: set its clock that many hours ahead"""
         self.world.nodes[host].clock.jump_wall(int(hours) * 3600 * SECOND)
         yield from ()
 
@@ -228,7 +228,7 @@ class CalledDomain(Domain):
         return groups
 
     def _expiration_s(self) -> int:
-        """In the group's time, as the client learnt it when it connected."""
+        """Return the expiration in the group's time, as the client learned it when it connected."""
         return (self._time_ns + self.world.now) // SECOND + DURATION_S
 
     def _ask_host(self, host: str, make: Any) -> str:
@@ -247,8 +247,8 @@ class CalledDomain(Domain):
         core: Host | None = self.world.nodes[view.primary].core if view is not None else None
         if view is None or core is None or core.groups is None:
             return False
-        housed = core.groups.housed.get(GROUP)
-        return housed is not None and housed.is_ready and housed.member.epoch == view.epoch
+        hosted = core.groups.hosted.get(GROUP)
+        return hosted is not None and hosted.is_ready and hosted.member.epoch == view.epoch
 
     def _is_told(self, fields: dict[str, Any]) -> bool:
         return fields.get("group") in (GROUP, "g")

@@ -1,15 +1,15 @@
-"""What tests tell the domains of :mod:`transcript`, and what they see of them."""
+"""Helpers that give commands to the domains of :mod:`transcript` and return what is seen."""
 
 from transcript import Domain
 
 from holdfast.sim.scenarios.sequence import disk_damage
 
 DETECTED = "run 1000ms"
-"""By then whoever is silent has been taken for dead: a few times the grace."""
+"""By then every silent host has been taken for dead: a few times the grace."""
 
 
 def told(domain: Domain, *commands: str) -> list[str]:
-    """Everything that is seen of these commands."""
+    """Run these commands and return everything they show."""
     return [line for command in commands for line in domain.do(command)]
 
 

@@ -1,4 +1,4 @@
-"""A group that was removed is forgotten by every host that held it, whenever it hears of that."""
+"""Every host that had a deleted group forgets it, whenever it learns of the deletion."""
 
 import pytest
 from called_domain import CalledDomain
@@ -7,7 +7,7 @@ from transcript import GROUP, HOSTS
 
 from holdfast.authority.removal import Ended, remove_group
 from holdfast.model.ids import Nonce
-from holdfast.sim.scenarios.authority.server import AUTHORITY, standing
+from holdfast.sim.scenarios.authority.server import AUTHORITY, values_at_authority
 
 STYLES = ("cold_passive", "warm_passive", "active")
 
@@ -24,13 +24,13 @@ def remove(domain: CalledDomain) -> None:
 
 
 def holders(domain: CalledDomain) -> list[str]:
-    """Whose log still has something of the group; of those that live."""
+    """Return the running hosts whose log still has something of the group."""
     cores = {name: domain.world.nodes[name].core for name in HOSTS}
     return [name for name, core in cores.items() if core is not None and GROUP in core._opened.log.groups()]
 
 
 def noted(domain: CalledDomain) -> list[str]:
-    return [note.host for note in standing(domain.world, "ended/", Ended)]
+    return [note.host for note in values_at_authority(domain.world, "ended/", Ended)]
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -39,7 +39,7 @@ def test_every_host_forgets_a_group_that_was_removed(style: str) -> None:
     remove(domain)
     told(domain, "run 1000ms")
     assert (holders(domain), noted(domain)) == ([], [])
-    assert not any(GROUP in domain._housing(host).housed for host in HOSTS)
+    assert not any(GROUP in domain._housing(host).hosted for host in HOSTS)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -55,7 +55,7 @@ def test_a_host_that_was_away_forgets_the_group_when_it_returns(style: str) -> N
 
 
 def test_a_note_stands_until_what_was_held_is_forgotten_for_good() -> None:
-    """Else a power cut would bring it back, and nothing would ever take it out."""
+    """Otherwise a power cut would bring the group back, and nothing would ever remove it."""
     domain = begun("warm_passive")
     told(domain, "slow c")
     remove(domain)

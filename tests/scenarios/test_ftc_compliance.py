@@ -1,7 +1,7 @@
 """The compliance points: the whole life of a group, the same in every style that a point names (27.6).
 
-What each part must be like in detail is for the tests of its own row; here a style is held to all of it, one
-after the other, in one group on the production housing.
+The tests of each row cover the details; here each style must satisfy all points, one after the other, in one
+group on the production host.
 """
 
 from typing import Any
@@ -21,14 +21,14 @@ CHECKPOINTED = "run 6000ms"
 TOKENS = ["one", "two", "three", "four", "five"]
 
 
-def housed(domain: CalledDomain, host: str) -> HostedGroup:
-    found: HostedGroup = domain.world.nodes[host].core.groups.housed[GROUP]
+def hosted(domain: CalledDomain, host: str) -> HostedGroup:
+    found: HostedGroup = domain.world.nodes[host].core.groups.hosted[GROUP]
     return found
 
 
 def objects(domain: CalledDomain) -> dict[str, list[str]]:
-    """What the objects hold, by the hosts that have one."""
-    executions: dict[str, Any] = {host: housed(domain, host).replica.execution for host in HOSTS}
+    """Return the content of the objects, by the hosts that have one."""
+    executions: dict[str, Any] = {host: hosted(domain, host).replica.execution for host in HOSTS}
     return {host: each.line.instance.tokens for host, each in executions.items() if each is not None}
 
 
@@ -37,13 +37,14 @@ def holders(domain: CalledDomain, who: str) -> tuple[str, ...]:
 
 
 def appended(domain: CalledDomain, host: str, number: int, token: str) -> str:
-    """The answer of *host* to the request of that number."""
+    """Return the answer of *host* to the request of that number."""
     return told(domain, f"call {host} {number} append {token}")[-1]
 
 
 def live(style: str, *, at_first: str, at_last: str) -> None:
-    """One life. However often a request is sent, and to whom: it is executed once, and has one reply. Who has
-    an object is said of the time before the first checkpoint, *at_first*, and after it, *at_last*."""
+    """Take a group through its life. However often and to whichever host a request is sent, it is executed
+    once and has one reply. *at_first* and *at_last* are the hosts that have an object before the first
+    checkpoint and after it."""
     domain = CalledDomain(STYLE)
     told(domain, f"groups {style}")
     assert [appended(domain, "a", 1, "one") for _ in range(2)] == ["a: one 1"] * 2
@@ -55,7 +56,7 @@ def live(style: str, *, at_first: str, at_last: str) -> None:
     assert second != "a"
     assert appended(domain, second, 1, "one") == f"{second}: one 1"
     assert appended(domain, second, 2, "two") == f"{second}: two 2"
-    told(domain, "start a", "await all")  # and returns
+    told(domain, "start a", "await all")  # it returns
     assert listed(domain) == [*HOSTS]
 
     (third,) = {*HOSTS} - {"a", second}
@@ -77,7 +78,7 @@ def live(style: str, *, at_first: str, at_last: str) -> None:
 
 
 def check_stateless() -> None:
-    """Every member answers for itself, as long as it is there, and again when it has returned."""
+    """Check that every member answers for itself while it is there, and again when it has returned."""
     domain = CalledDomain()
     told(domain, "groups stateless")
     assert told(domain, "call a 1 echo x", "call b 2 echo y", "call c 3 echo z") == ["a: x", "b: y", "c: z"]
@@ -91,8 +92,8 @@ def check_stateless() -> None:
 
 @pytest.mark.covers("FTC-319")
 def test_passive_replication_is_there_in_whole() -> None:
-    """A cold backup has no object until it is primary; a warm one has it from the first checkpoint on, and
-    it holds what the primary's does."""
+    """A cold backup has no object until it is primary; a warm one has it from the first checkpoint on, equal
+    to the primary's."""
     check_stateless()
     live("cold_passive", at_first="primary", at_last="primary")
     live("warm_passive", at_first="primary", at_last="all")

@@ -1,6 +1,6 @@
-"""Faults, and what a domain does about them, by the checklist: detection, membership, logs in memory.
+"""Faults, and how a domain handles them, by the checklist: detection, membership, logs in memory.
 
-Told to the simulated domains of :mod:`transcript`, so nothing here depends on the machine's speed.
+The domains are the simulated ones of :mod:`transcript`, so nothing here depends on the machine's speed.
 """
 
 import pytest
@@ -13,11 +13,11 @@ from holdfast.sequence.member import Member
 from holdfast.sequence.view_state import is_volatile
 
 TRIES_MAX = 100
-"""Each waits for a tenth of a second: ten seconds of the domain's time."""
+"""Each waits for a tenth of a second: ten seconds of the domain's time in total."""
 
 
 def members(domain: Domain) -> dict[str, Member]:
-    """The group's members, by the hosts that are there."""
+    """Return the group's members, by the hosts that are running."""
     cores = {name: domain.world.nodes[name].core for name in HOSTS}
     return {name: core.members[GROUP] for name, core in cores.items() if core and GROUP in core.members}
 
@@ -34,14 +34,14 @@ FAULTS = {
     "it hangs": ("pause a", "resume a"),
     "it is only cut off": ("cut a | b c authority", "heal"),
 }
-"""What befalls the primary, and how it ends."""
+"""The fault that hits the primary, and how it ends."""
 
 
 @pytest.mark.covers("FTC-21")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_detected_in_time_and_nobody_is_suspected_for_ever(fault: str) -> None:
-    """Another takes over, without anybody's proof; a suspicion that was wrong does no harm: nothing is lost,
-    nothing is there twice, and who was suspected is a member again."""
+    """Another member takes over without any proof of death; a wrong suspicion does no harm: nothing is lost
+    or duplicated, and the suspected host is a member again."""
     befalls, ends = FAULTS[fault]
     domain = Domain()
     told(domain, "group of 3", "append a op1", befalls, DETECTED)
@@ -67,7 +67,8 @@ def test_members_that_all_suspect_each_other_do_not_go_on_doing_so() -> None:
 
 
 def test_a_primary_that_answers_no_heartbeat_is_replaced_and_its_successor_is_watched_too() -> None:
-    """COLD_PASSIVE: by silence alone, as nobody has proof; and the state comes out of the log."""
+    """COLD_PASSIVE: the primary is replaced for its silence alone, without proof of death; the state comes
+    from the log."""
     domain = CalledDomain()
     told(domain, "groups cold_passive", "call primary 1 append one")
     for number, token in ((2, "two"), (3, "three")):
@@ -87,7 +88,7 @@ def test_a_primary_that_answers_no_heartbeat_is_replaced_and_its_successor_is_wa
 
 
 class Watched(Domain):
-    """A domain that is looked at every millisecond: an epoch has one membership, whoever is asked."""
+    """A domain that is checked every millisecond: an epoch has one membership, whichever member is asked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,8 +104,8 @@ class Watched(Domain):
                     assert self.views.setdefault(view.epoch, found) == found
 
     def call(self, token: str) -> None:
-        """Until it is answered. Then whoever the primary counts as a member is in the primary's epoch, and
-        holds what it holds."""
+        """Call until answered. Then every host that the primary counts as a member is in the primary's epoch,
+        and has what it has."""
         for _ in range(TRIES_MAX):
             (answer,) = (line for line in self.do(f"append primary {token}") if line[1:2] == ":")
             if answer.split()[-1].isdigit():
@@ -120,7 +121,7 @@ class Watched(Domain):
 
 @pytest.mark.covers("FTC-10")
 def test_every_call_finds_all_members_in_one_view() -> None:
-    """While members are lost, cut off and let in again, and the primary changes."""
+    """This holds while members are lost, cut off and let in again, and the primary changes."""
     domain = Watched()
     told(domain, "group of 3")
     domain.call("op1")
@@ -143,8 +144,8 @@ def test_every_call_finds_all_members_in_one_view() -> None:
 
 @pytest.mark.covers("FTC-288")
 def test_a_log_in_memory_is_at_every_member_before_its_calls_are_answered() -> None:
-    """The same records in the same order, in stores that are processes. What one of them lacks is not
-    answered, and the death of the primary costs nothing."""
+    """The stores are processes, with the same records in the same order. An operation that one of them lacks
+    is not answered, and the death of the primary loses nothing."""
     domain = Domain()
     told(domain, "group of 3 in memory")
     for number in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""A backup whose claim came second follows the winner as soon as it is told so."""
+"""A backup whose claim came second follows the winner as soon as it learns that."""
 
 from dataclasses import replace
 
@@ -17,12 +17,12 @@ BOTH_CLAIM = (
     "prove a 1",
     f"run {2 * CONFIG.turn_ns // MILLISECOND}ms",
 )
-"""b claims at once; c, which hears of nothing, when b has had its turn. The answer to c is lost."""
+"""b claims at once; c, which hears nothing, claims when b has had its turn. The answer to c is lost."""
 
 
 def test_what_the_winner_said_meanwhile_is_not_forgotten() -> None:
-    """b and c claim; b wins and speaks to c, which may not answer before it knows what became of its own
-    claim; then it must, without waiting to be asked again: until it does, the group serves nobody."""
+    """b and c claim; b wins and sends to c, which may not answer before it knows the outcome of its own
+    claim. Then it must answer without being asked again: until it does, the group serves nobody."""
     domain = Domain()
     for command in ("group of 3", "append a op1", "run 500ms", *BOTH_CLAIM):
         domain.do(command)
@@ -42,8 +42,8 @@ def test_what_the_winner_said_meanwhile_is_not_forgotten() -> None:
 
 
 def test_a_view_heard_of_before_the_answer_is_not_forgotten() -> None:
-    """The answer to c's claim was on its way when c was dropped: c must not take the older view, in which it
-    is listed, for the last word, or nobody ever tells it to come back."""
+    """The answer to c's claim was in transit when c was dropped: c must not take the older view, which lists
+    it, for the newest, or nobody ever tells it to come back."""
     domain = Domain()
     for command in ("group of 3", "run 500ms", *BOTH_CLAIM):
         domain.do(command)

@@ -1,4 +1,4 @@
-"""Every transcript is replayed; :mod:`transcript` says how to read and rewrite them."""
+"""Replays every transcript; :mod:`transcript` says how to read and rewrite them."""
 
 from pathlib import Path
 
@@ -18,12 +18,12 @@ def test_the_domain_does_what_the_transcript_says(path: Path) -> None:
 
 
 RULES = ["a5", "v3", "v4", "v5", "r1", "m1", "m2", "m3", "k2", "k3", "x3", "x4", "e3", "e4", "e7", "e10"]
-"""Rules of docs/protocol.md whose *Without it* is told by a transcript."""
+"""Rules of docs/protocol.md whose *Without it* is shown by a transcript."""
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_with_a_schedule_is_told_and_broken(rule: str) -> None:
-    """It has a transcript, and the simulator finds a bug that breaks it."""
+    """The rule has a transcript, and the simulator finds a bug that breaks it."""
     assert [path.stem for path in TRANSCRIPTS if path.stem.startswith(f"{rule}_")]
     assert [bug.name for bug in planted_bugs() if bug.rule == rule.upper()]
 
@@ -48,7 +48,7 @@ BROKEN = {
     "v3_never_resumes": "sequence-resumes-its-role",
     "v4_memory_is_a_process": "sequence-memory-outlives-process",
 }
-"""Transcripts, and bugs that would make them tell another story."""
+"""Transcripts, and bugs that would change them."""
 
 
 @pytest.mark.parametrize("story", BROKEN)
@@ -59,5 +59,5 @@ def test_a_transcript_shows_what_the_rule_prevents(story: str) -> None:
         try:
             told = replay(text)
         except AttributeError:
-            return  # who should have been asked is gone: the story ends there
+            return  # the host to be asked is gone: the transcript ends there
     assert told != text

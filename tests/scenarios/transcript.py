@@ -66,11 +66,11 @@ SENTENCES: dict[str, Callable[..., str]] = {
 
 
 DIGEST = re.compile(r"\b[0-9a-f]{32}\b")
-"""Of a state: another one with every change to how states are saved, and none of the story's business."""
+"""The digest of a state: it changes whenever the format of saved states does, which is irrelevant here."""
 
 
 def _code(said: str) -> str:
-    """By its declared version: what transcripts tell apart."""
+    """Show code by its declared version, by which transcripts distinguish it."""
     return f"version {said.partition(' ')[0]}"
 
 
@@ -79,7 +79,7 @@ def _starred(primary: str, members: list[str]) -> str:
 
 
 class Client:
-    """Sends single requests and keeps the latest answer."""
+    """A client that sends single requests and keeps the latest answer."""
 
     def __init__(self, ports: NodePorts) -> None:
         self.ports = ports
@@ -107,7 +107,7 @@ class Domain:
         self._tokens: dict[str, int] = {}
         self._cuts: list[tuple[str, str]] = []
 
-    # --- commands: each answers the lines it wants to show, before what the members did
+    # --- commands: each returns the lines it wants to show, before what the members did
 
     def group(self, *words: str) -> Iterator[str]:
         """``group of 3 [in memory]``"""
@@ -142,7 +142,7 @@ class Domain:
         yield self._view()
 
     def append(self, host: str, token: str) -> Iterator[str]:
-        """The same token is the same request."""
+        """``append a x``: the same token is the same request"""
         yield self._ask(host, token, self._tokens.setdefault(token, len(self._tokens) + 1))
 
     def read(self, host: str) -> Iterator[str]:
@@ -200,7 +200,8 @@ class Domain:
         yield from ()
 
     def restore(self, host: str) -> Iterator[str]:
-        """``restore a`` what ``copy a`` kept; the authority goes on from there at once, and tells nobody"""
+        """``restore a``: put back what ``copy a`` kept; the authority continues from there at once, and tells
+        nobody"""
         node = self.world.nodes[host]
         if host == AUTHORITY:
             node.kill()
@@ -235,7 +236,7 @@ class Domain:
         yield from ()
 
     def inspect(self, by: str) -> Iterator[str]:
-        """``inspect b``: b asks everybody what they hold, and says what would be lost from whom"""
+        """``inspect b``: b asks all members what they have, and shows what would be lost from whom"""
         self._found = found = self._inspected(by)
         for held in found.held:
             losses = found.losses(held.member.host)
@@ -244,7 +245,7 @@ class Domain:
             yield f"silent: {' '.join(found.silent)}"
 
     def recover(self, by: str, _from: str, source: str) -> Iterator[str]:
-        """``recover b from c``: b has the group go on from what c holds, unless it has changed since"""
+        """``recover b from c``: b lets the group continue from what c has, unless that has changed since"""
         answers: list[object] = []
         try:
             self._recovery(by).recover(self._found, source, answers.append)
@@ -264,7 +265,7 @@ class Domain:
         self._run_until(lambda: bool(answers))
         return answers[0]
 
-    # --- running and saying
+    # --- running and showing
 
     def do(self, command: str) -> list[str]:
         name, *words = command.split()
@@ -287,7 +288,7 @@ class Domain:
         self._said = len(kept)
 
     def _is_told(self, fields: dict[str, Any]) -> bool:
-        """Whether a transcript tells of what a host noted."""
+        """Whether a transcript shows what a host noted."""
         return True
 
     def _ask(self, host: str, token: str, number: int) -> str:
@@ -326,7 +327,7 @@ class Domain:
 
 
 def replay(text: str) -> str:
-    """The transcript again, with what is seen now."""
+    """Return the transcript with what is seen now."""
     domain = _domain(text)
     blocks = []
     for block in text.strip().split("\n\n"):
@@ -338,10 +339,11 @@ def replay(text: str) -> str:
 
 
 def _domain(text: str) -> Domain:
-    """Of groups with objects, where calls are the story; else of a sequence alone."""
+    """Return a domain of groups with objects where the transcript is about calls; otherwise of a sequence
+    alone."""
     if not re.search("^groups ", text, re.MULTILINE):
         return Domain()
-    from called_domain import CalledDomain  # which is made of this module
+    from called_domain import CalledDomain  # which imports this module
 
     return CalledDomain()
 

@@ -19,12 +19,13 @@ SOON = (
     "authority-initial-left-open",
     "authority-join-while-open",
 )
-"""Those that show within a few runs; the long test looks for all."""
+"""Bugs that show within a few runs; the long test searches for all."""
 
 
 @pytest.mark.covers("IM-34", "IM-35")
 def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int]) -> None:
-    """Every committed revision obeys rules A, V and T; what clients were told is true; all get on again."""
+    """Every committed revision obeys rules A, V and T; what clients were told is true; all nodes make
+    progress again."""
     summary = run_seeds("authority", range(rounds(short=30, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
@@ -32,8 +33,8 @@ def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int]) -> None:
 
 
 def test_a_calm_run_has_nothing_to_hide() -> None:
-    """Without faults everything that is asked for is done: only an answer that was overtaken by another, or
-    that one in a thousand which is lost, leaves a doubt, and that is settled."""
+    """Without faults every request is done. Only an answer that another overtook, or the one in a thousand
+    that is lost, leaves a doubt, and that is settled."""
     outcome = simulate(expand("authority", 1, "calm"))
     assert outcome.violations == ()
     assert outcome.unavailable == ()
@@ -42,13 +43,13 @@ def test_a_calm_run_has_nothing_to_hide() -> None:
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """Each breaks one rule; were one not found, the tests above would mean less."""
+    """Each breaks one rule; if one were not found, the tests above would mean less."""
     bugs = BUGS if rounds(short=0, long=1) else [planted_bug(name) for name in SOON]
     searches = search_planted(bugs, jobs=2)
     assert [search.name for search in searches if not search.found] == []
 
 
 def test_enough_bugs_are_planted() -> None:
-    """One at least for each rule of the authority that can be broken in one place."""
+    """There is at least one bug for each rule of the authority that can be broken in one place."""
     rules = {bug.rule for bug in BUGS}
     assert {"A1", "A3", "A4", "A5", "A6", "A7", "V2", "V5", "N-2", "N-3", "IM-34"} <= rules

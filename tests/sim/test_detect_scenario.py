@@ -1,4 +1,4 @@
-"""Detectors under load: no healthy host is taken for gone, and nobody is suspected for ever."""
+"""Fault detectors under load: no healthy host is taken for gone, and none is suspected forever."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,12 @@ from holdfast.sim.runner.planted import planted_bugs
 from holdfast.sim.runner.runner import run_seeds, search_planted
 
 QUICK = ("detect-leaves-the-sick",)
-"""Found in the first run or two; the others are `holdfast sim planted --scenario detect`."""
+"""Found in the first run or two; `holdfast sim planted --scenario detect` searches for the others."""
 
 
 def test_load_costs_no_host_its_groups_and_the_sick_get_well(rounds: Callable[..., int]) -> None:
-    """Whatever sleeps, is busy or says that it is sick; and what the scenario means to meet, it meets."""
+    """This holds whatever sleeps, is busy or reports being sick; and the scenario reaches the situations it
+    aims at."""
     summary = run_seeds("detect", range(rounds(short=2, long=1000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 100 * summary.seeds
@@ -18,8 +19,8 @@ def test_load_costs_no_host_its_groups_and_the_sick_get_well(rounds: Callable[..
 
 
 def test_load_alone_costs_no_failover_at_all(rounds: Callable[..., int]) -> None:
-    """Processes that are held up again and again, for less than the stated bound each time, and nothing else:
-    no group ever has another primary, and nobody is dropped."""
+    """Processes are delayed again and again, each time for less than the stated bound, and nothing else
+    happens: no group ever gets another primary, and nobody is dropped."""
     summary = run_seeds("detect", range(rounds(short=1, long=200)), profile="busy", jobs=2)
     assert summary.violations == []
     assert list(summary.faults) == ["load"]
@@ -28,7 +29,7 @@ def test_load_alone_costs_no_failover_at_all(rounds: Callable[..., int]) -> None
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """Each breaks one rule of detectors; were one not found, the test above would mean less."""
+    """Each breaks one rule of detectors; if one were not found, the test above would mean less."""
     bugs = planted_bugs("detect")
     chosen = [bug for bug in bugs if bug.name in QUICK] if rounds(short=1, long=2) == 1 else bugs
     searches = search_planted(chosen, jobs=2)

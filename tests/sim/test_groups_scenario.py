@@ -1,4 +1,4 @@
-"""Groups of every style on the production housing: nothing acknowledged is lost or done twice."""
+"""Groups of every style on the production host: nothing acknowledged is lost or done twice."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,11 @@ from holdfast.sim.runner.planted import planted_bugs
 from holdfast.sim.runner.runner import run_seeds, search_planted
 
 QUICK = ("groups-timer-rings-again",)
-"""Found within a few runs; the others are `holdfast sim planted --scenario groups`."""
+"""Found within a few runs; `holdfast sim planted --scenario groups` searches for the others."""
 
 
 def test_groups_of_every_style_survive_all_faults(rounds: Callable[..., int]) -> None:
-    """No rule of the scenario is broken; what it means to meet, it meets."""
+    """No rule of the scenario is broken, and it reaches the situations it aims at."""
     summary = run_seeds("groups", range(rounds(short=4, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 100 * summary.seeds
@@ -19,7 +19,7 @@ def test_groups_of_every_style_survive_all_faults(rounds: Callable[..., int]) ->
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """Each breaks one rule of the protocol; were one not found, the test above would mean less."""
+    """Each breaks one rule of the protocol; if one were not found, the test above would mean less."""
     bugs = planted_bugs("groups")
     chosen = [bug for bug in bugs if bug.name in QUICK] if rounds(short=1, long=2) == 1 else bugs
     searches = search_planted(chosen, jobs=2)

@@ -1,4 +1,5 @@
-"""The log on a disk that does all that disks do: nothing acknowledged is lost, planted bugs are seen."""
+"""The log on a disk that fails in every known way: nothing acknowledged is lost, and planted bugs are
+found."""
 
 from collections.abc import Callable
 
@@ -20,11 +21,12 @@ SWIFT = (
     "log-takes-any-record",
     "log-ignores-opening-numbers",
 )
-"""Bugs that show within a few runs: these are looked for every time, all of them in the long form."""
+"""Bugs that show within a few runs: these are searched for every time, all of them in the long form."""
 
 
 def test_no_seed_breaks_the_log(rounds: Callable[..., int]) -> None:
-    """Whatever the disk and the process suffer, the log keeps its promises and gets on afterwards."""
+    """Whatever happens to the disk and the process, the log keeps its promises and makes progress
+    afterwards."""
     summary = run_seeds("log", range(rounds(short=12, long=500)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 1000 * summary.seeds
@@ -32,7 +34,7 @@ def test_no_seed_breaks_the_log(rounds: Callable[..., int]) -> None:
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """A log that breaks a rule of the protocol is caught: silence of the checker means something."""
+    """A log that breaks a rule of the protocol is caught, so a silent checker means something."""
     wanted = BUGS if rounds(short=0, long=1) else [bug for bug in BUGS if bug.name in SWIFT]
     searches = search_planted(wanted, jobs=2)
     assert [search.name for search in searches if not search.found] == []

@@ -6,11 +6,11 @@ from holdfast.sim.runner.planted import planted_bugs
 from holdfast.sim.runner.runner import run_seeds, search_planted
 
 QUICK = ("sequence-resumes-its-role", "sequence-too-few-commit", "sequence-doubtful-claims")
-"""Found within a few runs; the others are `holdfast sim planted --scenario sequence`."""
+"""Found within a few runs; `holdfast sim planted --scenario sequence` searches for the others."""
 
 
 def test_groups_survive_all_faults(rounds: Callable[..., int]) -> None:
-    """No rule of the scenario is broken; what it means to meet, it meets."""
+    """No rule of the scenario is broken, and it reaches the situations it aims at."""
     summary = run_seeds("sequence", range(rounds(short=4, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
@@ -19,7 +19,7 @@ def test_groups_survive_all_faults(rounds: Callable[..., int]) -> None:
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """Each breaks one rule of the protocol; were one not found, the test above would mean less."""
+    """Each breaks one rule of the protocol; if one were not found, the test above would mean less."""
     bugs = planted_bugs("sequence")
     chosen = [bug for bug in bugs if bug.name in QUICK] if rounds(short=1, long=2) == 1 else bugs
     searches = search_planted(chosen, jobs=2)
@@ -28,7 +28,7 @@ def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
 
 
 def test_without_faults_nobody_is_dropped() -> None:
-    """Leases, silence and windows are wide enough for a domain in which nothing happens but hand-overs."""
+    """Leases, silence and windows are wide enough for a domain in which only handovers happen."""
     summary = run_seeds("sequence", (0, 4), profile="calm", jobs=1)
     assert summary.violations == []
     assert "a backup was dropped" not in summary.sometimes

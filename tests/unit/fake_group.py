@@ -198,6 +198,10 @@ class FakeMember:
     def log_bytes(self) -> int:
         return sum(len(record.body) for record in self.log)
 
+    @property
+    def own_log_bytes(self) -> int:
+        return self.log_bytes
+
     def submit(self, body: bytes, count: int = 1) -> Position:
         if not self.is_serving:
             raise Unavailable("not serving")
@@ -255,6 +259,8 @@ class FakeGroup:
         self.outgoing: list[tuple[str, Outgoing]] = []
         self.passed_on: list[tuple[str, str]] = []
         """Members that cannot serve, and why."""
+        self.passed_below: list[int | None] = []
+        """How long the log of the next one may be, of each of these."""
         self.faults: list[tuple[str, str, str]] = []
         self.attempts = {name: CrashSuspicions() for name in names}
         """What each knows of calls that ended processes."""
@@ -297,7 +303,7 @@ class FakeGroup:
             lambda outgoing: self.outgoing.append((name, outgoing)),
             lambda: member.checkpoint,
             member.keep,
-            lambda why: self.passed_on.append((name, why)),
+            partial(self._pass_on, name),
             lambda kind, text: self.faults.append((name, kind, text)),
             self.copies[name],
             self.attempts[name],
@@ -316,6 +322,10 @@ class FakeGroup:
         if member.checkpoint is not None:
             replica.install(member.checkpoint)
         return replica
+
+    def _pass_on(self, name: str, why: str, /, *, log_below: int | None = None) -> None:
+        self.passed_on.append((name, why))
+        self.passed_below.append(log_below)
 
     def _say(self, name: str, event: str, **fields: object) -> None:
         self.told.append((name, event, fields))

@@ -83,7 +83,7 @@ class Follower:
             trace=NoTrace(),
             recipes=Recipes(around),  # type: ignore[arg-type]  # nor asks the authority
             claims=around,  # type: ignore[arg-type]  # nothing of it
-            turnstiles=around,  # type: ignore[arg-type]  # nor asks by itself
+            catchup_limiter=around,  # type: ignore[arg-type]  # nor asks by itself
             leases=around,  # type: ignore[arg-type]  # of which it needs one answer
             log=self.log,
             durability=durability[0],

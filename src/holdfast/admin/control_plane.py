@@ -1,8 +1,7 @@
-"""This host's part in the control plane: a manager on this machine's ports, and the domain's wishes as the
-rest of the host reads and changes them.
+"""This host's part in the control plane: a manager bound to this machine, and the domain's desired state.
 
-Nothing here is in the way of calls or of failover: groups neither ask it nor wait for it, and whatever
-happens to it, they serve on.
+The rest of the host reads and changes the desired state through it. Calls and failovers do not depend on it:
+groups neither ask it nor wait for it, and keep serving whatever happens to it.
 """
 
 import asyncio
@@ -47,24 +46,24 @@ from holdfast.net import Kind
 from holdfast.storage.disk import FileDisk
 
 DIRECTORY: Final = "control"
-"""Where in the host's directory the state context is kept."""
+"""The directory within the host's directory where the state context is kept."""
 LEAVE_S: Final = 2.0
-"""How long a host that ends waits for the authority to take it off the list."""
+"""How long a host that stops waits for the authority to remove it from the list of participants."""
 
 log = structlog.get_logger("holdfast.control")
 _decode: Final = msgspec.msgpack.Decoder(Message | Wanted | Told).decode
 
 
 class SendsToHosts(Protocol):
-    """The links to the other hosts, as far as managers speak on them."""
+    """The links to the other hosts, as far as managers use them."""
 
     def send_as(self, kind: Kind, peer: HostId, message: object) -> None: ...
 
 
 class ControlPlane:
-    """What the domain wishes for, and who coordinates, as this host knows it.
+    """The domain's desired state and its coordinator, as this host knows them.
 
-    *on_failed* is told when the disk fails: the host must end then (D1).
+    *on_failed* is called when the disk fails: the host must then end (D1).
     """
 
     def __init__(
@@ -103,20 +102,23 @@ class ControlPlane:
                 trace=trace,
                 recipes=recipes,
                 nonce=nonces,
-                # The keeper of the session puts it back, or ends this process; until then it is asked again.
+                # The session's keeper restores the session or ends this process; until then the manager asks
+                # again.
                 on_session_lost=lambda: None,
             ),
             application=self,
             config=config or ControlConfig(),
         )
         self._forwarding = ProposalForwarding(self.send)
-        self._wishing = Proposals(session.host, self._manager, self._forwarding)
+        self._proposals = Proposals(session.host, self._manager, self._forwarding)
 
-    # --- what others read
+    # --- reading
 
     def state(self) -> DomainState:
-        """The wishes that this host knows to be committed; another may know newer ones already, and a host
-        that only looks on is about a second late."""
+        """The newest desired state that this host knows to be committed.
+
+        Another host may already know a newer one, and a host that only looks on is about a second behind.
+        """
         context = self._manager.context
         if self._read is None or self._read[0] is not context:
             self._read = context, decode_state(decode_body(context.body).body)
@@ -124,7 +126,7 @@ class ControlPlane:
 
     @property
     def cas(self) -> int:
-        """The number of the update that made :meth:`state`; 0 while there was none."""
+        """The number of the update that made :meth:`state`; 0 if there was none."""
         return self._manager.context.cas
 
     @property
@@ -137,36 +139,44 @@ class ControlPlane:
 
     @property
     def coordinator(self) -> HostId | None:
-        """Who coordinates, as far as is known here."""
+        """The coordinator, as far as this host knows."""
         return self._manager.coordinator
 
     @property
     def is_coordinator(self) -> bool:
         return self._manager.role is ParticipantRole.COORDINATOR
 
-    # --- what others wish
+    # --- changing
 
     async def wish(self, change: Change, *, id: str = "") -> Outcome:
-        """Let *change* be made, once, wherever the coordinator is. Never raises.
+        """Have *change* made exactly once, wherever the coordinator is. Never raises.
 
-        With an *id* of the wisher's, the same wish may be made again, here or at any host, and is still
-        granted once. ``Unsettled``: it may have been; wish again, or :meth:`settle` it, under the same id.
+        With an *id* chosen by the caller, the same change may be requested again, here or at any host, and is
+        still made once. ``Unsettled`` means that it may have been made: request it again, or :meth:`settle`
+        it, under the same id.
         """
-        return await self._wishing.wish(encode_change(change), id or self._nonces())
+        return await self._proposals.wish(encode_change(change), id or self._nonces())
 
     async def settle(self, id: str) -> Outcome:
-        """What became of the wish of that id: ``Accepted`` with its reply, or ``Failed``, and then it never
-        is granted; ``Unsettled`` when that could not be found out now."""
-        return await self._wishing.settle(id)
+        """The outcome of the change requested under *id*.
+
+        ``Accepted`` comes with its reply; ``Failed`` means that it was not made and never will be;
+        ``Unsettled`` that this could not be found out now.
+        """
+        return await self._proposals.settle(id)
 
     def rejoin(self, why: str) -> None:
-        """Let this host give up its role, and find out anew which it has; a coordinator's updates that are
-        under way are cancelled, or settled by the record."""
+        """Make this host give up its role in the control plane and join again.
+
+        If it is the coordinator, its unfinished updates are cancelled, or settled by the record.
+        """
         self._guarded(self._manager.rejoin)(why)
 
     async def recover(self, groups: Collection[GroupId]) -> Outcome:
-        """Let the domain go on from the wishes that this host holds, as far as they are of *groups* that the
-        authority knows, because nobody holds the committed ones any more (T4)."""
+        """Continue the domain from this host's desired state, because nobody holds the committed one (T4).
+
+        Only settings of *groups*, which the authority knows, are kept.
+        """
         state = self.state()
         known = {group: own for group, own in state.groups.items() if GroupId(int(group)) in groups}
         inner = encode_state(msgspec.structs.replace(state, groups=known))
@@ -183,13 +193,13 @@ class ControlPlane:
         return await told
 
     async def committed_cas(self) -> int | None:
-        """Of the wishes that count, by the authority's record; None when it does not answer."""
+        """The last committed update's number, from the authority's record; None if it does not answer."""
         found = await perform(self._authority, last_committed())
         if isinstance(found, NoAnswer):
             return None
         return 0 if found is None else found.cas
 
-    # --- its life
+    # --- starting and stopping
 
     def start(self) -> None:
         self._manager.start()
@@ -205,22 +215,25 @@ class ControlPlane:
             await self._watch(Revision(found.revision + 1))
 
     async def close(self) -> None:
-        """Leave in order, so that nobody waits for this host."""
+        """Leave the control plane in order, so that nobody waits for this host."""
         self._manager.close()
         host, incarnation = self._session.host, self._session.incarnation
         try:
             async with asyncio.timeout(LEAVE_S):
                 await perform(self._authority, membership.leave(host, incarnation, nonce=self._nonces()))
         except TimeoutError:
-            pass  # its session's end takes it off the list
+            pass  # the end of its session removes it from the list
         await self._questions.close()
         self._disk.close()
 
     # --- events
 
     def on_frame(self, peer: HostId, payload: bytes) -> None:
-        """What another host's control plane says. What this version does not understand, it does not hear:
-        newer hosts say it again in older words, or do without this one."""
+        """Handle a message from another host's control plane.
+
+        A message that this version does not understand is ignored: newer hosts repeat it in an older form, or
+        do without this host.
+        """
         try:
             message = _decode(payload)
         except msgspec.DecodeError as error:
@@ -254,7 +267,7 @@ class ControlPlane:
         self._guarded(self._archive.on_synced)(token, ok)
 
     def _guarded(self, work: Callable[..., Any]) -> Callable[..., None]:
-        """*work*, of which a failing disk ends the host (D1)."""
+        """Wrap *work* so that a failing disk ends the host (D1)."""
 
         def guarded(*arguments: Hashable) -> None:
             try:
@@ -273,7 +286,7 @@ class ControlPlane:
         return self._once.apply(body, change)
 
     def on_context(self, context: Context) -> None:
-        self._wishing.on_context(context.cas)
+        self._proposals.on_context(context.cas)
 
     def on_role(self, role: ParticipantRole, term: Term) -> None:
         if role is ParticipantRole.BOOTSTRAP:

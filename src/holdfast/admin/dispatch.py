@@ -1,6 +1,7 @@
-"""What people order of a host besides making groups: tell a history, recover, be deaf.
+"""Routes administrative orders to their handlers, and limits how many run at a time.
 
-The orders that come on connections: so many at a time, each answered, whatever becomes of it.
+:class:`AdminDispatch` executes an order or passes it to the handler for its kind. :class:`RunningOrders`
+accepts orders from connections, runs a bounded number at once, and answers each, whatever its outcome.
 """
 
 from collections.abc import Iterable
@@ -83,16 +84,16 @@ from holdfast.net import Connection, Kind, split_number, with_number
 
 
 class AdminDispatch:
-    """Does the orders of people, through one host. *allows_chaos*: also those that break something."""
+    """Executes administrative orders. *allows_chaos* also admits those that break something."""
 
     def __init__(
         self,
         groups: "HostGroups",
         authority: Authority,
-        creating: GroupsAdmin,
-        notifying: NotifierGroups,
-        deafness: PartitionFilter,
-        managing: Reconciler,
+        groups_admin: GroupsAdmin,
+        notifiers: NotifierGroups,
+        partition: PartitionFilter,
+        reconciler: Reconciler,
         control: ControlPlane,
         hosts: Iterable[HostId],
         *,
@@ -100,30 +101,34 @@ class AdminDispatch:
     ) -> None:
         self._groups = groups
         self._authority = authority
-        self._creating = creating
-        self._placing = MembersAdmin(groups, authority, control, creating, fresh_nonce)
-        self._objects = ObjectsAdmin(groups.domain, groups.directory, control, creating, self._placing)
-        self._properties = PropertiesAdmin(control, creating, notifying)
-        self._upgrading = UpgradeWishes(authority, creating, fresh_nonce)
-        self._trying = UpgradeTrial(groups, creating)
-        self._recovering = RecoveryAdmin(groups.recovery, creating)
+        self._groups_admin = groups_admin
+        self._members_admin = MembersAdmin(groups, authority, control, groups_admin, fresh_nonce)
+        self._objects = ObjectsAdmin(
+            groups.domain, groups.directory, control, groups_admin, self._members_admin
+        )
+        self._properties = PropertiesAdmin(control, groups_admin, notifiers)
+        self._upgrades = UpgradeWishes(authority, groups_admin, fresh_nonce)
+        self._upgrade_trial = UpgradeTrial(groups, groups_admin)
+        self._recovery_admin = RecoveryAdmin(groups.recovery, groups_admin)
         self._unkept = UnkeptStates(groups.directory, authority)
-        self._explaining = Explainer(groups.directory, creating, self._recovering, managing, self._unkept)
+        self._explainer = Explainer(
+            groups.directory, groups_admin, self._recovery_admin, reconciler, self._unkept
+        )
         self._hosts = HostsAdmin(groups.directory, control, hosts)
-        self._indexing = IndexesAdmin(groups.directory, control, authority)
-        self._governing = DomainStateAdmin(groups.me.host, groups.directory, control)
-        self._deafness = deafness
+        self._indexes = IndexesAdmin(groups.directory, control, authority)
+        self._domain_state = DomainStateAdmin(groups.me.host, groups.directory, control)
+        self._partition = partition
         self._allows_chaos = allows_chaos
 
     async def do(self, order: Order, by: Role) -> OrderAnswer:
-        """Do it, however long the authority takes."""
+        """Execute the order, however long the authority takes."""
         try:
             check_permitted(order, by)
             match order:
                 case CreateGroup() | DeleteGroup() | ListGroups():
-                    return await self._creating.do(order)
+                    return await self._groups_admin.do(order)
                 case AddMember() | RemoveMember() | SetPrimary():
-                    return await self._placing.do(order)
+                    return await self._members_admin.do(order)
                 case CreateObject() | DeleteObject() | CreateMember() | ShowReference() | ListFactories():
                     return await self._objects.do(order)
                 case (
@@ -135,42 +140,44 @@ class AdminDispatch:
                 ):
                     return await self._properties.do(order)
                 case ExplainGroup():
-                    return await self._explaining.explain(order)
+                    return await self._explainer.explain(order)
                 case ListHosts():
                     return self._hosts.list()
                 case ListIndexes():
-                    return self._indexing.shown()
+                    return self._indexes.shown()
                 case ListTransactions():
-                    return await self._indexing.transactions(order.limit)
+                    return await self._indexes.transactions(order.limit)
                 case ShowHistory():
                     return await self._tell(order)
                 case CreateIndex() | DropIndexes():
-                    return await self._indexing.do(order)
+                    return await self._indexes.do(order)
                 case DrainHost():
                     return await self._hosts.drain(order)
                 case RemoveHost():
                     return await self._hosts.remove(order)
                 case InspectDomain() | RecoverDomain():
-                    return await self._governing.do(order)
+                    return await self._domain_state.do(order)
                 case UpgradeGroup() | WithdrawUpgrade():
-                    return await self._upgrading.do(order)
+                    return await self._upgrades.do(order)
                 case TryUpgrade():
-                    return await self._trying.do(order)
+                    return await self._upgrade_trial.do(order)
                 case InspectGroup():
-                    return await self._recovering.inspect(order)
+                    return await self._recovery_admin.inspect(order)
                 case RecoverGroup():
-                    return await self._recovering.recover(order)
+                    return await self._recovery_admin.recover(order)
                 case Deafen():
                     return self._deafen(order)
         except HoldfastError as error:
             return OrderRefused.by(error)
 
     async def _tell(self, order: ShowHistory) -> GroupHistory:
-        """What is written, and the view that stands: it says itself why it came to be. And who of its members
-        has no object, by their own word."""
-        info = await self._creating.info(order.name)
+        """The written history plus the current view, which states its own cause.
+
+        It also lists the members that report having no object.
+        """
+        info = await self._groups_admin.info(order.name)
         if info.epoch:
-            info = with_lacking(info, await self._recovering.inspected(info))
+            info = with_lacking(info, await self._recovery_admin.inspected(info))
         history = await self._unkept.history(info)
         stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
         chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()
@@ -197,10 +204,10 @@ class AdminDispatch:
         if not self._allows_chaos:
             raise InvalidRequest("this domain was started without chaos: see `holdfast up --no-chaos`")
         if order.is_deaf:
-            self._deafness.begin(order.hosts)
+            self._partition.begin(order.hosts)
         else:
-            self._deafness.end(order.hosts)
-        return Deafened(host=self._groups.me.host, deaf_to=self._deafness.to)
+            self._partition.end(order.hosts)
+        return Deafened(host=self._groups.me.host, deaf_to=self._partition.to)
 
 
 def _view_info(chapter: Chapter) -> ViewInfo:
@@ -226,15 +233,16 @@ def _ms(duration_ns: int | None) -> float | None:
 
 
 ORDERS_MAX: Final = 1_000
-"""Under way at once. Each asks the authority again and again while that is away."""
+"""How many orders may run at once. Each keeps asking the authority while that is away."""
 QUESTION_S: Final = 20.0
-"""Whoever asks waits no longer. What changes something goes on: half an order is worse than a whole one."""
+"""A client waits no longer for the answer to a question. An order that changes something continues, because
+half an order is worse than a whole one."""
 
 log = structlog.get_logger("holdfast.orders")
 
 
 class RunningOrders:
-    """Of one host, which has them done by *do*."""
+    """The orders that one host is executing with *do*."""
 
     def __init__(self, do: Callable[[Order, Role], Awaitable[OrderAnswer]]) -> None:
         self._do = do
@@ -245,7 +253,7 @@ class RunningOrders:
         return len(self._under_way)
 
     def take(self, connection: Connection, payload: bytes) -> None:
-        """Raises ``LaterKind``, and ``msgspec.DecodeError`` for what is no order."""
+        """Accept an order. Raises ``LaterKind``, or ``msgspec.DecodeError`` if it cannot be decoded."""
         number, body = split_number(payload)
         order = decode_order(body)
         if self.under_way >= ORDERS_MAX:

@@ -1,10 +1,10 @@
-"""Why a group is as it is, in words: who is not in sync, why nobody serves, what the manager waits for.
+"""Explains in words why a group is in its present state.
 
-States of which no checkpoint could be made, for whoever asks about a group (PROTOCOL E9).
-
-A member writes down at the authority why its last checkpoint failed. That outlives its process: what could
-not be read back is the group's state, and whoever takes over executes the same calls again and holds the same
-state. So the reason counts until a checkpoint is made, not until somebody dies.
+:class:`Explainer` says which members are not in sync, why nobody serves, and what the manager waits for.
+:class:`UnkeptStates` finds states of which no checkpoint could be made (PROTOCOL E9). A member records at the
+authority why its last checkpoint failed, and that outlives its process: what could not be read back is the
+group's state, and the next primary executes the same calls and gets the same state. So the reason counts
+until a checkpoint succeeds, not until a process dies.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ ADVICE: Final = (
 
 
 class UnkeptStates:
-    """As the authority has them, and as far as they count with the hosts that are in session."""
+    """The failed checkpoints recorded at the authority that still matter for the hosts in session."""
 
     def __init__(self, directory: GroupCatalog, authority: Authority) -> None:
         self._directory = directory
@@ -48,7 +48,7 @@ class UnkeptStates:
         return found
 
     def among(self, info: GroupInfo, history: History) -> tuple[UnkeptInfo, ...]:
-        """Of the members that the group has, or is about to lose."""
+        """The failed checkpoints of the group's members, including those that are leaving."""
         running = {host: session.incarnation for host, session in self._directory.sessions.items()}
         members = {*info.placed_on, *info.leaving}
         return tuple(
@@ -59,7 +59,7 @@ class UnkeptStates:
 
 
 def unkept_says(unkept: tuple[UnkeptInfo, ...]) -> Iterator[str]:
-    """In words, for people; the same reason of several members once."""
+    """Describe failed checkpoints for people; a reason shared by several members is given once."""
     hosts: dict[str, list[UnkeptInfo]] = {}
     for each in unkept:
         hosts.setdefault(each.why, []).append(each)
@@ -72,39 +72,39 @@ def unkept_says(unkept: tuple[UnkeptInfo, ...]) -> Iterator[str]:
 
 
 NEVER_BEGUN: Final = Epoch(0)
-"""Of a group that has had no view (FTC-213)."""
+"""The epoch of a group that has had no view (FTC-213)."""
 
 
 class Explainer:
-    """Explains through one host: it asks every host that the group is placed on."""
+    """Explains a group through one host, which asks every host where the group has a member."""
 
     def __init__(
         self,
         directory: GroupCatalog,
-        creating: GroupsAdmin,
-        recovering: RecoveryAdmin,
-        managing: Reconciler,
+        groups_admin: GroupsAdmin,
+        recovery_admin: RecoveryAdmin,
+        reconciler: Reconciler,
         unkept: UnkeptStates,
     ) -> None:
         self._directory = directory
-        self._creating = creating
-        self._recovering = recovering
-        self._managing = managing
+        self._groups_admin = groups_admin
+        self._recovery_admin = recovery_admin
+        self._reconciler = reconciler
         self._unkept = unkept
 
     async def explain(self, order: ExplainGroup) -> GroupExplained:
-        info = await self._creating.info(order.name)
+        info = await self._groups_admin.info(order.name)
         if info.epoch == NEVER_BEGUN:
             return await self._of_unbegun(info)
-        found = await self._recovering.inspected(info)
+        found = await self._recovery_admin.inspected(info)
         info = with_lacking(info, found)
         return GroupExplained(
             group=info,
             is_served=found.is_ready,
             members=tuple(self._of_members(info, found)),
             group_says=tuple(group_says(info, found)),
-            manager_says=tuple(await self._managing.explain(info.group)),
-            manager=self._managing.leader or HostId(""),
+            manager_says=tuple(await self._reconciler.explain(info.group)),
+            manager=self._reconciler.leader or HostId(""),
             code_says=tuple(code_says(info)),
             checkpoint_says=tuple(unkept_says(await self._unkept.of(info))),
         )
@@ -116,12 +116,12 @@ class Explainer:
             is_served=False,
             members=(),
             group_says=(says,),
-            manager_says=tuple(await self._managing.explain(info.group)),
-            manager=self._managing.leader or HostId(""),
+            manager_says=tuple(await self._reconciler.explain(info.group)),
+            manager=self._reconciler.leader or HostId(""),
         )
 
     def _of_members(self, info: GroupInfo, found: Inspection) -> Iterator[str]:
-        """Of each member that is not in sync, has no object, or leaves."""
+        """Describe each member that is not in sync, has no object, or is leaving."""
         held = {each.member.host: each for each in found.held}
         end = max((each.tail.position for each in found.held), default=0)
         for host in info.placed_on:
@@ -144,7 +144,7 @@ class Explainer:
 
 
 def with_lacking(info: GroupInfo, found: Inspection) -> GroupInfo:
-    """The same, and who of its members says that it has no object (O3, E8)."""
+    """*info* with the members that report having no object (O3, E8)."""
     lacking = tuple(
         WithoutObject(
             host=each.member.host,
@@ -165,7 +165,7 @@ def _of_lacking(each: WithoutObject) -> str:
 
 
 def _of_none(info: GroupInfo, silent: list[HostId]) -> Iterator[str]:
-    """Of a group of which no member that answers has the object."""
+    """What helps a group if no member that answers has the object."""
     if silent:
         yield (
             f"no in-sync member that answers has the object; {', '.join(silent)} may have it: bring it back, "
@@ -187,7 +187,7 @@ def _of_none(info: GroupInfo, silent: list[HostId]) -> Iterator[str]:
 
 
 def group_says(info: GroupInfo, found: Inspection) -> Iterator[str]:
-    """Why a group is not served, and what helps; *info* says who has no object."""
+    """Why a group is not served, and what helps; *info* names the members that have no object."""
     if found.is_ready:
         return
     without = {each.host for each in info.without_object}

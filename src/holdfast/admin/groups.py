@@ -1,7 +1,7 @@
-"""GroupsAdmin, listing and deleting groups, as one host does it for whoever asks.
+"""Creates, lists and deletes groups, through whichever host receives the order.
 
-The host that is asked checks the class and places the group. If it is among the places it becomes the first
-primary; else whoever is placed finds the record at the authority and begins. The others join.
+That host checks the class and chooses the hosts. If it is among them, it becomes the first primary; otherwise
+one of the chosen hosts finds the record at the authority and begins. The others join.
 """
 
 import asyncio
@@ -54,8 +54,10 @@ Places = Callable[[GroupSpecDraft], list[HostId]]
 
 
 class Numbers:
-    """New groups' numbers. Orders that come together get theirs together: one by one they would only get in
-    each other's way at the counter."""
+    """Assigns numbers to new groups.
+
+    Concurrent orders get their numbers in one reservation: one by one, they would conflict at the counter.
+    """
 
     def __init__(self, authority: Authority, nonces: Callable[[], Nonce]) -> None:
         self._authority = authority
@@ -65,7 +67,7 @@ class Numbers:
         self._issued: list[GroupId] = []
 
     async def take(self) -> GroupId:
-        """One that no other group ever has. One taken for somebody who is gone by then is not used."""
+        """A number that no other group ever has. If the caller is gone by then, its number stays unused."""
         self._waiting += 1
         try:
             async with self._reserving:
@@ -85,8 +87,11 @@ class Numbers:
 async def made(
     authority: Authority, make: Callable[[Seen[Guard | None]], Recipe[object]]
 ) -> Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince:
-    """What a creation comes to, however long the authority takes. ``RemovedSince``: it was in doubt, and a
-    group was removed before that could be settled, perhaps this one: it must not be made again (V6)."""
+    """Create a group at the authority, however long that takes.
+
+    ``RemovedSince`` means that the creation was in doubt and a group was removed before that was settled. It
+    may have been this one, so it must not be created again (V6).
+    """
     is_doubtful = False
 
     async def attempt(guard: Seen[Guard | None]) -> object:
@@ -104,13 +109,13 @@ async def made(
 
 
 class GroupsAdmin:
-    """Does the orders of clients, through one host."""
+    """Executes clients' orders about groups through one host."""
 
     def __init__(
-        self, groups: HostGroups, authority: Authority, wished: DesiredStateView, nonces: Callable[[], Nonce]
+        self, groups: HostGroups, authority: Authority, desired: DesiredStateView, nonces: Callable[[], Nonce]
     ) -> None:
         self._groups = groups
-        self._wished = wished
+        self._desired = desired
         self._directory = groups.directory
         self._authority = authority
         self._nonces = nonces
@@ -118,7 +123,7 @@ class GroupsAdmin:
         self._clock = MachineClock()
 
     async def do(self, order: CreateGroup | DeleteGroup | ListGroups) -> GroupList:
-        """Do it, however long the authority takes. Raises ``InvalidRequest`` for what can never be."""
+        """Execute the order, however long that takes. Raises ``InvalidRequest`` if it can never succeed."""
         match order:
             case CreateGroup():
                 return GroupList(groups=(await self.create(order),))
@@ -136,8 +141,11 @@ class GroupsAdmin:
     async def create(
         self, order: CreateGroup, places: Places | None = None, *, is_system: bool = False
     ) -> GroupInfo:
-        """Make a group; *places* says where, if not where the manager would. *is_system*: by the domain, for
-        itself. Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
+        """Create a group. *places* replaces the manager's choice of hosts; *is_system*: a group of the
+        domain's own.
+
+        Raises ``InvalidRequest`` if it is impossible, and ``Unavailable`` if too few hosts are alive.
+        """
         if not is_system:
             check_not_system(order.name)
         check_group_name(order.name)
@@ -145,7 +153,7 @@ class GroupsAdmin:
         known = self._directory.made_by(nonce)
         if known is not None:
             return await self._info(known)
-        beneath = self._wished.state().for_type(order.class_name)
+        beneath = self._desired.state().for_type(order.class_name)
         drafted = draft(order, beneath, nonce=nonce, created_ns=self._clock.wall())
         check_makes(definition_of(drafted.record))
         members = tuple(self._placement(host, drafted.effective) for host in (places or self.places)(drafted))
@@ -154,7 +162,7 @@ class GroupsAdmin:
         made = await self._stored(record)
         if not isinstance(made, NameTaken):
             return made
-        # Perhaps by this very order, given before and still under way when it was given again.
+        # Perhaps this very order took the name, if it was still running when it was given again.
         holder = (await self.found(order.name)).value
         if holder.nonce != nonce:
             raise GroupExists(f"there is a group {order.name!r} already: number {made.group}")
@@ -176,10 +184,12 @@ class GroupsAdmin:
         return self._told(record, found.value if isinstance(found.value, View) else None)
 
     def places(self, drafted: GroupSpecDraft, *, is_whole: bool = True) -> list[HostId]:
-        """This host first, if it may be, then others as the manager chooses them (FTC-214, FTC-224); without
-        *is_whole* as many as there can be."""
+        """The members' hosts: this one first if possible, others as the manager chooses (FTC-214, FTC-224).
+
+        Without *is_whole*, fewer hosts than replicas are acceptable.
+        """
         sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
-        takes = self._wished.state().takes_members
+        takes = self._desired.state().takes_members
         hosts = [HostFact(host, location_of(each)) for host, each in sessions.items() if takes(host)]
         load = {each.host: self._directory.placed_on(each.host) for each in hosts}
         mine = choose_many(1, [each for each in hosts if each.host == me], [], load, locations=wish.locations)
@@ -197,7 +207,7 @@ class GroupsAdmin:
         return [each.host for each in chosen]
 
     def _placement(self, host: HostId, effective: Properties) -> Placement:
-        """What the factory there is told (FTC-212). Raises ``InvalidRequest``."""
+        """The placement, with the criteria for the factory on *host* (FTC-212). Raises ``InvalidRequest``."""
         location = location_known(host, self._directory.sessions)
         criteria = member_criteria({}, effective, location)
         check_member(criteria, Style(effective[REPLICATION_STYLE]), location)
@@ -213,7 +223,7 @@ class GroupsAdmin:
         return GroupList(groups=(gone,))
 
     async def remove(self, group: GroupId) -> None:
-        """End the group of that number. Its hosts forget their members on the authority's word."""
+        """Delete the group of that number. Its hosts delete their members when the authority tells them."""
         nonce = self._nonces()
         await self._answered(lambda: remove_group(group, nonce=nonce), Removed)
 
@@ -232,8 +242,10 @@ class GroupsAdmin:
         )
 
     async def found(self, name: str) -> Seen[GroupRecord]:
-        """The record of the group of that name, from the authority itself: this host may not have heard yet
-        of what another has just done. Raises ``InvalidRequest``."""
+        """The record of the group of that name, from the authority itself.
+
+        This host may not have heard yet of what another has just done. Raises ``InvalidRequest``.
+        """
         found = await self._answered(lambda: find_group(name), Seen, NoSuchName)
         if isinstance(found, NoSuchName):
             raise NoSuchGroup(f"there is no group {name!r}")
@@ -246,7 +258,7 @@ class GroupsAdmin:
         return found.value if isinstance(found, Seen) else None
 
     async def view(self, record: GroupRecord) -> View | None:
-        """The view that stands; None of a group that has no members yet, or is gone."""
+        """The group's current view; None if it has no members yet or is gone."""
         found = await self._answered(lambda: read_view(record.group), Seen, NoGroup)
         return found.value if isinstance(found, Seen) else None
 
@@ -257,7 +269,7 @@ class GroupsAdmin:
         return await insist(lambda: perform(self._authority, recipe()), *kinds)
 
     def _told(self, record: GroupRecord, view: View | None) -> GroupInfo:
-        wish = wish_of(record, self._wished.state())
+        wish = wish_of(record, self._desired.state())
         return GroupInfo(
             name=record.name,
             group=record.group,

@@ -1,4 +1,4 @@
-"""Changing where a group has members and who is its primary, as people and clients order it of any host."""
+"""Changes where a group has members and which one is primary, through whichever host receives the order."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,32 +44,31 @@ from holdfast.styles.by_name import style_named
 
 PASSIVE: Final = (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
 SET_PRIMARY_S: Final = 10.0
-"""By then the chosen member is primary, or the order is given up: nobody may be able to hand over now."""
+"""How long to try to set a primary: possibly no member can hand over now."""
 ASK_AGAIN_S: Final = 0.3
 POLL_S: Final = 0.002
 
 
 class MembersAdmin:
-    """Does such orders, through one host."""
+    """Executes orders about members through one host."""
 
     def __init__(
         self,
         groups: HostGroups,
         authority: Authority,
-        wished: DesiredStateView,
-        creating: GroupsAdmin,
+        desired: DesiredStateView,
+        groups_admin: GroupsAdmin,
         nonces: Callable[[], Nonce],
     ) -> None:
-        self._wished = wished
+        self._desired = desired
         self._groups = groups
         self._authority = authority
-        self._creating = creating
+        self._groups_admin = groups_admin
         self._nonces = nonces
         self._clock = MachineClock()
 
     async def do(self, order: AddMember | RemoveMember | SetPrimary) -> GroupList | HandedOver:
-        """Do it. Raises ``InvalidRequest`` for what cannot be as it is written, ``Unavailable`` for what may
-        be possible later."""
+        """Execute the order. Raises ``InvalidRequest`` if it never can succeed, ``Unavailable`` if it may."""
         match order:
             case AddMember():
                 return await self._add(order)
@@ -79,9 +78,9 @@ class MembersAdmin:
                 return await self._set_primary(order)
 
     async def _add(self, order: AddMember) -> GroupList:
-        """The member is placed then; that it has caught up shows in the view."""
-        record = (await self._creating.found(order.name)).value
-        if not self._wished.state().takes_members(order.host):
+        """Place the member; the view shows when it has caught up."""
+        record = (await self._groups_admin.found(order.name)).value
+        if not self._desired.state().takes_members(order.host):
             raise ObjectNotAdded(f"{order.host} is being emptied or was removed, and takes no members")
         await self._check_lives(order.host)
         if order.own:
@@ -90,8 +89,10 @@ class MembersAdmin:
         return await self._told(order.name)
 
     def _check_own(self, record: GroupRecord, order: AddMember) -> None:
-        """Raises ``ObjectNotAdded`` for what cannot be a member, or is one. Every host has the application's
-        modules, so what is found here is found there."""
+        """Check the application's own object. Raises ``ObjectNotAdded`` if it cannot be a member or is one.
+
+        Every host has the application's modules, so what exists here exists there.
+        """
         own_object(order.own, record)
         for other in self._groups.directory.records.values():
             entry = other.placement(order.host)
@@ -99,8 +100,9 @@ class MembersAdmin:
                 raise ObjectNotAdded(f"{order.own} on {order.host} is a member of {other.name} already")
 
     async def create_member(self, order: CreateMember) -> None:
-        """Have the factory at that location make a member (FTC-191). As with :meth:`_add`."""
-        record, given = (await self._creating.found(order.name)).value, decoded(order.criteria)
+        """Have the factory at that location make a member (FTC-191). As with :meth:`_add`, the view shows
+        when it has caught up."""
+        record, given = (await self._groups_admin.found(order.name)).value, decoded(order.criteria)
         if order.type_id not in ("", record.class_name):
             said = f"{order.name} is of {record.class_name}"
             raise NoFactory(order.location, order.type_id, said)
@@ -109,8 +111,8 @@ class MembersAdmin:
         await self._place(record, host, given)
 
     def _factory_for(self, record: GroupRecord, location: str) -> HostId:
-        """The host at that location that is to have the member. Raises ``NoFactory``, ``InvalidRequest``."""
-        sessions, takes = self._groups.directory.sessions, self._wished.state().takes_members
+        """The host at that location that is to get the member. Raises ``NoFactory``, ``InvalidRequest``."""
+        sessions, takes = self._groups.directory.sessions, self._desired.state().takes_members
         there = [host for host in hosts_at(location, sessions) if takes(host)]
         taken = [location_known(host, sessions) for host in record.placed_on]
         free = [host for host in there if location_known(host, sessions) not in taken]
@@ -126,7 +128,7 @@ class MembersAdmin:
         beside = [each for each in record.placed_on if location_known(each, sessions) == location]
         if beside:
             raise MemberAlreadyPresent(f"{record.name} has a member on {beside[0]} already")
-        effective = self._wished.state().for_group(record.group, made_with_of(record))
+        effective = self._desired.state().for_group(record.group, made_with_of(record))
         criteria = member_criteria(given, effective, location)
         check_member(criteria, style_named(record.style), location)
         recipe = partial(add_member, record.group, host, nonce=nonce, criteria=to_keep(criteria), own=own)
@@ -143,8 +145,8 @@ class MembersAdmin:
                 raise ObjectNotAdded(f"{record.name} has {MEMBERS_MAX} members, and no group has more")
 
     async def _remove(self, order: RemoveMember) -> GroupList:
-        """The member is to leave then; that it has left shows in the record."""
-        record, nonce = (await self._creating.found(order.name)).value, self._nonces()
+        """Tell the member to leave; the record shows when it has left."""
+        record, nonce = (await self._groups_admin.found(order.name)).value, self._nonces()
         host = member_at(record, order.host, self._groups.directory.sessions)
         if host not in record.placed_on:
             raise MemberNotFound(f"{host} is leaving {order.name} already")
@@ -158,12 +160,13 @@ class MembersAdmin:
                 f"{max(record.min_in_sync, 1)} it needs: add another one first; "
                 f"its members are on {', '.join(record.placed_on)}"
             )
-        # Not placed: told to leave since it was looked at, perhaps by this very order in an earlier attempt.
+        # NotPlaced: it was told to leave since the check above, perhaps by an earlier attempt of this very
+        # order.
         return await self._told(order.name)
 
     async def _set_primary(self, order: SetPrimary) -> HandedOver:
-        info, began = await self._creating.info(order.name), self._clock.now()
-        record = (await self._creating.found(order.name)).value
+        info, began = await self._groups_admin.info(order.name), self._clock.now()
+        record = (await self._groups_admin.found(order.name)).value
         if info.style not in PASSIVE and not order.is_any_style:
             raise BadReplicationStyle(
                 f"{order.name} is {info.style}: only passive groups have a primary to set; "
@@ -185,10 +188,10 @@ class MembersAdmin:
                 f"`holdfast group show {order.name}` says who has it"
             ) from None
         took_ms = round((self._clock.now() - began) / MILLISECOND, 3)
-        return HandedOver(group=await self._creating.info(order.name), took_ms=took_ms)
+        return HandedOver(group=await self._groups_admin.info(order.name), took_ms=took_ms)
 
     async def _until_primary(self, group: GroupId, host: HostId) -> None:
-        """Wait until it is, or for as long as a hand-over that has begun may well take."""
+        """Wait until *host* is primary, or for as long as a handover may reasonably take."""
         for _ in range(round(ASK_AGAIN_S / POLL_S)):
             if self._is_primary(group, host):
                 return
@@ -208,4 +211,4 @@ class MembersAdmin:
         raise Unavailable(f"{host} does not live now")
 
     async def _told(self, name: str) -> GroupList:
-        return GroupList(groups=(await self._creating.info(name),))
+        return GroupList(groups=(await self._groups_admin.info(name),))

@@ -1,6 +1,6 @@
-"""The domain's fault notifier: made when it is first needed, found, and told of faults (T6).
+"""The domain's fault notifier: created when first needed, found, and sent fault reports (T6).
 
-It is an ordinary group, made by whichever host needs it first; a domain in which nothing happens has none.
+It is an ordinary group, created by the first host that needs it; a domain without faults has none.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from holdfast.model.system_groups import NOTIFIER
 from holdfast.net import Address, ConnectionSettings, Expected, Role
 
 REPLICAS: Final = 3
-"""As many as there are hosts, but no more (:mod:`.snapshot`)."""
+"""The number of members, or the number of hosts if there are fewer (:mod:`.snapshot`)."""
 MADE_BY: Final = Nonce("holdfast-faults")
-"""The same at every host, so that they all make the same group."""
+"""The nonce of the creation, the same at every host, so that they all create the same group."""
 KNOWN_S: Final = 10.0
 """How long this host may take to hear of a group that the authority has."""
 LOOK_S: Final = 0.05
@@ -42,32 +42,31 @@ log = structlog.get_logger("holdfast.faults")
 
 
 class NotifierGroups:
-    """The notifier, as one host finds it."""
+    """Finds the fault notifier for one host, or creates it."""
 
     def __init__(
-        self, groups: HostGroups, creating: GroupsAdmin, wished: DesiredStateView, hosts: int
+        self, groups: HostGroups, groups_admin: GroupsAdmin, desired: DesiredStateView, hosts: int
     ) -> None:
-        """*hosts*: how many the domain has."""
+        """*hosts* is the number of hosts in the domain."""
         self._groups = groups
-        self._creating = creating
-        self._wished = wished
+        self._groups_admin = groups_admin
+        self._desired = desired
         self._hosts = hosts
 
     @property
     def name(self) -> str:
-        """The group that takes reports: the one that was registered (FTC-180), or else the domain's own."""
-        return self._wished.state().fault_notifier or NOTIFIER
+        """The group that receives reports: the registered one (FTC-180), or else the domain's own."""
+        return self._desired.state().fault_notifier or NOTIFIER
 
     async def ensure(self) -> str:
-        """The name of the group, which is made if it is the domain's own and there is none. Raises
-        ``Unavailable``."""
+        """The name of the group. The domain's own is created if it does not exist. Raises ``Unavailable``."""
         name = self.name
         if name == NOTIFIER and self._groups.directory.find(NOTIFIER) is None:
             await self._make()
         return name
 
     async def reference(self) -> Reference:
-        """Where it is; made if there is none. Raises ``Unavailable``."""
+        """A reference to the notifier, which is created if necessary. Raises ``Unavailable``."""
         name = await self.ensure()
         directory = self._groups.directory
         try:
@@ -92,19 +91,21 @@ class NotifierGroups:
             min_in_sync=min_in_sync_default(min(REPLICAS, self._hosts)),
             nonce=MADE_BY,
         )
-        made = await self._creating.create(order, self._places, is_system=True)
+        made = await self._groups_admin.create(order, self._places, is_system=True)
         log.info("the fault notifier is made", group=made.group, on=made.placed_on)
 
     def _places(self, drafted: GroupSpecDraft) -> list[HostId]:
-        """Where it can be now: in the midst of a disaster there may be fewer hosts than it should have. The
-        manager brings it to its full number later."""
-        return self._creating.places(drafted, is_whole=False)
+        """As many hosts as are available now: during an outage there may be fewer than it should have.
+
+        The manager brings the group to its full number later.
+        """
+        return self._groups_admin.places(drafted, is_whole=False)
 
 
 class NotifierLine:
-    """A connection to the notifier's members for as long as there is something to tell them.
+    """A connection to the notifier's members, open while there is something to send.
 
-    Not kept in between: heartbeats on it would cost more than all reports of a quiet day.
+    It is not kept open in between: its heartbeats would cost more than all reports of a quiet day.
     """
 
     def __init__(
@@ -140,15 +141,14 @@ class NotifierLine:
         await self._hosts.close()
 
     async def push(self, reports: tuple[Filed, ...]) -> None:
-        """Have them told. Raises what the call comes to."""
+        """Deliver the reports. Raises the call's error."""
         events = [each.report.to_event() for each in reports]
         keys = [each.once for each in reports]
-        # What somebody else registered has the source's method, and no more.
+        # A notifier that somebody else registered has only the specification's method.
         await self.ask(Notifier.push_sequence_fault, *((events, keys) if self._is_own else (events,)))
 
     async def ask(self, method: Callable[..., Any], *arguments: object, returns: Any = None) -> Any:
-        """What a method of the notifier returns; *returns*: of which type that is. Raises what the call comes
-        to."""
+        """Call a method of the notifier; *returns* is the type of its result. Raises the call's error."""
         encoded = bytes(encode_arguments(arguments, {}))
         is_query = bool(getattr(method, QUERY_MARK, False))
         return await self._caller.call(method.__name__, encoded, POLICY, is_query, returns=returns)

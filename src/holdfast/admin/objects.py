@@ -1,7 +1,7 @@
 """Factories: the replication manager, which makes groups, and each host's own, which makes single objects.
 
-Both are asked alike (FTC-206) and by whichever host is reached. An object without replicas is a group of one
-that stays where it was made: it is called, and deleted, as any other (FTC-17).
+Both take the same requests (FTC-206), through any host. An object without replicas is a group of one that
+stays where it was made; it is called and deleted like any other (FTC-17).
 """
 
 from typing import Any, Final
@@ -48,25 +48,25 @@ ALONE: Final = {
     MINIMUM_NUMBER: 1,
     MEMBERSHIP_STYLE: MembershipStyle.MEMB_APP_CTRL.value,
 }
-"""The properties of an object without replicas: nobody moves it."""
+"""The properties of an object without replicas, which nobody moves."""
 
 
 class ObjectsAdmin:
-    """Does such orders, through one host."""
+    """Executes orders to the factories through one host."""
 
     def __init__(
         self,
         domain: str,
         directory: GroupCatalog,
-        wished: DesiredStateView,
-        creating: GroupsAdmin,
-        placing: MembersAdmin,
+        desired: DesiredStateView,
+        groups_admin: GroupsAdmin,
+        members_admin: MembersAdmin,
     ) -> None:
         self._domain = domain
         self._directory = directory
-        self._wished = wished
-        self._creating = creating
-        self._placing = placing
+        self._desired = desired
+        self._groups_admin = groups_admin
+        self._members_admin = members_admin
 
     async def do(self, order: ObjectOrder) -> ObjectCreated | GroupReference | FactoryList:
         match order:
@@ -81,7 +81,7 @@ class ObjectsAdmin:
             case ListFactories():
                 return self._factories()
             case _:
-                await self._placing.create_member(order)
+                await self._members_admin.create_member(order)
                 return await self._reference(order.name)
 
     # --- the replication manager's
@@ -92,15 +92,14 @@ class ObjectsAdmin:
         return await self._created(order, criteria, properties_in(criteria), self._places)
 
     def _places(self, drafted: GroupSpecDraft) -> list[HostId]:
-        """Where the infrastructure keeps the members the manager chooses; else the application does
-        (FTC-213)."""
+        """The manager's choice of hosts; none if the application controls membership (FTC-213)."""
         is_ours = drafted.wish.membership is MembershipStyle.MEMB_INF_CTRL
-        return self._creating.places(drafted) if is_ours else []
+        return self._groups_admin.places(drafted) if is_ours else []
 
     async def _created(
         self, order: CreateObject, criteria: Criteria, properties: dict[str, Any], places: Places
     ) -> ObjectCreated:
-        info = await self._creating.create(_group_order(order, criteria, properties), places)
+        info = await self._groups_admin.create(_group_order(order, criteria, properties), places)
         return ObjectCreated(reference=await self._reference(info.name), factory_creation_id=info.group)
 
     # --- a host's
@@ -113,15 +112,15 @@ class ObjectsAdmin:
         return await self._created(order, criteria, ALONE, lambda _: [host])
 
     def _factory_at(self, location: str, type_id: str) -> HostId:
-        """Raises :class:`NoFactory`."""
-        takes = self._wished.state().takes_members
+        """The host at that location that makes the object. Raises :class:`NoFactory`."""
+        takes = self._desired.state().takes_members
         found = [host for host in hosts_at(location, self._directory.sessions) if takes(host)]
         if not found:
             raise NoFactory(location, type_id, "no living host is there that takes members")
         return min(found, key=lambda host: (self._directory.placed_on(host), host))
 
     def _factories(self) -> FactoryList:
-        takes = self._wished.state().takes_members
+        takes = self._desired.state().takes_members
         return FactoryList(
             factories=tuple(
                 FactoryInfo(host=host, location=location_of(session), takes_members=takes(host))
@@ -132,31 +131,31 @@ class ObjectsAdmin:
     # --- both
 
     async def _delete(self, order: DeleteObject) -> GroupReference:
-        """With its last reference."""
-        record = await self._creating.numbered(order.factory_creation_id)
+        """Delete the object; returns its last reference."""
+        record = await self._groups_admin.numbered(order.factory_creation_id)
         if record is None or not self._is_of(record.placed_on, order.location):
             made_by = order.location or "the replication manager"
             raise ObjectNotFound(f"{made_by} has made no object {order.factory_creation_id}")
         check_not_system(record.name)
         reference = await self._reference_to(record)
-        await self._creating.remove(record.group)
+        await self._groups_admin.remove(record.group)
         return reference
 
     def _is_of(self, placed_on: tuple[HostId, ...], location: str) -> bool:
-        """Whether it was made by the factory at that location, or, without one, by anybody."""
+        """Whether the factory at that location made it; with no location, any factory may have made it."""
         at = hosts_at(location, self._directory.sessions)
         return not location or (len(placed_on) == 1 and (placed_on[0] == location or placed_on[0] in at))
 
     async def _reference(self, name: str) -> GroupReference:
-        return await self._reference_to((await self._creating.found(name)).value)
+        return await self._reference_to((await self._groups_admin.found(name)).value)
 
     async def _reference_to(self, record: GroupRecord) -> GroupReference:
-        view = await self._creating.view(record)
+        view = await self._groups_admin.view(record)
         return reference_to(self._domain, record, view, self._directory.sessions)
 
 
 def _group_order(order: CreateObject, criteria: Criteria, properties: dict[str, Any]) -> CreateGroup:
-    """Raises ``InvalidCriteria`` for values that no group can have."""
+    """The order for the group that *order* asks for. Raises ``InvalidCriteria`` for impossible values."""
     own = {name: criteria[name] for name in OF_GROUPS if name in criteria}
     own.setdefault(NAME, f"{order.type_id.rpartition(':')[2]}-{order.nonce[:12]}")
     if "arguments" in own:

@@ -1,4 +1,4 @@
-"""Who may give which order: every order names its roles, and one that is not named here nobody may give."""
+"""Who may give which order: each order lists its roles, and nobody may give an order that is not listed."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -42,9 +42,9 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.net import Role
 
 EVERYBODY: Final = frozenset({Role.HOST, Role.CLIENT, Role.ADMIN})
-"""Who calls groups, and asks: hosts do for those that they serve HTTP to."""
+"""Roles that call groups and ask questions; hosts do so for their HTTP clients."""
 PROGRAMS: Final = frozenset({Role.CLIENT, Role.ADMIN})
-"""Who has groups of its own to make and to keep."""
+"""Roles that create and maintain groups of their own."""
 ADMINS: Final = frozenset({Role.ADMIN})
 
 ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
@@ -88,7 +88,7 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
 
 
 def check_permitted(order: Order, by: Role) -> None:
-    """Raises ``InvalidRequest`` when that is not *by*'s to order."""
+    """Raise ``InvalidRequest`` if role *by* may not give *order*."""
     admitted = ROLES.get(type(order), frozenset[Role]())
     if by not in admitted:
         whose = " or ".join(f"{'an' if role is Role.ADMIN else 'a'} {role}" for role in sorted(admitted))

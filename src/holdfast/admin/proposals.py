@@ -1,13 +1,11 @@
-"""Wishing for changes of the domain's state, through whichever host was asked.
+"""Requests changes of the domain's state through any host, and carries them to the coordinator.
 
-A wish is tried again until something definite is known of it: coordinators die, and are elected, while it
-waits. Its id makes sure that it is granted once. What was perhaps granted is never said to have failed.
+A requested change, called a wish, is retried until its outcome is known: coordinators die and are elected
+meanwhile. Its id ensures that it is made once. A change that may have been made is never reported as failed.
+:class:`Proposals` does this; :func:`changed` is how orders use it.
 
-The domain's wishes, as the orders of people read and change them.
-
-A wish, told from the host that was asked to the one that coordinates, and what became of it told back.
-
-Messages between hosts may be lost, and coordinators change: the asking host says it again until it is
+:class:`ProposalForwarding` carries the wish from the host that was asked to the coordinator, and the outcome
+back. Messages between hosts may be lost and coordinators change, so the asking host repeats it until it is
 answered. The wish's id makes that harmless (:mod:`holdfast.control.coordination.dedup`).
 """
 
@@ -28,19 +26,19 @@ from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown,
 from holdfast.model.ids import HostId
 
 AGAIN_S: Final = 1.0
-"""Until a wish that is not answered is told again."""
+"""How long to wait for an answer before a wish is sent again."""
 
 
 class Wanted(Struct, frozen=True, array_like=True, tag="control/wanted"):
-    """Let this be granted."""
+    """Asks the coordinator to grant a wish."""
 
     number: int
-    """Of the question; another one each time it is told."""
+    """The number of this message; each repetition has a new one."""
     wish: bytes
 
 
 class Told(Struct, frozen=True, array_like=True, tag="control/told"):
-    """What became of *number*."""
+    """The outcome of the request with that number."""
 
     number: int
     what: Literal["accepted", "failed", "unsettled"]
@@ -49,11 +47,11 @@ class Told(Struct, frozen=True, array_like=True, tag="control/told"):
     code: str = ""
     text: str = ""
     kind: Literal["invalid", "rejected", "unavailable"] = "unavailable"
-    """Of a failure: what its wisher may do next."""
+    """For a failure: which kind of error it is, and so whether the caller may try again."""
 
 
 class RefusedThere(InvalidRequest):
-    """Raised when the coordinator refuses a change that another host wished for; under its own code."""
+    """Raised when the coordinator refuses another host's change; carries the coordinator's error code."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -61,14 +59,14 @@ class RefusedThere(InvalidRequest):
 
 
 class NoWord(Exception):
-    """Raised when the coordinator has not answered: it may have granted the wish, or may yet."""
+    """Raised when the coordinator has not answered: it may have granted the wish, or may yet do so."""
 
 
 Send = Callable[[HostId, object], None]
 
 
 class ProposalForwarding:
-    """Both ends of it, on one host."""
+    """Sends wishes to the coordinator and answers those of other hosts; both ends on one host."""
 
     def __init__(self, send: Send, *, again_s: float = AGAIN_S) -> None:
         self._send = send
@@ -77,7 +75,7 @@ class ProposalForwarding:
         self._awaited: dict[int, asyncio.Future[Outcome]] = {}
 
     async def ask(self, coordinator: HostId, wish: bytes) -> Outcome:
-        """Raises :class:`NoWord` when nothing was heard for a while, or nothing will be."""
+        """Send *wish* to *coordinator*. Raises :class:`NoWord` if there is or will be no answer."""
         self._number += 1
         number = self._number
         self._awaited[number] = asyncio.get_running_loop().create_future()
@@ -91,7 +89,7 @@ class ProposalForwarding:
             del self._awaited[number]
 
     def give_up(self) -> None:
-        """The coordinator is gone, or another was elected: whoever waits for its word asks anew."""
+        """Stop waiting: the coordinator is gone or another was elected, so the waiting callers ask again."""
         for awaited in self._awaited.values():
             if not awaited.done():
                 awaited.set_exception(NoWord("who was asked does not coordinate any more"))
@@ -102,7 +100,7 @@ class ProposalForwarding:
             awaited.set_result(_outcome(told))
 
     def on_wanted(self, peer: HostId, wanted: Wanted, manager: Manager) -> None:
-        """As the coordinator; if this host is not, it says so."""
+        """Handle another host's wish as the coordinator; if this host does not coordinate, it says so."""
 
         def tell(outcome: Outcome) -> None:
             self._send(peer, _told(wanted.number, outcome))
@@ -144,14 +142,14 @@ def _outcome(told: Told) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ProposalPatience:
-    """How long is waited for what."""
+    """Time limits of a request."""
 
     wish_s: float = 15.0
-    """A wish is tried for so long: longer than it takes to elect when a coordinator falls silent."""
+    """How long to retry: longer than an election takes after a coordinator falls silent."""
     pause_s: float = 0.1
-    """Between two attempts."""
+    """The pause between two attempts."""
     seen_s: float = 2.0
-    """A host waits so long to see for itself what another has granted."""
+    """How long a host waits to see a granted change in its own state."""
 
 
 PATIENCE: Final = ProposalPatience()
@@ -162,15 +160,15 @@ class _Tried:
     """What is known of one wish so far."""
 
     why: HoldfastError
-    """Why it was not granted the last time."""
+    """Why the last attempt failed."""
     is_doubtful: bool = False
-    """One of the attempts may have been granted, or may yet be."""
+    """Whether an attempt may have been granted, or may yet be."""
     cas: int = 0
-    """Of the update that was left unsettled, if a coordinator named one."""
+    """The number of the update that was left unsettled, if a coordinator named one."""
 
 
 class Proposals:
-    """Of *host*."""
+    """Requests changes on behalf of *host* and waits for their outcomes."""
 
     def __init__(
         self,
@@ -184,12 +182,12 @@ class Proposals:
         self._forwarding = forwarding
         self._patience = patience
         self._waiting: dict[asyncio.Future[None], int] = {}
-        """Who waits to see which context here."""
+        """Maps each waiting caller to the context number that it waits to see here."""
 
     async def wish(self, change: bytes, id: str) -> Outcome:
         outcome, is_doubtful = await self._try(Wish(id, change))
         if isinstance(outcome, Failed) and is_doubtful:
-            # An earlier copy of it may still be on its way: make sure that it comes to nothing.
+            # An earlier copy may still be on its way: make sure that it is never granted.
             settled = await self.settle(id)
             return outcome if isinstance(settled, Failed) else settled
         return outcome
@@ -200,7 +198,7 @@ class Proposals:
         return outcome if is_answered else Unsettled(0)
 
     def on_context(self, cas: int) -> None:
-        """That context is known here."""
+        """Wake the callers that wait for context *cas*, which is known here now."""
         for waiting, awaited in self._waiting.items():
             if awaited <= cas and not waiting.done():
                 waiting.set_result(None)
@@ -208,7 +206,9 @@ class Proposals:
     # --- until something is known
 
     async def _try(self, wish: Wish) -> tuple[Outcome, bool]:
-        """What became of it; and, if it failed, whether an earlier attempt may yet be granted."""
+        """Retry until the outcome is known; for a failure, also whether an earlier attempt may yet
+        succeed.
+        """
         tried = _Tried(Unavailable("nobody coordinates the domain now: its groups serve on, and wishes wait"))
         encoded = encode_wish(wish)
         try:
@@ -222,7 +222,7 @@ class Proposals:
         return outcome, tried.is_doubtful
 
     async def _attempt(self, wish: bytes, tried: _Tried) -> Outcome | None:
-        """Once; None when it is worth another attempt."""
+        """Try once; returns None if another attempt is worthwhile."""
         coordinator = self._manager.coordinator
         if coordinator is None:
             return None
@@ -256,7 +256,7 @@ class Proposals:
         return await told
 
     async def _see(self, cas: int) -> None:
-        """Whoever wished for something here shall find it here afterwards, if that does not take long."""
+        """Wait a while for the granted change to reach this host, so that its caller can see it here."""
         if self._manager.context.cas >= cas:
             return
         self._manager.look()
@@ -271,7 +271,7 @@ class Proposals:
 
 
 def granted(outcome: Outcome) -> Accepted:
-    """What was granted. Raises why it was not, or ``OutcomeUnknown``."""
+    """The accepted outcome. Raises the error of a failed one, or ``OutcomeUnknown``."""
     match outcome:
         case Accepted():
             return outcome
@@ -283,7 +283,7 @@ def granted(outcome: Outcome) -> Accepted:
 
 
 def _plain(outcome: Outcome) -> Outcome:
-    """The application's own reply, and a wish that is never granted as a failure."""
+    """The outcome with the application's own reply; a wish that will never be granted becomes a failure."""
     if not isinstance(outcome, Accepted):
         return outcome
     settled = decode_settled(outcome.reply)
@@ -293,26 +293,26 @@ def _plain(outcome: Outcome) -> Outcome:
 
 
 class DesiredStateView(Protocol):
-    """What :class:`holdfast.admin.control_plane.Control` offers."""
+    """What :class:`holdfast.admin.control_plane.ControlPlane` offers."""
 
     def state(self) -> DomainState: ...
 
     async def wish(self, change: Change, *, id: str = "") -> Outcome: ...
 
 
-async def changed(wished: DesiredStateView, change: Change, *, id: str = "") -> Any:
-    """What *change* is answered with, once it is made. Raises why it was not, or ``OutcomeUnknown``.
+async def changed(desired: DesiredStateView, change: Change, *, id: str = "") -> Any:
+    """Make *change*; returns the reply. Raises the reason if it was not made, or ``OutcomeUnknown``.
 
-    It is tried on what this host knows first: the coordinator may be elsewhere, and what it says of a change
-    that cannot be made arrives in words, without the name and the value that was wrong. But the coordinator
-    has the word: it may know newer wishes, and whether this very one was granted before.
+    It is first tried on this host's own state: the coordinator may be elsewhere, and its refusal arrives only
+    as text, without the name and value that were wrong. But the coordinator decides: it may know a newer
+    state, and whether this very change was made before.
     """
     mistake: InvalidRequest | None = None
     try:
-        change.applied(wished.state())
+        change.applied(desired.state())
     except InvalidRequest as error:
         mistake = error
-    outcome = await wished.wish(change, id=id)
+    outcome = await desired.wish(change, id=id)
     if mistake is not None and isinstance(outcome, Failed):
         raise mistake
     return msgspec.msgpack.decode(granted(outcome).reply)

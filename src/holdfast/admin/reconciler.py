@@ -1,10 +1,11 @@
-"""The replication manager at work: the coordinator carries out what is planned.
+"""The replication manager at work: the coordinator carries out the plan.
 
-Between two looks it remembers only which primaries were reported to it
-(:mod:`holdfast.control.replication.reactions`); the next coordinator hears what was not acknowledged. Each
-step changes exactly the record that was planned from (:mod:`holdfast.control.replication.planner`), and each
-hand-over is asked of exactly the primary: what was planned on an old picture, or by a host that does not
-coordinate any more, does nothing, and what was interrupted is planned again.
+Between two rounds it remembers only which primaries were reported as faulty
+(:mod:`holdfast.control.replication.reactions`); the next coordinator receives the reports that were not
+acknowledged. Each step changes exactly the record that it was planned from
+(:mod:`holdfast.control.replication.planner`), and each handover is asked of exactly the planned primary. So a
+plan that is outdated, or made by a host that no longer coordinates, does nothing, and what was interrupted is
+planned again.
 """
 
 import asyncio
@@ -44,15 +45,15 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce
 
 LOOK_S: Final = 1.0
-"""Between two looks at what has changed."""
+"""The pause between two rounds."""
 BUSY_LOOK_S: Final = 0.2
-"""The same while there is something to do: members are waited for that were placed before."""
+"""The pause while there is work: the next steps wait for members that were placed before."""
 ACTIONS_MAX: Final = 100
-"""Carried out before the domain is looked at again."""
+"""How many actions to carry out before the domain is examined again."""
 AT_A_TIME: Final = 16
-"""HostGroups, of those: most of each is waiting for the authority's disk, which serves many at once."""
+"""How many groups to work on in parallel: the authority's disk, which they wait for, serves many at once."""
 FORGOTTEN_MAX: Final = 100
-"""Groups looked up at the authority before the domain is looked at again."""
+"""How many groups to look up at the authority before the domain is examined again."""
 
 SAID: Final[dict[type[Action], str]] = {
     Place: "a member is placed",
@@ -66,109 +67,113 @@ log = structlog.get_logger("holdfast.manager")
 
 
 class Reconciler:
-    """The manager's part of one host; idle unless that one coordinates."""
+    """The manager's part of one host; idle unless that host coordinates."""
 
     def __init__(
         self,
         groups: HostGroups,
         authority: Authority,
         control: ControlPlane,
-        census: DomainSnapshot,
+        snapshot: DomainSnapshot,
         nonces: Callable[[], Nonce],
     ) -> None:
         self._groups = groups
         self._directory = groups.directory
         self._authority = authority
         self._control = control
-        self._census = census
+        self._snapshot = snapshot
         self._nonces = nonces
         self._planned_for: tuple[Any, ...] = ()
         self._is_told = asyncio.Event()
-        self._doubts = FaultReactions()
+        self._reactions = FaultReactions()
         self._clock = MachineClock()
 
     @property
     def leader(self) -> HostId | None:
-        """The host that manages the domain, as far as is known here."""
+        """The host that manages the domain, as far as this host knows."""
         return self._control.coordinator
 
     async def work(self) -> None:
-        """Look and act until cancelled. Whatever goes wrong here ends no host: its groups serve without."""
+        """Plan and act until cancelled. No failure here ends the host: groups serve without the manager."""
         while True:
-            self._is_told.clear()  # first: of what is told meanwhile this look may not know
+            self._is_told.clear()  # first: this round may miss what is told meanwhile
             try:
                 is_busy = await self._look()
             except HoldfastError as error:
                 log.error("the domain cannot be managed now", why=str(error))
                 is_busy = False
             except Exception:
-                # The next coordinator would meet the same, and end as well.
+                # If this ended the host, the next coordinator would meet the same error and end as well.
                 log.exception("the domain cannot be managed now")
                 is_busy = False
             await self._rest(BUSY_LOOK_S if is_busy else LOOK_S)
 
     async def _rest(self, longest_s: float) -> None:
-        """Until the next look; less, if a fault is told, but never none: a host that dies with thousands of
-        groups is told of in as many reports."""
+        """Wait until the next round; a fault report shortens the wait, but never to nothing.
+
+        A host that dies with thousands of groups causes as many reports.
+        """
         await asyncio.sleep(BUSY_LOOK_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(longest_s - BUSY_LOOK_S):
                 await self._is_told.wait()
 
     def on_told(self, told: Told) -> None:
-        """The notifier tells of a fault (FTC-313): look now; and let another member lead where the primary is
-        said to have crashed. If that is wrong, or was so before, it costs a hand-over."""
-        found = self._doubts.add(told, self._clock.wall(), self._directory.views, self._directory.sessions)
+        """Handle a fault event from the notifier (FTC-313): start a round soon.
+
+        If it says that a primary has crashed, another member is to lead. If that is wrong or outdated, it
+        costs only a handover.
+        """
+        found = self._reactions.add(told, self._clock.wall(), self._directory.views, self._directory.sessions)
         if found is not None:
             self._say(found)
         self._is_told.set()
 
-    def _lead_elsewhere(self) -> bool:
-        """Have others lead in the place of primaries that are said to have crashed; whether some are not led
-        by others yet."""
-        due = self._doubts.due(self._clock.wall(), self._directory.views, self._directory.sessions)
+    def _ask_handovers(self) -> bool:
+        """Ask primaries that were reported as crashed to hand over; returns whether some still have to."""
+        due = self._reactions.due(self._clock.wall(), self._directory.views, self._directory.sessions)
         for action in due:
             self._groups.ask_hand_over(action.group, action.host)
         return bool(due)
 
     async def _look(self) -> bool:
-        """Whether there was something to do."""
+        """Do one round; returns whether there was something to do."""
         if self._control.is_coordinator:
-            is_leading = self._lead_elsewhere()
+            is_leading = self._ask_handovers()
             return await self._act() or is_leading
-        self._doubts.clear()
+        self._reactions.clear()
         self._planned_for = ()
-        self._census.look()  # so that this host knows since when others are gone
+        self._snapshot.look()  # so that this host knows since when others are gone
         return False
 
     async def plan(self) -> Plan:
-        """What would be done now."""
-        return await self._planned(self._census.facts())
+        """The plan that would be carried out now."""
+        return await self._planned(self._snapshot.facts())
 
     async def explain(self, group: GroupId) -> list[str]:
-        """What the manager does about one group, or waits for; empty when it is as wished for."""
+        """What the manager does about one group, or waits for; empty if the group is as desired."""
         if self.leader is None:
             return ["no host coordinates the domain now: nothing can be changed"]
         return list(by_group(await self.plan(), group))
 
     async def _planned(self, facts: ObservedState) -> Plan:
-        """Made in a thread: with ten thousand groups it takes a while, in which the domain may change."""
+        """Make the plan in a thread: with ten thousand groups it takes a while."""
         return await asyncio.to_thread(self._plan, facts, self._control.state())
 
     def _plan(self, facts: ObservedState, state: DomainState) -> Plan:
-        return plan(self._census.wishes(facts, state), facts)
+        return plan(self._snapshot.wishes(facts, state), facts)
 
     async def _act(self) -> bool:
-        """Plan and carry out, if anything has changed since there was nothing to do; whether there was."""
+        """Plan and act, if anything changed since there was nothing to do; returns whether it acted."""
         living = tuple(sorted(self._directory.sessions))
-        seen = (self._directory.changes, living, self._census.lost(), self._control.cas)
+        seen = (self._directory.changes, living, self._snapshot.lost(), self._control.cas)
         if seen == self._planned_for:
             return False
         await self._forget_gone()
-        facts = self._census.facts()
+        facts = self._snapshot.facts()
         found = await self._planned(facts)
         await self._do_all(found.actions[:ACTIONS_MAX], facts)
-        # What was done changes what is seen; what could not be is tried again at the next look.
+        # Actions change what is seen; those that failed are tried again in the next round.
         self._planned_for = seen if not found.actions else ()
         return bool(found.actions)
 
@@ -187,7 +192,7 @@ class Reconciler:
                 raise error
 
     async def _do(self, group: GroupFact, actions: Sequence[Action]) -> None:
-        """What is planned for one group, if it is still as it was then."""
+        """Carry out the actions planned for one group, if it has not changed since."""
         steps = [each for each in actions if not isinstance(each, Lead)]
         for action in await perform(self._authority, take_steps(group, steps, self._nonces, self._criteria)):
             self._say(action)
@@ -197,15 +202,15 @@ class Reconciler:
                 self._say(action)
 
     def _criteria(self, record: GroupRecord, host: HostId) -> str:
-        """What the factory there is told (FTC-212)."""
+        """The criteria that the factory on *host* gets (FTC-212)."""
         effective = self._control.state().for_group(record.group, made_with_of(record))
         return to_keep(member_criteria({}, effective, location_known(host, self._directory.sessions)))
 
     async def _forget_gone(self) -> None:
-        """Let go of what was set for groups that are no more."""
+        """Remove the settings of groups that no longer exist."""
         known = (GroupId(int(each)) for each in self._control.state().groups)
         missing = [each for each in known if each not in self._directory.records][:FORGOTTEN_MAX]
-        # This host may not have heard of all groups yet: the authority has.
+        # This host may not have heard of all groups yet, but the authority has.
         found = [await perform(self._authority, read_group(each)) for each in missing]
         gone = tuple(each.group for each in found if isinstance(each, NoGroup))
         if gone:

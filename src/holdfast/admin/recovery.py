@@ -1,6 +1,6 @@
-"""Forced recovery, as people order it of any host: first to see what would be lost, then to do it (V4).
+"""Forced recovery as operators order it: first inspect what would be lost, then do it.
 
-The domain's own state, as people look at it and have it recovered (T4).
+:class:`RecoveryAdmin` recovers a group (V4), :class:`DomainStateAdmin` the domain's own state (T4).
 """
 
 import asyncio
@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 
 class RecoveryAdmin:
-    """Inspections and recoveries through one host."""
+    """Inspects and recovers groups through one host."""
 
-    def __init__(self, recovery: Recovery, creating: GroupsAdmin) -> None:
+    def __init__(self, recovery: Recovery, groups_admin: GroupsAdmin) -> None:
         self._recovery = recovery
-        self._creating = creating
+        self._groups_admin = groups_admin
 
     async def inspect(self, order: InspectGroup) -> GroupInspected:
-        info = await self._creating.info(order.name)
+        info = await self._groups_admin.info(order.name)
         found = await self.inspected(info)
         return GroupInspected(
             group=info,
@@ -49,9 +49,12 @@ class RecoveryAdmin:
         )
 
     async def recover(self, order: RecoverGroup) -> GroupRecovered:
-        """Raises ``InvalidRequest`` for a group that is served or a source that is silent, ``Conflict`` when
-        the view or the losses are not those that were looked at."""
-        info, record = await self._creating.info(order.name), await self._creating.found(order.name)
+        """Recover the group from one member.
+
+        Raises ``InvalidRequest`` if the group is served or the source does not answer, and ``Conflict`` if
+        the view or the losses differ from those that were inspected.
+        """
+        info, record = await self._groups_admin.info(order.name), await self._groups_admin.found(order.name)
         if order.source not in record.value.placed_on:
             raise InvalidRequest(f"{order.name} shall have no member on {order.source}: add it first")
         found = await self.inspected(info)
@@ -59,19 +62,19 @@ class RecoveryAdmin:
             raise _moved_on(order)
         done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
         self._recovery.recover(
-            found, order.source, _telling(done), agreed_to=order.agreed_to, given=record.unchanged()
+            found, order.source, _completing(done), agreed_to=order.agreed_to, given=record.unchanged()
         )
         answer = await done
         if isinstance(answer, Lost | Unmet):
             raise _moved_on(order)
         if not isinstance(answer, Seen):
             raise Unavailable("the authority was restored meanwhile; hosts must be started again (A5)")
-        return GroupRecovered(group=await self._creating.info(order.name), text=answer.value.cause.text)
+        return GroupRecovered(group=await self._groups_admin.info(order.name), text=answer.value.cause.text)
 
     async def inspected(self, info: GroupInfo) -> Inspection:
-        """What each of its members holds. Raises ``InvalidRequest``, ``Unavailable``."""
+        """What each of the group's members holds. Raises ``InvalidRequest``, ``Unavailable``."""
         told: asyncio.Future[Inspected] = asyncio.get_running_loop().create_future()
-        self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), _telling(told))
+        self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), _completing(told))
         found = await told
         if isinstance(found, NoGroup):
             raise InvalidRequest(f"there is no group {info.name!r} any more")
@@ -80,8 +83,8 @@ class RecoveryAdmin:
         return found
 
 
-def _telling(waits: asyncio.Future[T]) -> Callable[[T], None]:
-    """Tells whoever waits; nobody does any more, once the order was given up."""
+def _completing(waits: asyncio.Future[T]) -> Callable[[T], None]:
+    """A callback that completes *waits*, unless the order was given up and nobody waits any more."""
 
     def tell(found: T) -> None:
         if not waits.done():
@@ -112,7 +115,7 @@ def _held_info(found: Inspection, held: Held) -> HeldInfo:
 
 
 class DomainStateAdmin:
-    """Through one host, about what that one holds."""
+    """Inspects and recovers the domain's state from what one host holds."""
 
     def __init__(self, host: HostId, directory: GroupCatalog, control: ControlPlane) -> None:
         self._host = host
@@ -120,7 +123,7 @@ class DomainStateAdmin:
         self._control = control
 
     async def do(self, order: DomainOrder) -> DomainInspected:
-        """Raises ``Rejected`` when it is not to be done, ``Unavailable`` without the authority."""
+        """Execute the order. Raises ``Rejected`` if it must not be done, ``Unavailable`` if it cannot be."""
         if isinstance(order, RecoverDomain):
             await self._recover(order)
         return await self._inspected()

@@ -1,6 +1,6 @@
-"""What a host knows of its domain, as wishes and facts that a plan is made from.
+"""What a host knows of its domain, as the desired and observed states that a plan is made from.
 
-Places by their names: a location is a region of faults, and a host is one too (FTC-170).
+It also resolves locations by name: a location is a failure domain, and so is each single host (FTC-170).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,13 +25,17 @@ from holdfast.model.properties import LOCATION_PARTS_MAX, is_within
 from holdfast.model.system_groups import is_system
 
 WISHES_KEPT_MAX: Final = 1_000
-"""Of different ones; most groups of a domain ask for the same."""
+"""How many different specifications to cache; most groups of a domain have the same."""
 LOCATION: Final = "location"
-"""Among the details of a host's session; without it a host is a location of its own."""
+"""A key in the details of a host's session; without it, a host is a location of its own."""
 
 
 class DomainSnapshot:
-    """Counts since when hosts are gone, by its own clock: whoever takes over begins to count anew."""
+    """The state of the domain as one host sees it.
+
+    It measures by its own clock how long hosts have been gone, so a new coordinator starts to count from
+    zero.
+    """
 
     def __init__(
         self,
@@ -42,7 +46,7 @@ class DomainSnapshot:
         loss_ns: int,
         removed: Callable[[], tuple[HostId, ...]],
     ) -> None:
-        """*hosts*: those of the domain's description; *removed*: those that are of the domain no more."""
+        """*hosts* are those of the domain's description; *removed* returns those that have left it."""
         self._directory = directory
         self._hosts = tuple(hosts)
         self._clock = clock
@@ -58,7 +62,7 @@ class DomainSnapshot:
         for host, session in sessions.items():
             self._locations[host] = location_of(session)
             self._gone_since.pop(host, None)
-        # A host that was added later is in no description but those of processes started since.
+        # A host that was added later appears only in the descriptions of processes started since.
         hosts = [host for host in {**dict.fromkeys(self._hosts), **self._locations} if host not in removed]
         for host in hosts:
             if host not in sessions:
@@ -69,11 +73,11 @@ class DomainSnapshot:
         )
 
     def lost(self) -> tuple[HostId, ...]:
-        """The hosts that are taken for lost by now."""
+        """The hosts that are considered lost by now."""
         return tuple(each.host for each in self.look() if each.gone_ns >= self._loss_ns)
 
     def facts(self) -> ObservedState:
-        """A picture of all groups that have a view; what changes later is not in it."""
+        """A snapshot of all groups that have a view or have not begun; it does not follow later changes."""
         views = self._directory.views
         found: list[GroupFact] = []
         for group, seen in self._directory.seen_records.items():
@@ -92,7 +96,7 @@ class DomainSnapshot:
         )
 
     def _places(self, facts: ObservedState, state: DomainState) -> dict[str, None]:
-        """Where members can be, one each."""
+        """The locations where members can be, one member each."""
         return {
             each.location: None
             for each in facts.hosts
@@ -105,7 +109,7 @@ class DomainSnapshot:
 
 
 def _fitting(record: GroupRecord, state: DomainState, places: int) -> GroupSpec:
-    """What is wished for a group; the domain's own have as many members as fit, and no one misses more."""
+    """A group's specification; the minimum of the domain's own groups is limited to the places there are."""
     wish = wish_of(record, state)
     if is_system(record.name):
         return replace(wish, minimum=min(wish.initial, max(places, 1)))
@@ -113,18 +117,21 @@ def _fitting(record: GroupRecord, state: DomainState, places: int) -> GroupSpec:
 
 
 def _no_view(record: GroupRecord) -> View:
-    """Of a group that has not begun."""
+    """An empty view for a group that has not begun."""
     return View(group=record.group, epoch=Epoch(0), primary=HostId(""), members=(), nonce=Nonce(""))
 
 
 def location_of(session: Session) -> str:
-    """The region of faults that a host says it is in."""
+    """The failure domain that a host says it is in."""
     return session.details.get(LOCATION) or session.host
 
 
 def wish_of(record: GroupRecord, state: DomainState) -> GroupSpec:
-    """What is in effect for a group (FTC-167): what was set while it ran, over what it was made with, over
-    what is built in. The domain's defaults and its class's properties took effect when it was made."""
+    """A group's effective specification (FTC-167).
+
+    What was set while it ran takes precedence over what it was made with, and that over what is built in. The
+    domain's defaults and its class's properties took effect when it was made.
+    """
     own = state.of_group(record.group)
     if not own:
         return _wish(record.properties)
@@ -143,11 +150,11 @@ def _wish(properties: str) -> GroupSpec:
 
 Sessions = Mapping[HostId, Session]
 LOCATIONS_KEPT: Final = 1_024
-"""When a host dies, a thousand reports name its location."""
+"""How many locations to cache: when a host dies, a thousand reports name its location."""
 
 
 def hosts_at(place: str, sessions: Sessions) -> list[HostId]:
-    """The living hosts that *place* names: one host, or all of a region, by name."""
+    """The live hosts that *place* names: one host, or all hosts of a region."""
     if place in sessions:
         return [HostId(place)]
     return sorted(host for host, session in sessions.items() if is_within(location_of(session), place))
@@ -195,8 +202,7 @@ def reference_to(domain: str, record: GroupRecord, view: View | None, sessions: 
 
 @lru_cache(maxsize=LOCATIONS_KEPT)
 def fault_location(host: HostId, region: str) -> Location:
-    """Where the objects of a host are: in its region of faults, if it said that it is in one, and then the
-    host itself."""
+    """The location of a host's objects: its failure domain, if it has named one, then the host itself."""
     ids = [each for each in region.split("/") if each][: LOCATION_PARTS_MAX - 1]
     if not ids or ids[-1] != host:
         ids.append(host)

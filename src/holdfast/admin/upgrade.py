@@ -1,6 +1,7 @@
-"""Which code groups shall go on with, as people order it of any host (E7).
+"""Says which code a group is to continue with, and tries new code on a group's present state (E7).
 
-Trying new code on a group's present state, at a host that has it (E7).
+:class:`UpgradeWishes` records the desired code, as operators order it of any host. :class:`UpgradeTrial`
+tries the new code at a host that has it.
 """
 
 import asyncio
@@ -34,17 +35,18 @@ from holdfast.storage.record import Record
 
 
 class UpgradeWishes:
-    """Does such orders, through one host."""
+    """Executes orders to upgrade groups through one host."""
 
-    def __init__(self, authority: Authority, creating: GroupsAdmin, nonces: Callable[[], Nonce]) -> None:
+    def __init__(self, authority: Authority, groups_admin: GroupsAdmin, nonces: Callable[[], Nonce]) -> None:
         self._authority = authority
-        self._creating = creating
+        self._groups_admin = groups_admin
         self._nonces = nonces
 
     async def do(self, order: UpgradeGroup | WithdrawUpgrade) -> GroupList:
-        """It is a wish then; that the group is served by that code shows in what is known of it. Raises
-        ``NoSuchGroup``."""
-        record, nonce = (await self._creating.found(order.name)).value, self._nonces()
+        """Record or withdraw the request; the group's information shows its effect. Raises
+        ``NoSuchGroup``.
+        """
+        record, nonce = (await self._groups_admin.found(order.name)).value, self._nonces()
         if isinstance(order, UpgradeGroup):
             code = Code(order.version, order.digest)
             recipe = partial(wish_upgrade, record.group, code, replays=order.replays, nonce=nonce)
@@ -53,52 +55,55 @@ class UpgradeWishes:
         done = await insist(lambda: perform(self._authority, recipe()), Seen, NoGroup)
         if isinstance(done, NoGroup):
             raise NoSuchGroup(f"there is no group {order.name!r}")
-        return GroupList(groups=(await self._creating.info(order.name),))
+        return GroupList(groups=(await self._groups_admin.info(order.name),))
 
 
 LIMIT_S: Final = 18.0
-"""Whoever asks waits for an answer no longer than this."""
+"""A client waits no longer than this for an answer."""
 READ_BACK_S: Final = 4.0
-"""In which a state that is too large to be captured between two calls should be there, read back."""
+"""The time for capturing and reading back a state too large to be captured between two calls."""
 POLL_S: Final = 0.05
 TAIL_BYTES_MAX: Final = 64 << 20
-"""Of the records that are executed for comparison; a longer tail is left out."""
+"""The limit on the records that are executed for comparison; a longer tail is skipped."""
 _PROGRAM: Final = ("-P", "-B", "-m", "holdfast.app_code.trial_process")
 
 
 class UpgradeTrial:
-    """Through one host, of the groups that it houses."""
+    """Tries new code through one host, on the groups that it runs."""
 
-    def __init__(self, groups: HostGroups, creating: GroupsAdmin) -> None:
+    def __init__(self, groups: HostGroups, groups_admin: GroupsAdmin) -> None:
         self._groups = groups
-        self._creating = creating
+        self._groups_admin = groups_admin
         self._one = asyncio.Lock()
 
     async def do(self, order: TryUpgrade) -> UpgradeTried:
-        """Raises ``NoSuchGroup``; ``Unavailable`` where there is no state of it. What the old code executed
-        reaches the new one as a state that was read back (E9): while there can be none, it is refused."""
-        record = (await self._creating.found(order.name)).value
-        housed = self._groups.housed.get(record.group)
-        state = await _state(housed) if housed is not None else None
-        if housed is None or state is None:
+        """Try the code. Raises ``NoSuchGroup``, or ``Unavailable`` if this host has no state of the group.
+
+        The new code receives what the old one executed as a state that was read back (E9). While no such
+        state can be made, the upgrade is refused.
+        """
+        record = (await self._groups_admin.found(order.name)).value
+        hosted = self._groups.hosted.get(record.group)
+        state = await _state(hosted) if hosted is not None else None
+        if hosted is None or state is None:
             raise Unavailable(f"{self._groups.me.host} has no state of {order.name} to try it on")
-        unreadable = _unreadable(housed)
+        unreadable = _unreadable(hosted)
         async with self._one:
-            found = await self._tried(housed, state)
+            found = await self._tried(hosted, state)
         return UpgradeTried(
             code=CodeInfo.of(found.code),
-            from_code=CodeInfo.of(housed.code),
+            from_code=CodeInfo.of(hosted.code),
             position=state.position,
             refused=unreadable or found.refused,
             says=found.says if not unreadable else (),
         )
 
-    async def _tried(self, housed: HostedGroup, state: Kept) -> Tried:
-        checkpoint = self._groups.kept(housed.record)
-        records = _tail(housed, checkpoint, state.position)
+    async def _tried(self, hosted: HostedGroup, state: Kept) -> Tried:
+        checkpoint = self._groups.kept(hosted.record)
+        records = _tail(hosted, checkpoint, state.position)
         (app, *_) = app_directories()
         wanted = Trial(
-            record=housed.record,
+            record=hosted.record,
             app=str(app),
             allowed=allowed_classes(),
             memory_bytes=MEMORY_BYTES + 2 * MEMORY_PER_BYTE * state.size,
@@ -106,7 +111,7 @@ class UpgradeTrial:
             state_chunks=_count(state),
             checkpoint_position=checkpoint.position if checkpoint is not None else Position(0),
             checkpoint_chunks=_count(checkpoint) if checkpoint is not None and records else 0,
-            operations=tuple(housed.replica.definition.interface.operations),
+            operations=tuple(hosted.replica.definition.interface.operations),
         )
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -119,7 +124,7 @@ class UpgradeTrial:
             assert process.stdin is not None  # both were asked for
             assert process.stdout is not None
             async with asyncio.timeout(LIMIT_S):
-                with suppress(BrokenPipeError, ConnectionResetError):  # it says why, or how it ended
+                with suppress(BrokenPipeError, ConnectionResetError):  # the answer or the exit says why
                     for each in _frames(wanted, state, checkpoint, records):
                         process.stdin.write(each)
                         await process.stdin.drain()
@@ -135,13 +140,15 @@ class UpgradeTrial:
             await process.wait()
 
 
-async def _state(housed: HostedGroup) -> Kept | None:
-    """The newest there is here, of an object or kept; None where the class as it is here gives none. A
-    primary is given time to have one of all that is committed."""
+async def _state(hosted: HostedGroup) -> Kept | None:
+    """The newest state on this host, captured or kept; None if the class here provides none.
+
+    A primary gets time to capture one that contains everything committed.
+    """
     try:
-        replica, wanted = housed.replica, housed.member.committed
+        replica, wanted = hosted.replica, hosted.member.committed
         for _ in range(round(READ_BACK_S / POLL_S)):
-            if not housed.is_ready or replica.capture(wanted) is not None or replica.is_unreadable(wanted):
+            if not hosted.is_ready or replica.capture(wanted) is not None or replica.is_unreadable(wanted):
                 break
             await asyncio.sleep(POLL_S)
         return replica.capture()
@@ -149,12 +156,12 @@ async def _state(housed: HostedGroup) -> Kept | None:
         return None
 
 
-def _unreadable(housed: HostedGroup) -> str:
-    """Why the group's state as it is now is none that other code could be given; empty when it is."""
-    if not housed.is_ready or not housed.why_no_checkpoint:
+def _unreadable(hosted: HostedGroup) -> str:
+    """Why other code could not be given the group's current state; empty if it could."""
+    if not hosted.is_ready or not hosted.why_no_checkpoint:
         return ""
     return (
-        f"its state cannot be read back: {housed.why_no_checkpoint}. "
+        f"its state cannot be read back: {hosted.why_no_checkpoint}. "
         "Put that right by calls while the old code serves, then upgrade"
     )
 
@@ -163,13 +170,13 @@ def _count(kept: Kept) -> int:
     return -(-kept.size // kept.chunk_bytes)
 
 
-def _tail(housed: HostedGroup, checkpoint: Kept | None, up_to: Position) -> list[Record]:
-    """What was executed since the checkpoint; nothing, when that is too much, or cannot be had just now."""
+def _tail(hosted: HostedGroup, checkpoint: Kept | None, up_to: Position) -> list[Record]:
+    """The records since the checkpoint; none if they are too long or cannot be read just now."""
     first = Position((checkpoint.position if checkpoint is not None else 0) + 1)
     if first > up_to:
         return []
     try:
-        found = housed.member.read(first, up_to)
+        found = hosted.member.read(first, up_to)
     except HoldfastError:
         return []
     return found if sum(len(each.body) for each in found) <= TAIL_BYTES_MAX else []

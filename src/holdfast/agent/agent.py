@@ -1,8 +1,8 @@
-"""The agent: supervisor of one machine. It starts, watches and restarts processes and gives proof of death.
+"""The agent: it starts, watches and restarts the processes of one machine, and proves their deaths.
 
-Its word that a host is dead lets others claim that host's groups at once, so it speaks only from proof
-(K2) and names exactly the incarnation that ended. An agent that is restarted finds its hosts
-running and takes them into care without having started them.
+Its report that a host is dead lets others claim that host's groups at once. So it reports a death only with
+proof (K2), and names exactly the incarnation that ended. An agent that is restarted finds its hosts running
+and supervises them although it did not start them.
 """
 
 import asyncio
@@ -50,9 +50,9 @@ from holdfast.node.messages import (
 
 AGENT_ID: Final = "agent1"
 DEATHS_KEPT: Final = 256
-"""Deaths told to a host that subscribes late: more than die between two of its connections."""
+"""Deaths repeated to a host that subscribes late: more than can happen between two of its connections."""
 REPORT_FRESH_NS: Final = 5 * SECOND
-"""A host that has not reported for so long is not called alive, though its process may run."""
+"""A host that has not reported for so long is not shown as alive, though its process may run."""
 
 log = structlog.get_logger("holdfast.agent")
 _encode = msgspec.msgpack.Encoder().encode
@@ -67,14 +67,14 @@ class Agent:
         self._description = description
         self._clock = MachineClock()
         self._started_at = self._clock.now()
-        self._hosts = {host: self._host_ward(host) for host in description.hosts}
-        self._authority = self._authority_ward(description.authority_address)
+        self._hosts = {host: self._host_process(host) for host in description.hosts}
+        self._authority = self._authority_process(description.authority_address)
         self._reports: dict[HostId, tuple[int, HostReport]] = {}
         self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
         self._subscribers: dict[Connection, None] = {}
         self._stop = asyncio.Event()
         self._leaving: dict[asyncio.Task[None], None] = {}
-        """Hosts that are being ended because they were removed."""
+        """Tasks that stop hosts which were removed from the domain."""
 
     async def run(self) -> None:
         """Serve and supervise until SIGTERM or SIGINT; then stop everything in order."""
@@ -84,21 +84,20 @@ class Agent:
         server = await self._listen()
         if self._authority is not None:
             self._authority.start()
-        for ward in self._hosts.values():
-            ward.start()
-        loop.add_signal_handler(signal.SIGHUP, self._look_again)
+        for process in self._hosts.values():
+            process.start()
+        loop.add_signal_handler(signal.SIGHUP, self._reload_description)
         log.info("agent serves", address=str(server.address), hosts=len(self._hosts))
         await self._stop.wait()
         await asyncio.gather(*self._leaving)
-        await asyncio.gather(*(ward.stop() for ward in self._hosts.values()))
-        # The authority goes last: hosts close their sessions with it.
+        await asyncio.gather(*(process.stop() for process in self._hosts.values()))
+        # The authority stops last, because hosts close their sessions with it.
         if self._authority is not None:
             await self._authority.stop()
         await server.close()
 
-    def _look_again(self) -> None:
-        """The description may have changed: a host that it names no more is ended, for good; a new one is
-        started."""
+    def _reload_description(self) -> None:
+        """Read the description again: stop the hosts that it no longer names for good, start new ones."""
         try:
             hosts = self._layout.read().hosts
         except InvalidRequest as error:
@@ -106,16 +105,16 @@ class Agent:
             return
         for host in [each for each in self._hosts if each not in hosts]:
             log.info("host is removed", host=host)
-            task = asyncio.get_running_loop().create_task(self._let_go(host))
+            task = asyncio.get_running_loop().create_task(self._stop_host(host))
             self._leaving[task] = None
             task.add_done_callback(lambda done: self._leaving.pop(done))
 
         for host in [each for each in hosts if each not in self._hosts]:
             log.info("host is added", host=host)
-            self._hosts[host] = ward = self._host_ward(host)
-            ward.start()
+            self._hosts[host] = process = self._host_process(host)
+            process.start()
 
-    async def _let_go(self, host: HostId) -> None:
+    async def _stop_host(self, host: HostId) -> None:
         await self._hosts[host].stop()
         self._hosts.pop(host, None)
 
@@ -125,7 +124,8 @@ class Agent:
         try:
             return await serve(address, lambda _: self, endpoint, admits=AGENT_ADMITS)
         except Unavailable as error:
-            # Hosts that outlived an agent look for the next one here, so another port would not do.
+            # Hosts that outlived an agent look for the next one at this address, so another port would not
+            # do.
             error.add_note(
                 "end what listens there, or stop the hosts that look for their agent there: "
                 f"`holdfast down --dir {self._layout.directory}`; the next start takes another port"
@@ -159,8 +159,8 @@ class Agent:
 
     # --- deaths
 
-    def _on_host_death(self, ward: SupervisedProcess, death: Death) -> None:
-        host = HostId(ward.name)
+    def _on_host_death(self, process: SupervisedProcess, death: Death) -> None:
+        host = HostId(process.name)
         if death.incarnation is not None:
             died = HostDied(
                 host=host,
@@ -174,7 +174,7 @@ class Agent:
             )
             self._deaths.append(died)
             payload = _encode(died)
-            for connection in tuple(self._subscribers):  # one that does not keep up is closed by the sending
+            for connection in tuple(self._subscribers):  # a send closes connections that are too slow
                 connection.send(Kind.AGENT_REPORT, payload)
         self._reports.pop(host, None)
         log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
@@ -184,7 +184,7 @@ class Agent:
         found = read_slot(self._layout.host(host))
         return found[1] if found is not None and found[0] == incarnation else None
 
-    def _on_authority_death(self, ward: SupervisedProcess, death: Death) -> None:
+    def _on_authority_death(self, process: SupervisedProcess, death: Death) -> None:
         log.warning("authority ended", how=death.how)
 
     # --- status
@@ -192,7 +192,7 @@ class Agent:
     def status(self) -> DomainStatus:
         return DomainStatus(
             domain=self._description.domain,
-            hosts=tuple(self._host_status(host, ward) for host, ward in self._hosts.items()),
+            hosts=tuple(self._host_status(host, process) for host, process in self._hosts.items()),
             authority=self._authority_status(),
             agent=AgentStatus(
                 pid=os.getpid(),
@@ -201,31 +201,31 @@ class Agent:
             ),
         )
 
-    def _host_status(self, host: HostId, ward: SupervisedProcess) -> HostStatus:
-        report = self._fresh_report(host, ward)
-        is_alive = ward.is_running and report is not None and report.in_session
+    def _host_status(self, host: HostId, process: SupervisedProcess) -> HostStatus:
+        report = self._fresh_report(host, process)
+        is_alive = process.is_running and report is not None and report.in_session
         return HostStatus(
             id=host,
             alive=is_alive,
             incarnation=report.incarnation if report else None,
-            pid=ward.pid,
+            pid=process.pid,
             address=report.address if report else None,
-            restarts=ward.restarts.count,
-            uptime_s=None if ward.uptime_s is None else round(ward.uptime_s, 3),
-            state=_state_in_words(ward, report),
-            last_exit=ward.last_exit,
+            restarts=process.restarts.count,
+            uptime_s=None if process.uptime_s is None else round(process.uptime_s, 3),
+            state=_state_in_words(process, report),
+            last_exit=process.last_exit,
             report=report,
         )
 
-    def _fresh_report(self, host: HostId, ward: SupervisedProcess) -> HostReport | None:
+    def _fresh_report(self, host: HostId, process: SupervisedProcess) -> HostReport | None:
         at, report = self._reports.get(host, (0, None))
-        if report is None or report.pid != ward.pid or self._clock.now() - at > REPORT_FRESH_NS:
+        if report is None or report.pid != process.pid or self._clock.now() - at > REPORT_FRESH_NS:
             return None
         return report
 
     def _authority_status(self) -> AuthorityStatus:
-        ward = self._authority
-        if ward is None:
+        process = self._authority
+        if process is None:
             return AuthorityStatus(
                 kind="etcd",
                 alive=self._hosts_in_session() > 0,
@@ -236,22 +236,22 @@ class Agent:
             )
         return AuthorityStatus(
             kind="sqlite",
-            # A process that runs may still be of no use: those who need it know.
-            alive=ward.is_running and self._hosts_in_session(if_none_reports=1) > 0,
-            pid=ward.pid,
+            # A running process may still not answer; the hosts that need it know.
+            alive=process.is_running and self._hosts_in_session(if_none_reports=1) > 0,
+            pid=process.pid,
             address=self._description.authority_address or "",
-            restarts=ward.restarts.count,
-            last_exit=ward.last_exit,
+            restarts=process.restarts.count,
+            last_exit=process.last_exit,
         )
 
     def _hosts_in_session(self, *, if_none_reports: int = 0) -> int:
-        found = [self._fresh_report(host, ward) for host, ward in self._hosts.items()]
+        found = [self._fresh_report(host, process) for host, process in self._hosts.items()]
         reports = [report for report in found if report is not None]
         return sum(report.in_session for report in reports) if reports else if_none_reports
 
-    # --- wards
+    # --- supervised processes
 
-    def _host_ward(self, host: HostId) -> SupervisedProcess:
+    def _host_process(self, host: HostId) -> SupervisedProcess:
         directory = self._layout.host(host)
         return SupervisedProcess(
             host,
@@ -262,7 +262,7 @@ class Agent:
             on_death=self._on_host_death,
         )
 
-    def _authority_ward(self, address: str | None) -> SupervisedProcess | None:
+    def _authority_process(self, address: str | None) -> SupervisedProcess | None:
         if address is None:
             return None
         directory = self._layout.authority
@@ -282,11 +282,11 @@ class Agent:
 _PROGRAM: Final = (sys.executable, "-m", "holdfast")
 
 
-def _state_in_words(ward: SupervisedProcess, report: HostReport | None) -> str:
-    if ward.state is ProcessState.WAITING:
+def _state_in_words(process: SupervisedProcess, report: HostReport | None) -> str:
+    if process.state is ProcessState.WAITING:
         return "restarting"
-    if ward.state is ProcessState.STOPPED:
+    if process.state is ProcessState.STOPPED:
         return "stopped"
     if report is None:
-        return "starting" if (ward.uptime_s or 0) * SECOND < REPORT_FRESH_NS else "not answering"
+        return "starting" if (process.uptime_s or 0) * SECOND < REPORT_FRESH_NS else "not answering"
     return "alive" if report.in_session else "without the authority"

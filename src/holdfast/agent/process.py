@@ -1,7 +1,8 @@
-"""A ward: one process in an agent's care. It is started, watched, and started again when it has ended.
+"""A supervised process: started, watched, and restarted when it ends.
 
-A ward that the agent finds already running (it, not the agent, survived) is left running and watched by
-its lock alone: a pid read from a file may be anybody's by now, the lock cannot be (K2).
+A process that is already running when the agent starts (because it survived the agent) is left running and
+watched by its lock alone: a pid read from a file may belong to another process by now, but the lock cannot
+(K2).
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from holdfast.node.messages import Proof
 from holdfast.storage.lock import DirectoryLock, LockHeld
 
 LOCK_POLL_S: Final = 0.01
-"""How often the lock of a process that is not our child is tried."""
+"""How often to try the lock of a process that is not this agent's child."""
 STOP_GRACE_S: Final = 10.0
 """How long a process may take to end on SIGTERM before it is killed."""
 _ADOPTED_DEATH: Final[tuple[Proof, str]] = ("lock", "ended while no agent was its parent")
@@ -35,29 +36,29 @@ class ProcessState(Enum):
     STOPPED = "stopped"
     RUNNING = "running"
     ADOPTED = "adopted"
-    """Running, started by an earlier agent."""
+    """Running, but started by an earlier agent."""
     WAITING = "waiting"
     """Ended, and about to be started again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The end of one process, proven."""
+    """The proven end of one process."""
 
     incarnation: Incarnation | None
-    """None when it ended before it was given one: then it never had a role that could be missed."""
+    """None if it ended before it got one: then it never had a role that could be missed."""
     proof: Proof
     how: str
     is_hang: bool = False
-    """It ended itself because its loop stood still."""
+    """The process ended itself because its loop stood still."""
     is_crash: bool = False
-    """It was seen to end, and otherwise than in order."""
+    """The agent saw the process end, and the end was not orderly."""
     is_damaged: bool = False
-    """It ended because what it had stored is not what it wrote."""
+    """The process ended because its stored data is not what it wrote."""
 
 
 class SupervisedProcess:
-    """One process; *directory* is the one it locks while it lives."""
+    """One supervised process; *directory* is the directory it locks while it is alive."""
 
     def __init__(
         self,
@@ -87,9 +88,9 @@ class SupervisedProcess:
         self._is_hung = False
         self._is_damaged = False
         self._is_crash = True
-        """The last process ended otherwise than in order, as far as can be told."""
+        """Whether the last process, as far as is known, did not end in order."""
         self._proven: int | None = None
-        """The last incarnation whose death was told: each is told once."""
+        """The last incarnation whose death was reported: each is reported once."""
 
     @property
     def is_running(self) -> bool:
@@ -100,7 +101,7 @@ class SupervisedProcess:
         return None if self.started_at is None else (self._clock.now() - self.started_at) / SECOND
 
     def start(self) -> None:
-        """Start the process, or take the one that runs already into care."""
+        """Start the process, or supervise the one that is already running."""
         self._timer = None
         if self._is_stopping:
             return
@@ -118,7 +119,7 @@ class SupervisedProcess:
             self.state = ProcessState.RUNNING
 
     async def stop(self) -> None:
-        """End the process in order, or by force when it does not heed; it is not started again."""
+        """Stop the process with SIGTERM, then SIGKILL if it does not end; it is not restarted."""
         self._is_stopping = True
         if self._timer is not None and self.state is ProcessState.WAITING:
             self._timer.cancel()
@@ -149,7 +150,7 @@ class SupervisedProcess:
     def _adopt(self, pid: int) -> None:
         self.pid = pid if pid > 0 else None
         self.state = ProcessState.ADOPTED
-        self._is_crash = True  # nobody can say how it will end
+        self._is_crash = True  # nobody will know how it ended
         self._seek_proof_later(*_ADOPTED_DEATH)
 
     def _on_exit(self, code: int) -> None:
@@ -162,14 +163,14 @@ class SupervisedProcess:
         self._seek_proof("waitpid", how)
 
     def _seek_proof(self, proof: Proof, how: str) -> None:
-        """Take the lock: with it the process is proven gone, and its own word says as which incarnation."""
+        """Take the lock, which proves that the process is gone; its file names the incarnation."""
         try:
             lock = DirectoryLock.take(self._directory)
         except LockHeld as held:
-            # Not ours, or not ours any more: if our child is gone, somebody has started one by hand.
+            # Somebody else holds it: if our child is gone, a person has started another process by hand.
             self._adopt(held.holder.pid)
         except OSError as error:
-            # Without proof not a word (K2), and no second process.
+            # Without proof, report nothing (K2) and start no second process.
             self.last_exit = f"{how}, but its directory cannot be locked: {error}"
             self._seek_proof_later(proof, how)
         else:
@@ -180,13 +181,13 @@ class SupervisedProcess:
         self._timer = loop.call_later(LOCK_POLL_S, self._seek_proof, proof, how)
 
     def _tell_of_unwatched_death(self, lock: DirectoryLock) -> None:
-        """A process that ended while no agent ran: the lock proves it as well as if we had watched."""
+        """Report a process that ended while no agent ran: the lock is proof enough."""
         incarnation = self._newly_proven(lock)
         if incarnation is not None:
             self._on_death(self, Death(incarnation, "lock", "ended while no agent ran"))
 
     def _newly_proven(self, lock: DirectoryLock) -> Incarnation | None:
-        """Release *lock*; whom it has proven gone: its last holder, if that was not told already."""
+        """Release *lock*; returns the incarnation that it proves dead, unless that was reported already."""
         last = lock.last_holder
         lock.release()
         if last is None or last.incarnation is None or last.incarnation == self._proven:

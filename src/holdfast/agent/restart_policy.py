@@ -1,8 +1,8 @@
-"""When to start a process again after it has ended: a decision, values in and values out.
+"""Decides how soon to restart a process that has ended; a pure function of values.
 
-A process that lived for a while is started again at once; one that keeps dying young is started at
-growing intervals, so that a host that cannot live does not spend the machine, and a host that was killed
-is back within milliseconds.
+A process that lived for a while is restarted at once; one that keeps dying young is restarted at growing
+intervals. So a host that cannot run does not use up the machine, and a host that was killed is back within
+milliseconds.
 """
 
 from dataclasses import dataclass, replace
@@ -12,23 +12,23 @@ from holdfast.model.ids import MILLISECOND, SECOND
 FIRST_DELAY_NS = 100 * MILLISECOND
 DELAY_NS_MAX = 10 * SECOND
 GROWN_UP_NS = 5 * SECOND
-"""A process that lived this long did start well: its death says nothing about the next one."""
+"""A process that lived this long started well: its death says nothing about the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """What is remembered of one process's lives."""
+    """The restart history of one process."""
 
     count: int = 0
-    """How often it was started again."""
+    """How often it was restarted."""
     early_deaths: int = 0
-    """How many lives in a row ended young."""
+    """How many times in a row it ended young."""
 
     def after_death(self, lived_ns: int) -> tuple["Restarts", int]:
-        """What to remember now, and how long to wait before the next start."""
+        """The updated history, and how long to wait before the next start."""
         if lived_ns >= GROWN_UP_NS:
             return replace(self, count=self.count + 1, early_deaths=0), 0
         early = self.early_deaths + 1
-        # The first early death is forgiven: a kill right after a start is as likely as a bad host.
+        # The first early death causes no delay: a kill right after a start is as likely as a bad host.
         delay = 0 if early == 1 else min(FIRST_DELAY_NS << min(early - 2, 16), DELAY_NS_MAX)
         return Restarts(count=self.count + 1, early_deaths=early), delay

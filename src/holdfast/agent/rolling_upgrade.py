@@ -1,14 +1,15 @@
-"""Bringing a group to other code, host by host, while it serves (E7, decision 0028).
+"""Moves a group to new code, host by host, while it serves (E7, decision 0028).
 
-A process has the code that it imported, so a host gets new code by being started again: the backups first,
-each of them in order and back in sync before the next; then the group is wished to go on with the new code,
-and handed to a member that has it; the last primary's host comes last. What is done shows in what the domain
-knows, and nowhere else: whoever begins again after an interruption goes on where it ended.
+A process runs the code that it imported, so a host gets new code by a restart. The backups' hosts are
+restarted first, one after the other, each in order and back in sync before the next. Then the group is told
+to continue with the new code and handed over to a member that has it; the last primary's host is restarted
+last. Progress shows only in what the domain knows of the group, so whoever repeats an interrupted upgrade
+continues where it stopped.
 
-What code a class of the application is now, as a process that starts now would have it (E7).
-
-Whoever asks has perhaps imported the class before, and importing runs what its module says: so it is imported
-in a process of its own, ``python -m holdfast.agent.rolling_upgrade PID``, which ends with its parent, PID.
+:func:`probe` finds the code that a class of the application has now, as a newly started process would see it
+(E7). The asking process may already have imported an older one, and importing executes the module. So a
+separate process imports it, ``python -m holdfast.agent.rolling_upgrade PID``, which ends with its parent,
+PID.
 """
 
 import asyncio
@@ -49,53 +50,53 @@ from holdfast.styles.code_replay import TRIED
 from holdfast.styles.serving_state import UNMADE
 
 STEP_S: Final = 120.0
-"""For any one step: a host that starts replays what it holds, and members catch up."""
+"""Time limit for each step: a host that starts replays its log, and members catch up."""
 POLL_S: Final = 0.1
 HISTORY_S: Final = 15.0
-"""In which a change that was made is in the group's history, however busy the domain is with others."""
+"""Time within which the group's history shows a change, however busy the domain is."""
 TRIES_MAX: Final = 3
-"""Of a host that should come back with the new code, and does with another: somebody edits it."""
+"""How often a host is restarted that comes back with code other than the new one: somebody is editing it."""
 
 FAILURES_MAX: Final = 3
-"""Of hand-overs from one host; the rest fail over when it ends, sooner than one after the other is tried."""
+"""How many handovers from one host may fail. The remaining groups fail over when the host ends, which is
+faster than trying each of them."""
 
 FAILING_S: Final = 15.0
-"""A member that fails to take the group over is given so long where nobody else serves it: what failed may
-have been the machine."""
+"""How long a takeover may keep failing while nobody serves the group: the cause may be the machine."""
 RETURNED_S: Final = 2.0
-"""The same where the old code serves again; and what hosts know of each other is younger than that."""
+"""How long the old code must have served again. By then, what hosts know of each other is up to date."""
 
 Given = TypeVar("Given", bound=Answer)
 T = TypeVar("T")
 Say = Callable[[str], None]
 Try = Callable[[], Awaitable[str]]
-"""Why the group would not go on with the new code from its present state; empty: it would."""
+"""Returns why the group could not continue with the new code from its present state; empty if it could."""
 
 
 class Give(Protocol):
-    """Have an order done by any host of the domain."""
+    """Has an order executed by any host of the domain."""
 
     def __call__(self, wanted: Order, kind: type[Given]) -> Awaitable[Given]: ...
 
 
 class NotUpgraded(Rejected):
-    """Raised when a group could not go on with the new code."""
+    """Raised when a group could not continue with the new code."""
 
     code = "not_upgraded"
 
 
 class Returned(Unavailable):
-    """Raised when the old code serves again, though nobody failed: whoever had the new one died."""
+    """Raised when the old code serves again without a failure: the member that had the new code died."""
 
 
 def to_restart(info: GroupInfo, new: Code) -> list[HostId]:
-    """The hosts of the group that have not told that they have *new*; its primary last."""
+    """The group's hosts that have not reported having *new*, the primary's host last."""
     found = [host for host in info.placed_on if not has(info, host, new)]
     return sorted(found, key=lambda host: (host == info.primary, host))
 
 
 def has(info: GroupInfo, host: HostId, code: Code) -> bool:
-    """Whether that host has told that the group's class is that code there."""
+    """Whether *host* has reported that the group's class is *code* there."""
     return host in info.codes and info.codes[host].code.is_same(code)
 
 
@@ -104,7 +105,7 @@ def is_served_by(info: GroupInfo, code: Code) -> bool:
 
 
 def why_failed(found: GroupExplained, new: Code) -> str:
-    """How a member that has *new* failed to have an object of it; empty when none did."""
+    """How a member that has *new* failed to create an object of it; empty if none failed."""
     for each in found.group.without_object:
         if has(found.group, each.host, new) and (TRIED in each.why or UNMADE in each.why):
             return f"{each.host}: {each.why}"
@@ -112,8 +113,7 @@ def why_failed(found: GroupExplained, new: Code) -> str:
 
 
 class Takeover:
-    """A member with the code *new* is to take the group over from *own*: what comes of that, as it is told
-    again and again."""
+    """Follows a takeover by a member with the code *new* from one with *own*."""
 
     def __init__(self, new: Code, own: Code | None) -> None:
         self._new = new
@@ -144,8 +144,7 @@ class Takeover:
 
 
 class RollingUpgrade:
-    """One group's way to *new*. *say* is told of each step; *try_it* is asked before the group leaves the
-    code that serves it."""
+    """Upgrades one group to *new*. *say* receives each step; *try_it* is asked before the code changes."""
 
     def __init__(self, layout: Layout, give: Give, name: str, new: Code, say: Say, try_it: Try) -> None:
         self._layout = layout
@@ -156,9 +155,11 @@ class RollingUpgrade:
         self._try_it = try_it
 
     async def roll(self, *, replays: bool = False) -> GroupHistory:
-        """Do what is left to do; the history then says so. Raises :class:`NotUpgraded` when the group could
-        not go on with the new code, and nobody wishes it any more; ``Unavailable`` with the step that did not
-        come true."""
+        """Do whatever is left to do; returns the group's history, which then shows the change.
+
+        Raises :class:`NotUpgraded` if the group could not continue with the new code; the request for it is
+        then withdrawn. Raises ``Unavailable`` with the step that did not complete.
+        """
         try:
             return await self._rolled(replays=replays)
         except NotUpgraded:
@@ -171,30 +172,30 @@ class RollingUpgrade:
         for host in to_restart(info, self._new):
             info = await self.info()
             if host == info.primary and not is_served_by(info, self._new):
-                await self._leave(info, replays=replays)
+                await self._switch_code(info, replays=replays)
             if not has(info, host, self._new):
                 await self._restart(host)
         info = await self.info()
         if not is_served_by(info, self._new):
-            await self._wish(replays=replays)
+            await self._request_upgrade(replays=replays)
             await self._until_served(info)
         elif info.upgrade is not None:
-            await self._withdraw()  # of other code, which somebody thought better of
+            await self._withdraw()  # a request for other code that is no longer wanted
         await self._until("every member is in sync", lambda found: set(found.in_sync) == set(found.placed_on))
-        return await self._told(before)
+        return await self._history_after(before)
 
     async def info(self) -> GroupInfo:
         return (await self._insist(lambda: self._give(ListGroups(name=self._name), GroupList))).groups[0]
 
     # --- the group
 
-    async def _leave(self, info: GroupInfo, *, replays: bool) -> None:
-        """Have the group go on with the new code, where a member has it: as often as whoever should dies."""
+    async def _switch_code(self, info: GroupInfo, *, replays: bool) -> None:
+        """Have the group continue with the new code on a member that has it; repeats if that member dies."""
         for _ in range(TRIES_MAX):
             refused = await self._insist(self._try_it)
             if refused:
                 raise NotUpgraded(f"{self._name} goes on with the code it has: {refused}")
-            await self._wish(replays=replays)
+            await self._request_upgrade(replays=replays)
             if not await self._hand_over(info):
                 return
             try:
@@ -208,8 +209,11 @@ class RollingUpgrade:
         return any(host != info.primary and has(info, host, self._new) for host in info.in_sync)
 
     async def _until_served(self, before: GroupInfo) -> None:
-        """By the new code. Raises :class:`NotUpgraded` when whoever has it cannot take the group over, and
-        :class:`Returned` when the old one is back for another reason."""
+        """Wait until the new code serves the group.
+
+        Raises :class:`NotUpgraded` if a member that has it cannot take the group over, and :class:`Returned`
+        if the old code is back for another reason.
+        """
         takeover = Takeover(self._new, before.code.code if before.code is not None else None)
         now_s = asyncio.get_running_loop().time
 
@@ -221,8 +225,8 @@ class RollingUpgrade:
         )
         self._say(f"{self._name} is served by {self._new}")
 
-    async def _wish(self, *, replays: bool) -> None:
-        """Let whoever has the new code go on with it, when it comes to serve."""
+    async def _request_upgrade(self, *, replays: bool) -> None:
+        """Permit a member that has the new code to continue with it when it becomes primary."""
         wanted = UpgradeGroup(
             name=self._name, version=self._new.version, digest=self._new.digest, replays=replays
         )
@@ -232,8 +236,10 @@ class RollingUpgrade:
         await self._insist(lambda: self._give(WithdrawUpgrade(name=self._name), GroupList))
 
     async def _hand_over(self, info: GroupInfo) -> bool:
-        """To a member with the new code; whether that was done. If not, the old primary's restart does the
-        same, at the price of a fail-over."""
+        """Hand over to a member with the new code; returns whether that succeeded.
+
+        If not, the restart of the old primary's host does the same, at the price of a failover.
+        """
         for host in info.in_sync:
             if host != info.primary and has(info, host, self._new):
                 try:
@@ -245,9 +251,11 @@ class RollingUpgrade:
                     return True
         return False
 
-    async def _told(self, before: Code | None) -> GroupHistory:
-        """The history, as soon as it says that the group went on with the new code: it is written at leisure,
-        and of a group without a state there is nothing to write."""
+    async def _history_after(self, before: Code | None) -> GroupHistory:
+        """The history, as soon as it shows that the group continued with the new code.
+
+        The history is written in the background, and for a group without a state there is nothing to write.
+        """
 
         async def history() -> GroupHistory:
             return await self._give(ShowHistory(name=self._name), GroupHistory)
@@ -266,30 +274,32 @@ class RollingUpgrade:
 
     async def _restart(self, host: HostId) -> None:
         for _ in range(TRIES_MAX):
-            await self._empty(host)
+            await self._hand_over_all(host)
             was = await self._status(host)
             self._say(f"{host} is started again")
             signal_holder(self._layout.host(host), signal.SIGTERM)
             await self._back(host, was)
             info = await self._until(f"{host} has told its code", lambda found: host in found.codes)
             if has(info, host, self._new):
-                # A member that waits for its group to go on with its code is in sync as any other.
+                # A member that waits for its group to continue with its code is in sync like any other.
                 await self._until(f"{host} is in sync", lambda found: host in found.in_sync)
                 return
         found = info.codes[host].code
         raise Unavailable(f"{host} came back with {found}, not with {self._new}: is it being edited?")
 
     async def _back(self, host: HostId, was: HostStatus) -> None:
-        """It lives again, as another process."""
+        """Wait until the host is alive again as another process."""
 
         def is_back(found: HostStatus) -> bool:
             return found.alive and found.incarnation is not None and found.incarnation != was.incarnation
 
         await self._awaited(f"{host} lives again", lambda: self._status(host), is_back)
 
-    async def _empty(self, host: HostId) -> None:
-        """Let others be primary in its place, so that no call waits for a fail-over. Who cannot, fails over
-        when the host ends."""
+    async def _hand_over_all(self, host: HostId) -> None:
+        """Hand the groups of which this host is primary over to others, so that no call waits for a failover.
+
+        Groups that cannot be handed over fail over when the host ends.
+        """
         groups = await self._insist(lambda: self._give(ListGroups(is_whole=True), GroupList))
         failures = 0
         for each in groups.groups:
@@ -301,7 +311,7 @@ class RollingUpgrade:
             served = each.code.code if each.code is not None else Code()
             others.sort(key=lambda other: not has(each, other, served))
             if each.code is not None and not has(each, others[0], served):
-                continue  # nobody could serve it before this host has other code as well
+                continue  # nobody can serve it until this host has new code as well
             wanted = SetPrimary(name=each.name, host=others[0], is_any_style=True)
             try:
                 await self._give(wanted, HandedOver)
@@ -329,7 +339,7 @@ class RollingUpgrade:
             raise Unavailable(f"{said}. Nothing is lost; begin again to go on") from None
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Hosts come and go meanwhile: ask until one answers."""
+        """Ask until a host answers: hosts restart meanwhile."""
         async with asyncio.timeout(STEP_S):
             while True:
                 try:
@@ -353,11 +363,11 @@ class Probe(msgspec.Struct, frozen=True):
 class Probed(msgspec.Struct, frozen=True):
     code: Code = Code()
     why: str = ""
-    """It cannot be had."""
+    """Why the code could not be found."""
 
 
 async def probe(app: Path, allowed: tuple[str, ...], class_name: str) -> Code:
-    """The code of that class in *app*. Raises :class:`BadClass` when it cannot be imported there."""
+    """The code of that class in *app*. Raises :class:`BadClass` if it cannot be imported there."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *_PROGRAM,
@@ -382,16 +392,16 @@ async def probe(app: Path, allowed: tuple[str, ...], class_name: str) -> Code:
 
 
 def main() -> None:
-    """Live, once."""
+    """Run the separate process: import the class, write the answer and exit."""
     end_with(int(sys.argv[1]), signal.SIGKILL)
     answers = os.dup(1)
-    os.dup2(2, 1)  # what the module prints as it runs is not the answer
+    os.dup2(2, 1)  # keeps what the module prints out of the answer
     wanted = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Probe)
     try:
         offer_classes(Path(wanted.app), wanted.allowed)
         found = Probed(load_code(wanted.class_name)[1].code)
     except BaseException as error:
-        # The module's own code, in whatever way it fails.
+        # The module's own code may fail in any way.
         found = Probed(why=error_in_words(error)[:WHY_CHARACTERS_MAX])
     os.write(answers, msgspec.msgpack.encode(found))
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Starting a domain on this machine: describe it if it is new, start its agent, wait until its hosts live."""
+"""Starts a domain on this machine: describes it if it is new, starts its agent and waits for its hosts."""
 
 import asyncio
 import os
@@ -25,9 +25,9 @@ from holdfast.storage.lock import DirectoryLock, Holder, LockHeld, holder_of
 HOSTS_DEFAULT: Final = 3
 POLL_S: Final = 0.05
 HOPELESS_RESTARTS: Final = 3
-"""A host that ended so often at its start will not do better while somebody waits for it."""
+"""A host that ended so often while starting will not succeed while somebody waits for it."""
 OUTPUT_LINES: Final = 12
-"""Of a process that failed to start, shown to the person who started it."""
+"""How many lines of output of a process that failed to start are shown to the person who started it."""
 
 
 def check_hosts(hosts: int | None) -> None:
@@ -46,11 +46,11 @@ def describe(
     loss_s: float | None = None,
     allowed_classes: Sequence[str] | None = None,
 ) -> Description:
-    """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
+    """The domain's existing description, updated, or a new one. Raises ``InvalidRequest`` if they conflict.
 
-    *app*, *allows_chaos*, *loss_s* and *allowed_classes* may be others each time: they are how it is run, not
-    what the domain is. Without *app* it is the one of last time, so that a domain can be started from
-    anywhere; at first the present one.
+    *app*, *allows_chaos*, *loss_s* and *allowed_classes* may change each time: they say how the domain is
+    run, not what it is. Without *app*, the last one stays, so that a domain can be started from any
+    directory; for a new domain it is the current directory.
     """
     known = layout.read() if layout.exists else None
     if app is None:
@@ -78,8 +78,10 @@ def describe(
 
 
 def hold(layout: Layout) -> DirectoryLock:
-    """Hold the directory while this process starts and shows its domain: two that start one would describe
-    two. Raises ``LockHeld`` when another does, or when an agent runs the domain already."""
+    """Lock the directory while this process starts and shows its domain: two would describe it twice.
+
+    Raises ``LockHeld`` if another process does so, or if an agent runs the domain already.
+    """
     since = datetime.now(UTC).isoformat(timespec="seconds")
     lock = DirectoryLock.take(layout.directory, Holder(pid=os.getpid(), what="holdfast up", since=since))
     agent = holder_of(layout.agent_directory)
@@ -89,7 +91,7 @@ def hold(layout: Layout) -> DirectoryLock:
 
 
 def start_agent(layout: Layout, *, with_parent: bool) -> "subprocess.Popen[bytes]":
-    """Start the agent's process. *with_parent*: it stops when this process is gone."""
+    """Start the agent's process. With *with_parent*, it stops when this process is gone."""
     command = [sys.executable, "-m", "holdfast", "agent", "--dir", str(layout.directory)]
     if with_parent:
         command += ["--with-parent", str(os.getpid())]
@@ -107,9 +109,9 @@ async def wait_until_alive(
     within_s: float,
     progress: Callable[[DomainStatus | None], None],
 ) -> DomainStatus:
-    """Wait until every host lives or has shown that it cannot: one that cannot live stops no other.
+    """Wait until every host is alive or has shown that it cannot start: such a host does not stop the others.
 
-    Raises ``Unavailable`` with what the processes said when none does.
+    Raises ``Unavailable`` with the processes' output if no host is alive.
     """
     status: DomainStatus | None = None
     try:
@@ -130,13 +132,13 @@ async def wait_until_alive(
 
 
 def last_output(layout: Layout, process: str) -> str:
-    """The end of what a process wrote, indented."""
+    """The last lines of a process's output, indented."""
     lines = Output(layout.output(process)).tail(OUTPUT_LINES) or ["(nothing)"]
     return "\n".join(f"  {line}" for line in lines)
 
 
 def why_not_alive(layout: Layout, status: DomainStatus) -> str:
-    """Why the hosts that do not live do not, for people."""
+    """Why some hosts are not alive, in words for people."""
     late = [host for host in status.hosts if not host.alive]
     lines = [f"{len(late)} of {len(status.hosts)} hosts did not come up:"]
     if status.authority.last_exit is not None:
@@ -170,7 +172,7 @@ def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
 
 
 def _with_free_ports(layout: Layout, known: Description) -> Description:
-    """*known*, with other ports where somebody else took them, unless one of its processes relies on them."""
+    """*known*, with new ports where others are in use, unless one of its processes relies on the old ones."""
     if any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority):
         return known
     agent, authority = known.agent_address, known.authority_address

@@ -1,11 +1,11 @@
-"""Asking a running process how it is: one connection, one question; or, failing that, what its lock tells.
+"""Asks running processes for their status, finds where hosts listen, and stops processes by their locks.
 
-Where the hosts of a domain on this machine are reached, by its directory.
+A status request uses one connection and one question; if the agent does not answer, the processes' locks are
+consulted instead. :func:`url_of` and its siblings find the addresses of a domain's hosts from its directory.
 
-Processes known by the directory they hold, whoever started them.
-
-A pid read from anywhere may be another process's by now. The kernel says which process holds a lock, and a
-pidfd keeps meaning that process; so a signal sent from here reaches the holder or nobody (K2).
+Processes are identified by the directory they lock, whoever started them, because a pid read from anywhere
+may belong to another process by now. The kernel says which process holds a lock, and a pidfd keeps referring
+to that process; so a signal sent from here reaches the holder or nobody (K2).
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def ask_agent(description: Description) -> DomainStatus:
 
 
 async def status_of(layout: Layout, description: Description) -> DomainStatus:
-    """The same, for a domain whose agent may be gone or not answer: then what the locks tell."""
+    """The domain's status from its agent, or from the processes' locks if the agent does not answer."""
     try:
         return await ask_agent(description)
     except (NotConnected, OutcomeUnknown):
@@ -128,7 +128,7 @@ def _host_by_lock(host: HostId, holder: Holder | None) -> HostStatus:
 
 
 async def addresses_of(layout: Layout, description: Description) -> list[Address]:
-    """Of the hosts that live. Raises ``Unavailable`` when none does."""
+    """The addresses of the hosts that are alive. Raises ``Unavailable`` if none is."""
     status = await status_of(layout, description)
     found = [host.address for host in status.hosts if host.alive and host.address is not None]
     if not found:
@@ -140,7 +140,7 @@ async def addresses_of(layout: Layout, description: Description) -> list[Address
 
 
 async def address_of(layout: Layout, description: Description, host: HostId) -> Address:
-    """Of that host. Raises ``Unavailable`` when it does not live."""
+    """The address of that host. Raises ``Unavailable`` if it is not alive."""
     status = await status_of(layout, description)
     (found,) = (each for each in status.hosts if each.id == host)
     if not found.alive or found.address is None:
@@ -149,30 +149,30 @@ async def address_of(layout: Layout, description: Description, host: HostId) -> 
 
 
 async def url_of(layout: Layout, description: Description) -> str:
-    """What a client connects to. Raises ``Unavailable`` when no host lives."""
+    """The URL that a client connects to. Raises ``Unavailable`` if no host is alive."""
     addresses = await addresses_of(layout, description)
     return f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
 
 
 POLL_S: Final = 0.02
 AGENT_GRACE_S: Final = 45.0
-"""How long an agent may take to stop everything before it is killed: more than its own patience."""
+"""How long an agent may take to stop everything before it is killed; longer than its own limits."""
 STOP_GRACE_S: Final = 10.0
 """How long any other process may take to end on SIGTERM before it is killed."""
 
 
 def signal_holder(directory: Path, number: signal.Signals) -> bool:
-    """Signal the process that holds *directory*; False when none does or it is out of our reach."""
+    """Signal the process that holds *directory*; returns False if there is none or it is out of reach."""
     holder = holder_of(directory)
     if holder is None or holder.pid <= 0:
-        return False  # a holder in another pid namespace has no number here
+        return False  # a holder in another pid namespace has no pid here
     try:
         pidfd = os.pidfd_open(holder.pid)
     except ProcessLookupError:
         return False
     try:
         again = holder_of(directory)
-        # Still the holder while we have its pidfd: the pidfd is the holder's, not a successor's.
+        # If it is still the holder while we have the pidfd, the pidfd is the holder's and not a successor's.
         if again is None or again.pid != holder.pid:
             return False
         signal.pidfd_send_signal(pidfd, number)
@@ -184,13 +184,13 @@ def signal_holder(directory: Path, number: signal.Signals) -> bool:
 
 
 async def stop_domain(layout: Layout, description: Description) -> bool:
-    """Stop every process of the domain on this machine, in order; whether there was any.
+    """Stop every process of the domain on this machine, in order; returns whether there was any.
 
-    Raises ``Unavailable`` naming a process that does not end, not even when killed.
+    Raises ``Unavailable`` naming a process that does not end even when killed.
     """
     hosts = [layout.host(host) for host in description.hosts]
-    # Whoever starts or shows the domain stops its agent, and the agent stops what is in its care. Only what
-    # outlived its agent is left for the later steps.
+    # The process that starts or shows the domain stops its agent, and the agent stops its processes. Only
+    # processes that outlived their agent are left for the later steps.
     steps: tuple[tuple[Sequence[Path], float], ...] = (
         ([layout.directory], AGENT_GRACE_S),
         ([layout.agent_directory], AGENT_GRACE_S),
@@ -202,7 +202,7 @@ async def stop_domain(layout: Layout, description: Description) -> bool:
 
 
 async def stop_orphans(layout: Layout, description: Description) -> None:
-    """Stop what an agent that is gone has left behind; nothing, when another agent has it in care."""
+    """Stop the processes that a dead agent left behind, unless another agent supervises them now."""
     if holder_of(layout.agent_directory) is None:
         await _stop_holders([layout.host(host) for host in description.hosts], STOP_GRACE_S)
         await _stop_holders([layout.authority], STOP_GRACE_S)

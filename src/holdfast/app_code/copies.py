@@ -1,13 +1,13 @@
-"""The sources of classes that a host keeps, by their digests, so that what they made can be replayed (E7).
+"""Stores the source code of classes by digest, so that what they recorded can be replayed later (E7).
 
 ::
 
     hosts/<id>/code/<digest>/code.json     what it is
     hosts/<id>/code/<digest>/modules/…     the modules, as they are imported
 
-A copy is written aside, synced and renamed before a member with that code lives here, and so before the first
-record made by it can be acknowledged. Whether a copy is whole shows in its digest, which is made again from
-what is there.
+A copy is written under a temporary name, synced and renamed before a member with that code runs here, and so
+before the first record it makes can be acknowledged. Whether a copy is complete is checked by computing its
+digest again.
 """
 
 import os
@@ -31,11 +31,11 @@ from holdfast.machine.files import make_durably
 from holdfast.model.code import Code
 
 CODE: Final = "code"
-"""Where in the host's directory they are."""
+"""The directory of the copies inside the host's directory."""
 MANIFEST: Final = "code.json"
 MODULES: Final = "modules"
 SPARE_MAX: Final = 16
-"""Copies kept though nothing here needs them: of the last edits, to one of which somebody may go back."""
+"""The most copies kept although nothing here needs them: the latest edits, to which somebody may return."""
 SPARE_BYTES_MAX: Final = 64 << 20
 _ASIDE: Final = ".part"
 _FORM: Final = 1
@@ -48,14 +48,14 @@ class KeptModule(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy says of itself."""
+    """The description stored with a copy."""
 
     form: int = _FORM
     digest: str
     version: str
-    """As the class declared it."""
+    """The version that the class declared."""
     python: str
-    """For people."""
+    """For people to read."""
     modules: tuple[KeptModule, ...]
 
     @property
@@ -64,27 +64,29 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeCopies:
-    """Those in *directory*, which is the host's own."""
+    """The copies in *directory*, which is the host's own."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / CODE
         self._whole: dict[str, None] = {}
-        """Digests of those that were looked through, or written, in this life."""
+        """The digests of the copies that this process has verified or written."""
 
     def keep(self, found: ClassCode) -> bool:
-        """Have a copy of it, durably; whether it is new. One of which there is nothing to keep is not kept.
-        Raises ``OSError``."""
+        """Store a copy durably and return whether it is new.
+
+        Code without sources to store is not stored. Raises ``OSError``.
+        """
         digest = found.code.digest
         if not found.modules or not digest:
             return False
         if self.is_kept(found.code):
-            os.utime(self._at(digest))  # it is used now
+            os.utime(self._at(digest))  # marks the copy as used now
             return False
         if not self._directory.is_dir():
             self._directory.mkdir(mode=0o700)
             make_durably(self._directory)
         aside = self._at(digest + _ASIDE)
-        for left in (aside, self._at(digest)):  # of a process that died here, or damaged
+        for left in (aside, self._at(digest)):  # left by a process that died here, or damaged
             shutil.rmtree(left, ignore_errors=True)
         _write(aside, found)
         aside.rename(self._at(digest))
@@ -93,11 +95,11 @@ class CodeCopies:
         return True
 
     def is_kept(self, code: Code) -> bool:
-        """Whether there is a whole copy of it."""
+        """Whether there is a complete copy of *code*."""
         return self.modules_of(code) is not None
 
     def modules_of(self, code: Code) -> Path | None:
-        """The directory of its modules, to import from; None when there is no whole copy."""
+        """The directory of its modules, to import from; None when there is no complete copy."""
         path = self._at(code.digest) / MODULES
         if not _is_digest(code.digest) or not path.is_dir():
             self._whole.pop(code.digest, None)
@@ -109,7 +111,7 @@ class CodeCopies:
         return path
 
     def listed(self) -> list[Manifest]:
-        """All copies, the one used last first."""
+        """All copies, most recently used first."""
         found = []
         for path in self._paths():
             manifest = self._manifest(path.name)
@@ -118,8 +120,10 @@ class CodeCopies:
         return [manifest for _, manifest in sorted(found, key=lambda each: -each[0])]
 
     def prune(self, needed: Collection[str]) -> list[str]:
-        """Remove all that *needed* does not name, but for the few used last; their digests. Raises
-        ``OSError``."""
+        """Remove the copies that *needed* does not name, except the few used last.
+
+        Return the removed digests. Raises ``OSError``.
+        """
         removed, spare, size = [], 0, 0
         for each in self.listed():
             if each.digest in needed:
@@ -163,7 +167,7 @@ class CodeCopies:
 
 
 def _is_digest(name: str) -> bool:
-    """Nothing else is a name of ours: it comes from records that others wrote."""
+    """Whether *name* is a digest. It comes from records of others, and nothing else may become a path."""
     return len(name) == 32 and name.isascii() and all(each in "0123456789abcdef" for each in name)
 
 

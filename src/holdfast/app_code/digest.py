@@ -1,21 +1,18 @@
-"""The code of a class (E7): the version it declares, and a digest of its module and of what that imports.
+"""The code of a class: the version it declares, and a digest of its module and its imports (E7).
 
-What counts is what the application's directories hold, since that is what its author edits: Python and
+Only modules in the application's directories count, because those are what its author edits; Python and
 installed packages are shown to people and not compared. A class of an installed package counts with its own
-module; Holdfast's own are known by the versions they declare.
+module only. Holdfast's own classes are identified by the versions they declare.
 
-What a module's source says, apart from how it is written: a digest, and which modules it imports.
+Comments, docstrings and layout do not change what a class does, so they do not change the digest.
+:func:`digest_of` covers the syntax tree without positions, without standalone strings, and without empty
+fields, which is how later versions of Python extend the tree. :func:`imports_in` finds the modules that a
+source imports.
 
-Comments, docstrings and layout change nothing of what a class does, so they change nothing here: the digest
-is of the syntax tree, without positions, without strings that stand alone, and without what is empty, which
-is how later versions of Python add to the tree.
-
-The application's modules as this process has them: the very source that was run, or will be.
-
-A file may be edited while the process lives, and its edited source must not be taken for the one that runs
-(E7). So modules of the application's directories are compiled from source that is read here, once, and
-remembered; no bytecode that stands beside it is used, which may be of an earlier edit within the same second.
-A module whose source was asked for before it was imported is imported from that source.
+A file may be edited while the process runs, and the edited source must not be taken for the one that runs
+(E7). :class:`AppModules` therefore compiles the application's modules from source that it reads once and
+remembers. It uses no bytecode files, which may come from an earlier edit within the same second. If a
+module's source was requested before its import, the module is imported from that source.
 """
 
 import ast
@@ -34,7 +31,7 @@ from holdfast.app_code.finder import SOURCE_BYTES_MAX, BadClass, ModuleSource, f
 from holdfast.model.code import Code
 
 MODULES_MAX: Final = 10_000
-"""Remembered of a process, each up to the length that a module may have."""
+"""The most modules that a process remembers."""
 
 
 @dataclass(slots=True)
@@ -55,29 +52,32 @@ class ModuleText:
 
     @property
     def path(self) -> str:
-        """Where it lies in a directory of modules."""
+        """Its path inside a directory of modules."""
         name = self.module.replace(".", "/")
         return f"{name}/__init__.py" if self.is_package else f"{name}.py"
 
 
 class AppModules(MetaPathFinder):
-    """Those of the directories that *apps* gives. There is one, as there is one ``sys.modules``."""
+    """The modules in the directories that *apps* returns; one instance, as there is one ``sys.modules``."""
 
     def __init__(self, apps: Callable[[], Sequence[Path]]) -> None:
         self._apps = apps
         self._modules: dict[str, _Remembered] = {}
 
     def install(self) -> None:
-        """Let imports go by here first; once."""
+        """Put this first among the import finders, once."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
     def text(self, module: str) -> ModuleText | None:
-        """The source of *module* that runs here, or will when it is imported; None when the application has
-        no such module. Raises :class:`BadClass` for one that cannot be read."""
+        """The source of *module* that runs here, or will run when it is imported.
+
+        None when the application has no such module. Raises :class:`BadClass` for one that cannot be read.
+        """
         known = self._modules.get(module)
         if module in sys.modules:
-            # Without being remembered it is another's, from before the application had a directory.
+            # A module that is not remembered was imported before the application had a directory, so it is
+            # not the application's.
             is_ours = known is not None and known.is_run
             return ModuleText(module, known.is_package, known.source) if known and is_ours else None
         found = find_module(module, self._apps())
@@ -87,7 +87,7 @@ class AppModules(MetaPathFinder):
         return ModuleText(module, known.is_package, known.source)
 
     def source_to_run(self, module: str) -> bytes:
-        """What is run as it is imported. Raises ``ImportError``."""
+        """The source to execute when *module* is imported. Raises ``ImportError``."""
         try:
             found = find_module(module, self._apps())
             if found is None:
@@ -101,11 +101,11 @@ class AppModules(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """As the interpreter finds it; of the application's, what is run is read here."""
+        """Find a module as the interpreter does, but load the application's from the remembered source."""
         try:
             found = find_module(fullname, self._apps())
         except BadClass:
-            return None  # it is not the application's
+            return None  # it is not a module of the application
         if found is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
@@ -118,7 +118,7 @@ class AppModules(MetaPathFinder):
         return spec
 
     def _to_run(self, found: ModuleSource) -> _Remembered:
-        """What was asked for before it was imported, or else what is written there now."""
+        """The source requested before the import, or else the file's current content."""
         known = self._modules.get(found.module)
         if known is not None and not known.is_run and known.file == found.file:
             return known
@@ -130,7 +130,7 @@ class AppModules(MetaPathFinder):
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles what is remembered."""
+    """Compiles the remembered source."""
 
     def __init__(self, fullname: str, path: str, modules: AppModules) -> None:
         super().__init__(fullname, path)
@@ -142,13 +142,13 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 DIGEST_BYTES: Final = 16
-_PASSED_OVER: Final = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
-"""Fields that say nothing which the rest does not say."""
+_IGNORED_FIELDS: Final = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+"""Fields of the syntax tree that repeat what other fields say."""
 _NODE, _FIELD, _VALUE, _END = b"\x01", b"\x02", b"\x03", b"\x04"
 
 
 def parsed(source: bytes, name: str) -> ast.Module:
-    """The tree of a module's source; *name* is for the refusal. Raises :class:`BadClass`."""
+    """Parse a module's source; *name* is for the error message. Raises :class:`BadClass`."""
     try:
         with quiet_parser():
             return ast.parse(source)
@@ -159,14 +159,14 @@ def parsed(source: bytes, name: str) -> ast.Module:
 
 
 def digest_of(tree: ast.Module) -> bytes:
-    """Equal for sources that differ in comments, docstrings and layout only."""
+    """The digest of a syntax tree; equal for sources that differ only in comments, docstrings and layout."""
     total = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    # A stack, not recursion: how deep a source nests is its author's to say.
+    # A stack instead of recursion: the source's author decides how deep it nests.
     waiting: list[object] = [tree]
     while waiting:
         found = waiting.pop()
         match found:
-            case bytes():  # a mark of ours: what is of the source comes as a node or in a ``_Value``
+            case bytes():  # a marker of ours: content of the source comes as a node or a ``_Value``
                 total.update(found)
             case _Value(text=text):
                 total.update(_VALUE + len(text).to_bytes(4, "big") + text)
@@ -178,7 +178,7 @@ def digest_of(tree: ast.Module) -> bytes:
 
 
 def imports_in(tree: ast.Module, module: str, *, is_package: bool) -> list[str]:
-    """The dotted names that *module* may import, wherever in it: some may be no modules but names in one."""
+    """The dotted names that *module* may import anywhere; some may be names inside a module."""
     found: dict[str, None] = {}
     package = module if is_package else module.rpartition(".")[0]
     for node in ast.walk(tree):
@@ -195,7 +195,7 @@ def imports_in(tree: ast.Module, module: str, *, is_package: bool) -> list[str]:
 
 
 class _Value:
-    """A value that stands in the source, as bytes."""
+    """A literal value of the source, as bytes."""
 
     __slots__ = ("text",)
 
@@ -206,21 +206,21 @@ class _Value:
 
 def _fields(node: ast.AST) -> Iterator[object]:
     for name, value in ast.iter_fields(node):
-        if name in _PASSED_OVER:
+        if name in _IGNORED_FIELDS:
             continue
         if isinstance(node, ast.Constant) and name == "value":
             yield _FIELD + name.encode()
             yield _Value(value)
             continue
-        values = [each for each in value if not _says_nothing(each)] if isinstance(value, list) else [value]
+        values = [each for each in value if not _is_bare_string(each)] if isinstance(value, list) else [value]
         if not values or value is None:
             continue
         yield _FIELD + name.encode() + len(values).to_bytes(4, "big")
         yield from (each if isinstance(each, ast.AST) else _Value(each) for each in values)
 
 
-def _says_nothing(statement: object) -> bool:
-    """Whether it is a string that stands alone: a docstring, of whatever it stands behind."""
+def _is_bare_string(statement: object) -> bool:
+    """Whether *statement* is a standalone string, such as a docstring."""
     match statement:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
@@ -228,7 +228,7 @@ def _says_nothing(statement: object) -> bool:
 
 
 def _absolute(name: str, level: int, package: str) -> str:
-    """What a relative import means; empty when it leads out of everything."""
+    """The absolute name of a relative import; empty when it leads outside the top-level package."""
     if level == 0:
         return name
     parts = package.split(".") if package else []
@@ -246,25 +246,25 @@ def _imports(func: ast.expr) -> bool:
 
 
 VERSION: Final = "version"
-"""The attribute by which a class says what its author calls it: a ``str``."""
+"""The attribute in which a class declares its version, as a ``str``."""
 VERSION_CHARACTERS_MAX: Final = 100
 CLASS_MODULES_MAX: Final = 1_000
-"""Of one class: its module, what it imports from the application, what those import, and so on."""
+"""The most modules of one class: its own, and the application's modules it imports, directly or not."""
 BYTES_MAX: Final = 16 << 20
-"""Of all their sources."""
+"""The most bytes of all their sources."""
 _OWN: Final = "holdfast"
 
 Text = Callable[[str], ModuleText | None]
-"""The source of a module of the application (:meth:`AppModules.text`)."""
+"""Returns the source of a module of the application (:meth:`AppModules.text`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassCode:
-    """The code of a class, with the sources that it is of."""
+    """The code of a class, together with its sources."""
 
     code: Code
     modules: tuple[ModuleText, ...]
-    """By name. None: there is nothing to keep, and nothing could be replayed by a kept copy."""
+    """Sorted by name. When empty, there is nothing to store, and no copy could replay."""
 
 
 def code_of(cls: type, text: Text) -> ClassCode:
@@ -279,10 +279,10 @@ def code_of(cls: type, text: Text) -> ClassCode:
 
 
 def version_of(cls: type) -> str:
-    """As the class declares it; empty when it does not. Raises :class:`BadClass`."""
+    """The version that the class declares; empty when it declares none. Raises :class:`BadClass`."""
     found = getattr(cls, VERSION, "")
     if not isinstance(found, str):
-        return ""  # an operation of that name, or an attribute of the object's: no word of its author's
+        return ""  # an operation or an attribute of that name, not a version that the author declared
     if len(found) > VERSION_CHARACTERS_MAX or not found.isprintable():
         said = f"at most {VERSION_CHARACTERS_MAX} printable characters"
         raise BadClass(f"{cls.__name__}.{VERSION} is no version: write {said}")
@@ -290,8 +290,10 @@ def version_of(cls: type) -> str:
 
 
 def modules_from(module: str, text: Text) -> tuple[ModuleText, ...]:
-    """*module* and all that it imports of the application, at whatever distance, by name. Raises
-    :class:`BadClass` when they are too many."""
+    """*module* and all modules of the application that it imports, directly or indirectly, sorted by name.
+
+    Raises :class:`BadClass` when there are too many.
+    """
     found: dict[str, ModuleText] = {}
     waiting, size = [module], 0
     while waiting:
@@ -310,7 +312,7 @@ def modules_from(module: str, text: Text) -> tuple[ModuleText, ...]:
 
 
 def digest_of_all(modules: tuple[ModuleText, ...]) -> str:
-    """Of sources, whatever directory they lie in."""
+    """The digest of the sources, independent of their directory."""
     total = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for each in modules:
         total.update(f"{each.module}\0{each.is_package:d}\0".encode())
@@ -319,12 +321,12 @@ def digest_of_all(modules: tuple[ModuleText, ...]) -> str:
 
 
 def python_here() -> str:
-    """Shown to people beside a code; not compared."""
+    """The Python version, shown to people next to the code and not compared."""
     return f"{platform.python_implementation()} {platform.python_version()}"
 
 
 def _with_packages(name: str) -> list[str]:
-    """A module's name behind those of the packages around it: importing it runs them."""
+    """The names of the packages around a module, then its own: importing a module runs its packages."""
     parts = name.split(".")
     return [".".join(parts[: count + 1]) for count in range(len(parts))]
 

@@ -1,11 +1,11 @@
-"""Finding a class in the application's directories, without importing anything.
+"""Finds a class in the application's directories without importing anything.
 
-Whoever may create a group names a class, and importing a module runs it. So a name from outside is looked up
-as a file first: the module's source must lie in a directory of the application, and the class must be
-*defined* there by a ``class`` statement. What a module merely imports (``from subprocess import Popen``) is
-not the application's to offer.
+A caller that may create a group names a class, and importing a module runs it. A name from outside is
+therefore looked up as a file first: the module's source must lie in a directory of the application, and a
+``class`` statement there must *define* the class. A class that a module merely imports (``from subprocess
+import Popen``) is not offered.
 
-Nothing here runs the application's code, or remembers more of it than names.
+This module never runs the application's code, and it remembers only names of it.
 """
 
 import ast
@@ -25,17 +25,16 @@ from holdfast.model.admin.groups import CLASS_CHARACTERS_MAX
 from holdfast.model.errors import InvalidRequest
 
 PARTS_MAX: Final = 16
-"""Of a module's name, and of a class's: each is a directory to look into, or a class around it."""
+"""The most parts of a module's or class's dotted name: each is a directory or an enclosing class."""
 SOURCE_BYTES_MAX: Final = 2_000_000
-"""Of a module: reading it takes a host's time, and no module written by people is as long."""
+"""The longest module source: reading takes the host's time, and people write no longer modules."""
 SHOWN_CHARACTERS: Final = 80
-"""Of a name that is refused, in the refusal."""
+"""The most characters of a refused name that the error message shows."""
 MODULES_KEPT_MAX: Final = 256
 
 
 class BadClass(InvalidRequest):
-    """Raised when a group's class cannot be found or loaded, or its object not be made as the group's record
-    says."""
+    """Raised when a group's class is not found, cannot be loaded, or cannot create the group's object."""
 
     code = "bad_class"
     exception = "NoFactory"
@@ -48,15 +47,15 @@ class BadClass(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class ClassName:
-    """``package.module:Outer.Inner``, taken apart. Every part is a name that Python itself could read."""
+    """``package.module:Outer.Inner``, split into its parts. Every part is a valid Python name."""
 
     module: str
     path: str
-    """Within the module: the ``__qualname__`` of a class."""
+    """The ``__qualname__`` of the class inside the module."""
 
     @staticmethod
     def parse(text: str) -> "ClassName":
-        """Raises :class:`BadClass`."""
+        """Split *text*; raises :class:`BadClass` when it is not a class name."""
         if len(text) > CLASS_CHARACTERS_MAX:
             raise BadClass(f"a class's name has at most {CLASS_CHARACTERS_MAX} characters, not {len(text)}")
         module, _, path = text.partition(":")
@@ -80,19 +79,19 @@ class ModuleSource:
     """A module's source file in a directory of the application."""
 
     module: str
-    """Its dotted name, as it is imported."""
+    """The dotted name under which it is imported."""
     file: Path
-    """Without symbolic links; it lies in *directory*."""
+    """The file inside *directory*, without symbolic links."""
     directory: Path
-    """Of the application; without symbolic links."""
+    """The application's directory, without symbolic links."""
     is_package: bool
-    """Whether it is a package's ``__init__.py``."""
+    """Whether the file is a package's ``__init__.py``."""
 
     def read(self) -> bytes:
-        """What is written there now. Raises :class:`BadClass`."""
+        """Read the file's current content. Raises :class:`BadClass`."""
         try:
             found = self.file.stat()
-            if not stat.S_ISREG(found.st_mode):  # a pipe of that name would have the host wait for ever
+            if not stat.S_ISREG(found.st_mode):  # a pipe of that name would make the host wait forever
                 raise BadClass(f"{self.file} is not a file")
             if found.st_size > SOURCE_BYTES_MAX:
                 raise BadClass(f"{self.file} is too long to be read: more than {SOURCE_BYTES_MAX:,} bytes")
@@ -110,8 +109,10 @@ class ClassSource:
 
 
 def find_class(name: str, apps: Sequence[Path]) -> ClassSource:
-    """Where ``package.module:Class`` is defined in the directories *apps*. Imports nothing. Raises
-    :class:`BadClass` with the one reason why it is not to be found."""
+    """Find where the directories *apps* define ``package.module:Class``, without importing anything.
+
+    Raises :class:`BadClass` with the reason why it was not found.
+    """
     wanted = ClassName.parse(name)
     source = find_module(wanted.module, apps)
     if source is None:
@@ -124,8 +125,7 @@ def find_class(name: str, apps: Sequence[Path]) -> ClassSource:
 
 
 def find_value(name: str, apps: Sequence[Path]) -> ModuleSource:
-    """The module of *apps* that itself assigns ``package.module:name``. Imports nothing. Raises
-    :class:`BadClass`."""
+    """Find the module of *apps* that itself assigns ``package.module:name``. Raises :class:`BadClass`."""
     wanted = ClassName.parse(name)
     source = find_module(wanted.module, apps)
     if source is None:
@@ -136,15 +136,18 @@ def find_value(name: str, apps: Sequence[Path]) -> ModuleSource:
 
 
 def find_module(module: str, apps: Sequence[Path]) -> ModuleSource | None:
-    """The source of a module, by its dotted name, in the first of *apps* that has it; None when none has.
-    Imports nothing. Raises :class:`BadClass` for one that a symbolic link puts elsewhere."""
+    """Find the source of a module by its dotted name in the first of *apps* that has it.
+
+    This imports nothing. None when no directory has the module. Raises :class:`BadClass` when a symbolic link
+    leads outside the application.
+    """
     parts = module.split(".")
     if len(parts) > PARTS_MAX or not all(map(_is_name, parts)):
         return None
     for app in apps:
         directory = app.resolve()
         beside = directory.joinpath(*parts)
-        # As the import system looks: a package before a module of the same name.
+        # Like the import system: a package comes before a module of the same name.
         for file in (beside / "__init__.py", beside.with_name(f"{beside.name}.py")):
             if not _is_there(file):
                 continue
@@ -158,7 +161,7 @@ def find_module(module: str, apps: Sequence[Path]) -> ModuleSource | None:
 
 
 def shown(text: str) -> str:
-    """A name that somebody sent, fit for one line of a refusal."""
+    """Shorten and escape a name from a caller, for one line of an error message."""
     return ascii(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}...")
 
 
@@ -170,14 +173,14 @@ def _parts(text: str, dotted: str) -> list[str]:
 
 
 def _is_name(part: str) -> bool:
-    """Python reads names in their normal form, so another form names nothing."""
+    """Whether *part* is a name in Python. Python normalizes names, so any other form names nothing."""
     return part.isidentifier() and not iskeyword(part) and unicodedata.normalize("NFKC", part) == part
 
 
 def _is_there(file: Path) -> bool:
     try:
         return file.exists()
-    except OSError:  # a name that is too long for the file system, a loop of links, a closed directory
+    except OSError:  # a name too long for the file system, a loop of links, a closed directory
         return False
 
 
@@ -195,7 +198,7 @@ def _not_there(wanted: ClassName, apps: Sequence[Path]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Names:
     classes: frozenset[str]
-    """Defined by class statements, by their paths."""
+    """Paths of the classes defined by class statements."""
     imported: frozenset[str]
     assigned: frozenset[str]
 
@@ -210,7 +213,7 @@ def _names_in(source: ModuleSource) -> _Names:
 
 @lru_cache(maxsize=MODULES_KEPT_MAX)
 def _names_kept(source: ModuleSource, version: tuple[int, int, int]) -> _Names:
-    """Read once for each version of the file: a host may have ten thousand groups of one class."""
+    """Read a file once for each version of it: a host may have ten thousand groups of one class."""
     try:
         with quiet_parser():
             tree = ast.parse(source.read(), filename=str(source.file))
@@ -242,7 +245,7 @@ def _collect(
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Those that run as the module does: also in ``if``, ``try``, ``with`` and loops, not in functions."""
+    """Statements that run when the module does: also in ``if``, ``try``, ``with``, loops; not functions."""
     waiting: list[ast.AST] = list(reversed(body))
     while waiting:
         node = waiting.pop()
@@ -256,8 +259,11 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 @contextmanager
 def quiet_parser() -> Iterator[None]:
-    """Warnings are for the import. CPython 3.11 takes finalizers that run while it builds a syntax tree for a
-    mistake of the parser."""
+    """Suppress warnings and garbage collection while a source is parsed.
+
+    Warnings belong to the import. CPython 3.11 mistakes finalizers that run while it builds a syntax tree for
+    an error of the parser.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""The code of the classes of this host's groups: kept before a member lives, and told to others (E7).
+"""The code of this host's group classes: stored before a member runs, and announced to other hosts (E7).
 
-What is said of the code of a group: who has which (E7).
+:class:`KnownCode` does this for one host. The functions say which hosts have which code of a group.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ from holdfast.storage.volume import translated
 
 
 def codes_of(record: GroupRecord, sessions: Mapping[HostId, Session]) -> dict[HostId, CodeInfo]:
-    """The group's class as the hosts have it that shall have members, as far as they have told."""
+    """The code of the group's class on each host that is to have a member, as announced so far."""
     found = {}
     for host in record.placed_on:
         code = sessions[host].codes.get(record.class_name) if host in sessions else None
@@ -40,8 +40,7 @@ def codes_of(record: GroupRecord, sessions: Mapping[HostId, Session]) -> dict[Ho
 def other_code(
     records: Mapping[GroupId, GroupRecord], codes: Mapping[str, Code], host: HostId
 ) -> Iterator[GroupRecord]:
-    """Of the groups with a member on *host*, where their classes are *codes*: those that are served by
-    others."""
+    """The groups with a member on *host* that are served by other code than *host* has (*codes*)."""
     for record in records.values():
         here = codes.get(record.class_name)
         if here is None or here.is_same(record.code) or record.code == UNKNOWN:
@@ -51,8 +50,7 @@ def other_code(
 
 
 def code_says(info: GroupInfo) -> Iterator[str]:
-    """What there is to say of a group whose hosts do not all have its code. That is said also while nobody
-    serves it."""
+    """Messages about a group whose hosts do not all have its code, also while no host serves the group."""
     own = info.code.code if info.code is not None else None
     if info.upgrade is not None:
         yield f"{info.upgrade.code} is wished for" + (f"; the group's code is {own}" if own else "")
@@ -65,18 +63,21 @@ def code_says(info: GroupInfo) -> Iterator[str]:
 
 
 ANNOUNCED_MAX: Final = 1_000
-"""Classes that a host tells others of: its session is one value at the authority."""
+"""The most classes that a host announces: its session is one value at the authority."""
 REPORTED_MAX: Final = 100
-"""Groups that are looked at for a report, at a time."""
+"""The most groups that one report considers."""
 OTHER_CODE: Final = "other_code"
-"""The fault of a host whose class is not what its group is served by."""
+"""The kind of fault of a host whose class differs from the one that serves its group."""
 
 log = structlog.get_logger("holdfast.codes")
 
 
 class KnownCode:
-    """Of one host. *announce* tells the others, *fail* that the disk has failed (D1), *on_fault* of classes
-    that changed under a version that did not."""
+    """The class code of one host.
+
+    *announce* tells the other hosts, *fail* reports a failed disk (D1), *on_fault* reports classes that
+    changed while their version did not.
+    """
 
     def __init__(
         self,
@@ -93,13 +94,15 @@ class KnownCode:
         self._fail = fail
         self._on_fault = on_fault
         self.codes: dict[str, Code] = {}
-        """Of the classes of groups that were defined here, by their names."""
+        """The code of the classes of groups defined here, by class name."""
         self._seen: dict[GroupId, str] = {}
         self._told: dict[GroupId, str] = {}
 
     def define(self, record: GroupRecord) -> Definition:
-        """What :func:`.loader.definition_of` gives; the class's sources are kept by then, so no record that
-        it makes can be acknowledged before. Raises as that does."""
+        """Return what :func:`.loader.definition_of` returns, and raise as it does.
+
+        The class's sources are stored first, so that no record it makes can be acknowledged before.
+        """
         definition = definition_of(record, self.host)
         name = record.class_name
         if name not in self.codes:
@@ -114,8 +117,11 @@ class KnownCode:
         return definition
 
     def look(self, records: Mapping[GroupId, GroupRecord]) -> None:
-        """Report groups whose class is another here than they are served by, if that was so at the last look
-        as well: in between is every upgrade."""
+        """Report groups that are served by other code than this host has.
+
+        A group is reported only if that was so at the last look as well: it is so for a short time during
+        every upgrade.
+        """
         seen = {}
         for record in islice(other_code(records, self.codes, self.host), REPORTED_MAX):
             here = self.codes[record.class_name]
@@ -130,9 +136,11 @@ class KnownCode:
     def prune(
         self, records: Mapping[GroupId, GroupRecord], kept: Callable[[GroupRecord], Kept | None]
     ) -> None:
-        """Let go of copies that no group needs, but for the last few (:data:`.copies.SPARE_MAX`). *kept*
-        gives the newest checkpoint of a group here: what follows it was made by its code, or by one that was
-        here since, which is among the last few."""
+        """Remove copies that no group needs, except the last few (:data:`.copies.SPARE_MAX`).
+
+        *kept* returns the newest checkpoint of a group here. What follows the checkpoint was made by the
+        checkpoint's code, or by code that was here since, which is among the last few.
+        """
         if len(self._copies.listed()) <= SPARE_MAX:
             return
         needed = {each.digest for each in self.codes.values()}
@@ -152,19 +160,19 @@ class KnownCode:
             if self._copies.keep(found):
                 log.info("code is kept", name=name, code=str(found.code), modules=len(found.modules))
         except OSError as error:
-            # What could not be kept could not be replayed: as with a log that cannot be written.
+            # Code that is not stored could not be replayed: as bad as a log that cannot be written.
             failure = translated(error, CODE)
             self._fail(failure)
             raise BadClass(f"the sources of {name} could not be kept: {failure}") from None
 
 
 def _code_of(kept: Kept | None) -> Iterator[str]:
-    """The digest of the code that made a checkpoint; nothing, where that cannot be read."""
+    """The digest of the code that made a checkpoint; nothing when it cannot be read."""
     with suppress(HoldfastError, msgspec.DecodeError):
         if kept is not None and kept.size:
             yield head_of(chunks_of(kept)).code.digest
 
 
 def is_changed_under(was: Code, now: Code) -> bool:
-    """Whether the class is another, though its author calls it the same."""
+    """Whether the class changed although its declared version is the same."""
     return bool(was.version) and was.version == now.version and not was.is_same(now)

@@ -1,6 +1,7 @@
-"""Loading the classes of groups: those that the application defines, and those that its operator allows.
+"""Loads the classes of groups: those that the application defines, and those that its operator allows.
 
-Whether groups can be made of a class at all, by what it is: before anything is made of it.
+A class is found before anything is imported, and :func:`why_no_service` checks it before an object is
+created.
 """
 
 import enum
@@ -33,7 +34,7 @@ from holdfast.model.properties import Style
 from holdfast.styles.by_name import style_named
 
 HEAP_TYPE: Final = 1 << 9
-"""Of ``__flags__``: made by a class statement, and not by an interpreter's or an extension's own code."""
+"""The bit of ``__flags__`` for a class made by a class statement, not by the interpreter or an extension."""
 KINDS: Final[dict[type, str]] = {
     BaseException: "it is an exception",
     type: "it is a metaclass",
@@ -43,7 +44,7 @@ NAMES_SHOWN: Final = 5
 
 
 def why_no_service(cls: type) -> str | None:
-    """Why no group can be of *cls*, in words; None when one can."""
+    """Say in words why no group can be of *cls*; None when one can."""
     if not cls.__flags__ & HEAP_TYPE:
         return "it is built in"
     for kind, said in KINDS.items():
@@ -60,7 +61,7 @@ def why_no_service(cls: type) -> str | None:
 
 
 class BadObject(BadClass):
-    """Raised when a class is there, and fails to make an object."""
+    """Raised when a class exists but fails to create an object."""
 
     exception = "ObjectNotCreated"
 
@@ -70,22 +71,22 @@ class BadObject(BadClass):
 
 
 SYSTEM_CLASSES: Final = frozenset({f"{Notifier.__module__}:{Notifier.__qualname__}"})
-"""Holdfast's own, of which every domain may have groups."""
+"""Holdfast's own classes, of which every domain may have groups."""
 MOVED: Final[dict[str, str]] = {}
-"""Names under which Holdfast's own classes were known to earlier releases, and their names now: records of
-groups hold the older ones for ever. A class that moves gets an entry."""
+"""Names of Holdfast's own classes in earlier releases, and their names now: the records of groups keep the
+old names forever. A class that moves gets an entry."""
 
 
 @dataclass(slots=True)
 class _Offered:
-    """What groups of this process may be made of. There is one, as there is one ``sys.path``."""
+    """What groups of this process may be made of. There is one instance, as there is one ``sys.path``."""
 
     apps: list[Path] = field(default_factory=list)
-    """In the order in which they are searched."""
+    """The application's directories, in search order."""
     allowed: set[str] = field(default_factory=lambda: set(SYSTEM_CLASSES))
-    """By name, wherever they are installed."""
+    """Names of the allowed classes, wherever they are installed."""
     loaded: dict[str, tuple[ModuleType, type, ClassCode]] = field(default_factory=dict)
-    """What was found, imported and judged: no more than the application has."""
+    """Classes that were found, imported and checked; no more than the application has."""
 
 
 _offered: Final = _Offered()
@@ -93,8 +94,10 @@ _modules: Final = AppModules(lambda: _offered.apps)
 
 
 def offer_classes(app: Path, allowed: Iterable[str] = ()) -> None:
-    """Let groups be made of the classes that modules in *app* define, which are imported before anything
-    else; and of those named in *allowed*, wherever they are installed."""
+    """Let groups be made of the classes that modules in *app* define, and of those in *allowed*.
+
+    Imports search *app* first. Classes in *allowed* may be installed anywhere.
+    """
     text = str(app)
     if text not in sys.path:
         sys.path.insert(0, text)
@@ -106,23 +109,26 @@ def offer_classes(app: Path, allowed: Iterable[str] = ()) -> None:
 
 
 def app_directories() -> tuple[Path, ...]:
-    """From which classes are imported."""
+    """The directories from which classes are imported."""
     return tuple(_offered.apps)
 
 
 def allowed_classes() -> tuple[str, ...]:
-    """Of which groups may be made wherever they are installed."""
+    """The classes of which groups may be made wherever they are installed."""
     return tuple(sorted(_offered.allowed))
 
 
 def load_class(name: str) -> type:
-    """The class ``package.module:Class``. It is found before anything is imported, and judged before anything
-    is made of it. Raises :class:`BadClass` with the one reason."""
+    """Load the class ``package.module:Class``.
+
+    It is found before anything is imported, and checked before an object is created. Raises :class:`BadClass`
+    with the reason.
+    """
     return load_code(name)[0]
 
 
 def load_code(name: str) -> tuple[type, ClassCode]:
-    """The same, with its code: of the sources that were imported, whatever the files hold by now (E7)."""
+    """Load a class with the code that was imported, whatever the files hold now (E7)."""
     name = MOVED.get(name, name)
     known = _offered.loaded.get(name)
     if known is not None and sys.modules.get(known[0].__name__) is known[0]:
@@ -137,7 +143,7 @@ def load_code(name: str) -> tuple[type, ClassCode]:
     if not isinstance(found, type):
         raise BadClass(f"{wanted.module} has no class {wanted.path!r}")
     if name not in _offered.allowed and found.__module__ != wanted.module:
-        # Its module defines the class, and puts another in its place as it runs.
+        # Its module defines the class but replaces it by another one when it runs.
         said = f"{wanted.module} puts {found.__module__}:{found.__qualname__} in its place"
         raise BadClass(f"{wanted} is not a class of the application: {said}")
     if (why := why_no_service(found)) is not None:
@@ -148,8 +154,10 @@ def load_code(name: str) -> tuple[type, ClassCode]:
 
 
 def own_object(name: str, record: GroupRecord) -> Any:
-    """The application's own object ``package.module:name``, which can be a member of that group. Raises
-    ``ObjectNotAdded`` with the one reason."""
+    """The application's own object ``package.module:name``, if it can be a member of that group.
+
+    Raises ``ObjectNotAdded`` with the reason.
+    """
     try:
         cls = load_class(record.class_name)
         found = _within(_imported_from(find_value(name, _offered.apps)), ClassName.parse(name).path)
@@ -164,7 +172,7 @@ def own_object(name: str, record: GroupRecord) -> Any:
 
 
 def _imported_from(source: ModuleSource) -> ModuleType:
-    """The module of that file. Raises :class:`BadClass`, also when another has its name."""
+    """Import the module of that file. Raises :class:`BadClass`, also when another module has its name."""
     module = _imported(source.module)
     file = getattr(module, "__file__", None)
     if file is None or Path(file).resolve() != source.file:
@@ -174,8 +182,8 @@ def _imported_from(source: ModuleSource) -> ModuleType:
 
 
 def _imported(name: str) -> ModuleType:
-    """Raises :class:`BadClass`."""
-    importlib.invalidate_caches()  # the file may be newer than what the finder remembers of its directory
+    """Import a module; raises :class:`BadClass`."""
+    importlib.invalidate_caches()  # the file may be newer than the finder's cached listing of its directory
     try:
         return run_own(importlib.import_module, name)
     except Exception as error:
@@ -184,7 +192,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _within(module: ModuleType, path: str) -> Any:
-    """What a module has by that name; None when it has nothing."""
+    """The attribute of a module by its dotted path; None when there is none."""
     found: Any = module
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -192,8 +200,10 @@ def _within(module: ModuleType, path: str) -> Any:
 
 
 def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition:
-    """What *record* says of the group's object; of a member, on *host*. Raises :class:`BadClass`,
-    ``NotCapturable``."""
+    """The definition of the group's object according to *record*, or that of the member on *host*.
+
+    Raises :class:`BadClass`, ``NotCapturable``.
+    """
     try:
         cls, found = load_code(record.class_name)
     except BadClass as error:
@@ -205,7 +215,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         raise BadObject(f"the arguments of {record.class_name} are not a JSON array: {error}") from None
     entry = record.placement(host) if host is not None else None
     if entry is not None and style_named(record.style) is Style.STATELESS:
-        # What these are made with need not be the same: no state is carried over between them (FTC-126).
+        # Members of a stateless group may have different arguments: they share no state (FTC-126).
         arguments = decoded(entry.criteria).get(ARGUMENTS, arguments)
     return Definition(
         group=record.name or str(record.group),
@@ -218,8 +228,10 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
 
 
 def _own(record: GroupRecord, name: str) -> Callable[[object], object]:
-    """How the application's own object comes to be the member (FTC-234). What it is is the group's to say,
-    as of every member: it begins with the state of one that was made."""
+    """A function that makes the application's own object the member (FTC-234).
+
+    The group determines its state, as for every member: it starts with the state of a newly created object.
+    """
     own, takes_state = own_object(name, record), _takes_state(record)
 
     def taken(made: Any) -> object:
@@ -236,8 +248,7 @@ def _takes_state(record: GroupRecord) -> bool:
 
 
 def check_makes(definition: Definition) -> None:
-    """Make an object once, to see that it can be made and captured. Raises :class:`BadClass`,
-    ``NotCapturable``."""
+    """Create an object once, as a check. Raises :class:`BadClass`, ``NotCapturable``."""
     try:
         Execution(definition)
     except NotMade as error:

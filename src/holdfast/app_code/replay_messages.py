@@ -1,4 +1,4 @@
-"""What a host and the process that replays with older code tell each other, through a pipe (E7)."""
+"""The messages between a host and the process that replays with older code, through a pipe (E7)."""
 
 import dataclasses
 import struct
@@ -16,29 +16,29 @@ from holdfast.model.ids import Position
 from holdfast.styles.ports import Waits
 
 FRAME_BYTES_MAX: Final = 64 << 20
-"""Longer than any record and any chunk of a checkpoint."""
+"""The longest message: longer than any record and any chunk of a checkpoint."""
 PIECE_BYTES: Final = 256 << 10
-"""Of a state that comes back: gathered to this, and cut to this."""
+"""The size of the pieces in which a state comes back."""
 WHY_CHARACTERS_MAX: Final = 500
 _LENGTH: Final = struct.Struct("<I")
 HEAD_BYTES: Final = _LENGTH.size
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
-    """What is to be done. The chunks of the state and the records follow, and ``End``."""
+    """Describes the work. The chunks of the state and the records follow, then ``End``."""
 
     record: GroupRecord
     code: Code
-    """That made the records."""
+    """The code that made the records."""
     by: Code
-    """That executes them: the same, unless a person wants it otherwise."""
+    """The code that executes them: the same, unless a person wants another."""
     modules: str
     """The directory that holds the class's modules."""
     apps: tuple[str, ...]
-    """From here nothing is imported: these hold the class as it is now."""
+    """Directories from which nothing is imported: they hold the class as it is now."""
     memory_bytes: int
     position: Position
-    """Of the state; 0 when there is none."""
+    """The position of the state; 0 when there is none."""
     size: int
     chunk_bytes: int
 
@@ -58,23 +58,23 @@ class End(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Of the state that came of it."""
+    """A piece of the resulting state."""
 
     data: bytes
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
-    """That was all of it."""
+    """The resulting state is complete."""
 
     position: Position
     digest: bytes
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """See :class:`holdfast.styles.ports.Waits`."""
+    """A call waits for another group; see :class:`holdfast.styles.ports.Waits`."""
 
     outgoing: dict[str, msgspec.Raw]
-    """The call, field by field, but for who follows it."""
+    """The fields of the call, except the one that follows its story."""
     csn: Csn
     time_ns: int
 
@@ -85,7 +85,7 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
 
     @property
     def waits(self) -> Waits:
-        """Raises ``msgspec.DecodeError``."""
+        """Decode the message; raises ``msgspec.DecodeError``."""
         kinds = _outgoing()
         found: dict[str, Any] = {
             name: msgspec.msgpack.decode(value, type=kinds[name])
@@ -116,19 +116,19 @@ task: Final = msgspec.msgpack.Decoder(Task)
 
 
 def framed(message: Task | ToProcess | FromProcess) -> bytes:
-    """With its length before it."""
+    """Encode *message* with its length in front."""
     return framed_raw(_encode(message))
 
 
 def framed_raw(encoded: bytes) -> bytes:
-    """The same of one that is encoded."""
+    """Put the length in front of an encoded message."""
     if len(encoded) > FRAME_BYTES_MAX:
         raise msgspec.ValidationError(f"a message of {len(encoded):,} bytes is too long")
     return _LENGTH.pack(len(encoded)) + encoded
 
 
 def length_of(head: bytes) -> int:
-    """Of the message that follows. Raises ``msgspec.ValidationError``, before anything is allocated."""
+    """The length of the next message. Raises ``msgspec.ValidationError`` before allocating anything."""
     (length,) = _LENGTH.unpack(head)
     if length > FRAME_BYTES_MAX:
         raise msgspec.ValidationError(f"a message of {length:,} bytes is too long")
@@ -136,7 +136,7 @@ def length_of(head: bytes) -> int:
 
 
 def read_frame(read: Callable[[int], bytes]) -> bytes:
-    """The next message. Raises ``EOFError`` when there is none, or only a part of it."""
+    """Read the next message. Raises ``EOFError`` when there is none or only a part of it."""
     head = read(HEAD_BYTES)
     if len(head) < HEAD_BYTES:
         raise EOFError("the pipe has ended")

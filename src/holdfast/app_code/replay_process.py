@@ -1,10 +1,9 @@
-"""The process that replays with the code of another time (E7): ``python -m holdfast.app_code.replay_process
-PID``.
+"""The process that replays records with older code (E7): ``python -m holdfast.app_code.replay_process PID``.
 
-PID is its parent's. It imports the group's class from the copy that the host has kept, and nothing from the
-application's directories; loads the state that comes through its standard input, replays the records that
-follow, and writes the state that comes of it to its standard output. It knows nothing of the store, holds no
-lock, and ends with its parent: whatever the class does here, it does to this process alone (E4).
+PID is the process id of its parent. The process imports the group's class from the copy that the host has
+stored, and nothing from the application's directories. It loads the state from its standard input, replays
+the records that follow, and writes the resulting state to its standard output. It does not access the store,
+holds no lock, and ends with its parent: whatever the class does here affects only this process (E4).
 """
 
 import os
@@ -47,11 +46,11 @@ from holdfast.storage.record import Record, decode
 from holdfast.styles.code_change import continued
 
 NICENESS: Final = 10
-"""Whoever serves goes first."""
+"""Processes that serve have precedence."""
 
 
 class Streamed:
-    """A state that comes through the pipe, once, from its beginning (:class:`.ports.Kept`)."""
+    """A state that arrives through the pipe, once (:class:`holdfast.sequence.ports.Kept`)."""
 
     def __init__(self, wanted: Task, following: Callable[[], ToProcess]) -> None:
         self.position: Position = wanted.position
@@ -74,7 +73,7 @@ class Streamed:
 
 
 def work(wanted: Task, following: Callable[[], ToProcess], say: Callable[[FromProcess], None]) -> None:
-    """Do it, and say what came of it."""
+    """Replay, and send the result."""
     offer_classes(Path(wanted.modules))
     found = load_code(wanted.record.class_name)[1].code
     if not found.is_same(wanted.by):
@@ -91,7 +90,7 @@ def work(wanted: Task, following: Callable[[], ToProcess], say: Callable[[FromPr
 
 
 def send_state(came: Execution, say: Callable[[FromProcess], None]) -> None:
-    """In pieces of about one size, whatever the object's are."""
+    """Send the state in pieces of about the same size, whatever the size of the object's pieces."""
     gathered = bytearray()
     for each in came.pieces():
         gathered += each
@@ -109,8 +108,8 @@ def records(following: Callable[[], ToProcess]) -> Iterator[Record]:
         yield decode(found.data)
 
 
-def step_back(memory_bytes: int) -> None:
-    """Let whoever serves go first, and bear no more than this."""
+def restrict_process(memory_bytes: int) -> None:
+    """Give precedence to processes that serve, and limit this one's memory."""
     os.nice(NICENESS)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -120,18 +119,21 @@ def step_back(memory_bytes: int) -> None:
 
 
 def own_output() -> BinaryIO:
-    """Where the answer goes. What the class prints goes elsewhere: it would be taken for the answer."""
+    """The stream for the answer.
+
+    Output that the class prints goes to standard error, so that it is not taken for the answer.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers
 
 
 def main() -> None:
-    """Live, once."""
+    """Process one task, then end."""
     end_with(int(sys.argv[1]), signal.SIGKILL)
     answers, read = own_output(), sys.stdin.buffer.read
     wanted = task.decode(read_frame(read))
-    step_back(wanted.memory_bytes)
+    restrict_process(wanted.memory_bytes)
     apps = {Path(each).resolve() for each in wanted.apps}
     sys.path[:] = [each for each in sys.path if each and Path(each).resolve() not in apps]
 
@@ -141,10 +143,10 @@ def main() -> None:
     try:
         work(wanted, lambda: to_process.decode(read_frame(read)), say)
     except BaseException as error:
-        # The class's own code, in whatever way it fails; or memory has run out.
+        # The class's own code may fail in any way, or memory may have run out.
         say(Failed(error_in_words(error)[:WHY_CHARACTERS_MAX]))
     answers.flush()
-    os._exit(0)  # nothing that the class set in motion goes on
+    os._exit(0)  # ends everything that the class has started
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Processes that replay with the code of another time, as a host has them do it (E7).
+"""Runs, for a host, the processes that replay records with older code (E7).
 
-The host reads its own checkpoint and log, hands them through a pipe, and writes what comes back aside, as a
-checkpoint that waits for its name (:mod:`holdfast.node.fork_checkpoint` does the same for states of its own).
-The process has no part in the store.
+The host reads its own checkpoint and log and passes them through a pipe. It writes the resulting state to a
+checkpoint file that does not have its final name yet (:mod:`holdfast.node.fork_checkpoint` does the same for
+its own states). The process does not access the store.
 """
 
 import asyncio
@@ -46,13 +46,13 @@ from holdfast.storage.volume import translated
 from holdfast.styles.ports import NotCopied, Waits
 
 LIMIT_S: Final = 300.0
-"""A process that has not ended by then is killed: the class's own code hangs in it."""
+"""A process that has not ended after this time is killed: the class's own code hangs in it."""
 MEMORY_BYTES: Final = 2 << 30
-"""What it may take beside its state: Python, and what the class imports."""
+"""The memory it may use besides its state: Python, and what the class imports."""
 MEMORY_PER_BYTE: Final = 64
-"""An object in memory is so many times as large as its state, at most."""
+"""How many times larger than its state an object in memory is, at most."""
 _PROGRAM: Final = ("-P", "-B", "-m", "holdfast.app_code.replay_process")
-"""Without the directory it is started in, which may be the application's; and without bytecode."""
+"""The options exclude the start directory, which may be the application's, and bytecode files."""
 
 Then = Callable[[Written | NotCopied | Waits], None]
 
@@ -60,8 +60,11 @@ log = structlog.get_logger("holdfast.old_code")
 
 
 class CodeReplayer:
-    """Those of this host, one at a time (:class:`holdfast.groups.ports.OldCodePort`); they write nothing
-    themselves. *apps* are the application's directories. Everything happens on the loop's thread."""
+    """Runs replays on this host, one at a time (:class:`holdfast.groups.ports.OldCodePort`).
+
+    The processes write no files. *apps* are the application's directories. Everything runs on the loop's
+    thread.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class CodeReplayer:
         *,
         limit_s: float = LIMIT_S,
     ) -> None:
-        """*directory*, *adopt* and *fail* as in :class:`holdfast.node.fork_checkpoint.ProcessCopies`."""
+        """*directory*, *adopt* and *fail* are as in :class:`holdfast.node.fork_checkpoint.ProcessCopies`."""
         self._copies = copies
         self._directory = directory
         self._adopt = adopt
@@ -82,7 +85,7 @@ class CodeReplayer:
         self._limit_s = limit_s
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
-        """Of the process that runs."""
+        """The pid of the running process."""
 
     def is_kept(self, code: Code) -> bool:
         return self._copies.is_kept(code)
@@ -127,7 +130,7 @@ class CodeReplayer:
             self._task = None
 
     async def close(self) -> None:
-        """End the one that runs, and wait for its end."""
+        """End the running process and wait for its end."""
         running, self._task = self._task, None
         if running is not None:
             running.cancel()
@@ -161,7 +164,7 @@ class CodeReplayer:
                     path.unlink()
         if self._task is not asyncio.current_task():
             with suppress(OSError):
-                path.unlink()  # it was cancelled in its last moment
+                path.unlink()  # it was cancelled at the last moment
             return
         self._task = None
         if isinstance(result, Written):
@@ -188,12 +191,13 @@ class CodeReplayer:
             pid=process.pid,
         )
         try:
-            assert process.stdin is not None  # both were asked for
+            assert process.stdin is not None  # both pipes were requested
             assert process.stdout is not None
-            with suppress(BrokenPipeError, ConnectionResetError):  # it says why it ended, or how it did
+            # the process tells why it ended, or its exit code does
+            with suppress(BrokenPipeError, ConnectionResetError):
                 await _feed(process.stdin, wanted, kept, records)
             for _ in records:
-                pass  # whoever gave them waits for their end
+                pass  # the provider of the records waits until all are consumed
             return await _taken(process.stdout, wanted, path, framing)
         except EOFError:
             code = await process.wait()
@@ -253,6 +257,6 @@ async def _ended(file: AsideFile, framing: Framing, position: Position, digest: 
 
 
 async def _said(pipe: asyncio.StreamReader) -> FromProcess:
-    """Raises ``EOFError`` when the process has ended without a last word."""
+    """Read the next message. Raises ``EOFError`` when the process has ended without one."""
     head = await pipe.readexactly(HEAD_BYTES)
     return from_process.decode(await pipe.readexactly(length_of(head)))

@@ -1,8 +1,8 @@
-"""What new code would make of a group's state, tried in a process of its own that changes nothing (E7).
+"""Tries new code on a group's state in a separate process, and changes nothing (E7).
 
 ``python -m holdfast.app_code.trial_process PID`` imports the class as a host that starts now would, loads the
-state that comes through its standard input, lets it go on with the new code, and says what it finds; then it
-replays what was executed since the checkpoint with the new code, and compares.
+state from its standard input, upgrades it to the new code, and reports what it finds. Then it replays with
+the new code what was executed since the checkpoint, and compares the results.
 """
 
 import os
@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.app_code.loader import definition_of, offer_classes
 from holdfast.app_code.replay_messages import Chunk, Ordered, ToProcess, framed_raw, read_frame, to_process
-from holdfast.app_code.replay_process import own_output, step_back
+from holdfast.app_code.replay_process import own_output, restrict_process
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.capture import Capture, attribute_names
 from holdfast.execution.definition import Definition, bring_up_to_date
@@ -34,41 +34,44 @@ from holdfast.storage.record import Record, decode
 from holdfast.styles.code_change import continued
 
 SAYS_MAX: Final = 100
-"""Differences that are named."""
+"""The most differences that are reported."""
 WORDS_MAX: Final = 500
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be tried. The chunks of the group's state follow, then those of the checkpoint, then the
-    records after it, and ``End``."""
+    """Describes the trial.
+
+    The chunks of the group's state follow, then those of the checkpoint, then the records after it, then
+    ``End``.
+    """
 
     record: GroupRecord
     app: str
     allowed: tuple[str, ...]
     memory_bytes: int
     position: Position
-    """Of the state."""
+    """The position of the state."""
     state_chunks: int
     checkpoint_position: Position
     checkpoint_chunks: int
-    """0: the group began without any."""
+    """0 when the group started without a checkpoint."""
     operations: tuple[str, ...] = ()
-    """Of the class that serves now."""
+    """The operations of the class that serves now."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of a trial."""
 
     code: Code = Code()
-    """The class as it is there now."""
+    """The code of the class as it is there now."""
     refused: str = ""
-    """Why the group would not go on with it."""
+    """Why the group could not continue with the new code; empty when it could."""
     says: tuple[str, ...] = ()
-    """What would differ."""
+    """The differences that the new code would make."""
 
 
 def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[Record]) -> Tried:
-    """Try it. *checkpoint*: None when the group began without any."""
+    """Run the trial. *checkpoint* is None when the group started without one."""
     offer_classes(Path(wanted.app), wanted.allowed)
     definition = definition_of(wanted.record)
     try:
@@ -77,7 +80,7 @@ def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[R
         before = execution.code
         execution.apply(Position(execution.position + 1), Upgraded(before, definition.code))
     except Exception as error:
-        # The class's own code, in whatever way it fails.
+        # The class's own code may fail in any way.
         return Tried(code=definition.code, refused=error_in_words(error)[:WORDS_MAX])
     instance = execution.line.instance
     after = attributes(definition, instance)
@@ -88,13 +91,13 @@ def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[R
 
 
 def methods(definition: Definition, before: Iterable[str]) -> Iterator[str]:
-    """What callers will not find any more. What is new nobody can miss."""
+    """The methods that callers will not find any more. Nobody can miss a method that is new."""
     for name in sorted(set(before) - definition.interface.operations.keys()):
         yield f"{name} is no method of {definition.cls.__name__} any more: calls of it are refused"
 
 
 def shape(definition: Definition, instance: object) -> Iterator[str]:
-    """How the attributes, as they are after the upgrade, differ from those of a new object."""
+    """How the attributes after the upgrade differ from those of a new object."""
     made = definition.apart().make(Timers())
     old, new = set(attribute_names(instance)), set(attribute_names(made))
     for name in sorted(old - new):
@@ -106,16 +109,16 @@ def shape(definition: Definition, instance: object) -> Iterator[str]:
 
 
 class Value(NamedTuple):
-    """An attribute's."""
+    """The value of an attribute."""
 
     digest: bytes
-    """The same for equal ones."""
+    """The same for equal values."""
     text: str
-    """For people; empty where there is nothing to show."""
+    """For people; empty when there is nothing to show."""
 
 
 def added(before: Mapping[str, Value], after: Mapping[str, Value]) -> Iterator[str]:
-    """What the class did to the state as it took it over."""
+    """What the class changed in the state when it took the state over."""
     for name in sorted(after.keys() - before.keys()):
         yield f"{name} is new{_colon(after[name].text)}"
     for name in sorted(before.keys() & after.keys()):
@@ -134,8 +137,10 @@ def replayed(
     checkpoint: bytes | None,
     records: list[Record],
 ) -> Iterator[str]:
-    """What would have come of the calls since the checkpoint, had the new code executed them. *kept*: what
-    the old one made of them, as it is after the upgrade."""
+    """How the state would differ if the new code had executed the calls since the checkpoint.
+
+    *kept* is the state after the old code executed them and the state was upgraded.
+    """
     if not records or records[-1].last != wanted.position:
         return
     since = "the calls since the beginning"
@@ -170,7 +175,7 @@ def replayed(
 
 
 def called(records: Iterable[Record]) -> Iterator[str]:
-    """The methods that these have had executed for callers."""
+    """The methods that these records executed for callers."""
     for each in records:
         record = decode_record(each.body)
         if isinstance(record, Calls | Executed):
@@ -178,7 +183,7 @@ def called(records: Iterable[Record]) -> Iterator[str]:
 
 
 def attributes(definition: Definition, instance: Any) -> dict[str, Value]:
-    """By their names; of a class that gives its state itself, that alone."""
+    """The attributes by name; for a class that provides its own state, only that state."""
     if definition.capture.is_checkpointable:
         return {"the state": Value(definition.capture.digest_of(instance), "")}
     return {
@@ -205,7 +210,7 @@ def _encoded(capture: Capture, instance: Any, name: str) -> bytes:
 
 
 def read(wanted: Trial, following: Callable[[], ToProcess]) -> tuple[bytes, bytes | None, list[Record]]:
-    """What follows the trial in the pipe."""
+    """Read the state, the checkpoint and the records that follow the trial in the pipe."""
 
     def chunks(count: int) -> bytes:
         found = [following() for _ in range(count)]
@@ -220,16 +225,16 @@ def read(wanted: Trial, following: Callable[[], ToProcess]) -> tuple[bytes, byte
 
 
 def main() -> None:
-    """Live, once."""
+    """Process one trial, then end."""
     end_with(int(sys.argv[1]), signal.SIGKILL)
     answers, take = own_output(), sys.stdin.buffer.read
     wanted = msgspec.msgpack.decode(read_frame(take), type=Trial)
-    step_back(wanted.memory_bytes)
+    restrict_process(wanted.memory_bytes)
     try:
         given = read(wanted, lambda: to_process.decode(read_frame(take)))
         found = tried(wanted, *given)
     except BaseException as error:
-        # The module's own code, as it is imported; or memory has run out.
+        # The module's own code may fail when it is imported, or memory may have run out.
         found = Tried(refused=error_in_words(error)[:WORDS_MAX])
     answers.write(framed_raw(msgspec.msgpack.encode(found)))
     answers.flush()

@@ -1,16 +1,15 @@
-"""The embedded authority's client: a core that turns requests and watches into messages, and back.
+"""The client of the embedded authority: a core that turns requests and watches into messages, and back.
 
-Every request is answered within its deadline, if need be with ``Unknown`` (A1, A2). A change is
-sent once and never again: who sends it twice cannot say what its refusal means. A read may be sent
-again, and is, whenever a new session begins. Watches survive sessions: they are started again
-at the first revision not yet seen (:mod:`.wire` says how loss and repetition are noticed).
+Every request is answered within its deadline, if necessary with ``Unknown`` (A1, A2). A change is sent only
+once: if it were sent twice, a refusal of the second copy would not say whether the first was applied. A read
+may be sent again, and is sent again whenever a new session begins.
 
-A client's watches at the embedded authority, across sessions, without gap or repetition.
-
-Each subscription knows the first revision it has not seen. Events that overtook others wait for them. When
-events are still missing at the second Pong that mentions them, or when a session begins, the watch is started
-again there under a new number, so that nothing of the old watch can be mistaken. (Starting again at the
-first gap would make a network that reorders send the whole window again for every event.)
+:class:`Subscriptions` keeps the client's watches across sessions, without gap or repetition. Each
+subscription knows the first revision it has not seen, and holds back events that arrived out of order. The
+client starts a watch again at that revision when a session begins, or when events are still missing at the
+second Pong that mentions them. The new watch has a new number, so that no late message of the old one is
+taken for its own. (Starting again at the first gap would make a network that reorders send the whole window
+again for every event.) :mod:`.wire` says how lost and repeated messages are noticed.
 """
 
 from collections import deque
@@ -56,18 +55,18 @@ class _Subscription:
     token: Hashable
     prefix: str
     next: Revision
-    """The first revision not seen."""
+    """The first revision this subscription has not seen."""
     number: int = 0
     received: int = 0
-    """Events of watch *number* taken, all in order."""
+    """How many events of watch *number* have arrived, counted without gaps."""
     acknowledged: int = 0
     owed: int = 0
-    """How many had been sent by the last Pong: they must be there by the next."""
+    """How many events the server had sent by the last Pong. They must have arrived by the next one."""
     early: dict[int, WatchEvent] = field(default_factory=dict)
-    """Events that overtook others, by index: fewer than the window."""
+    """Events that arrived before their predecessors, by index; always fewer than the window."""
 
     def accept(self, index: int, event: WatchEvent) -> list[WatchEvent]:
-        """What can be passed on now, in order."""
+        """Take event *index* and return the events that can be passed on now, in order."""
         if self.received < index <= self.received + WATCH_WINDOW:
             self.early[index] = event
         news: list[WatchEvent] = []
@@ -83,6 +82,8 @@ class _Subscription:
 
 
 class Subscriptions:
+    """The client's watches by token, started again in every new session."""
+
     def __init__(self, send: Callable[[WatchStart | WatchStop], None]) -> None:
         self._send = send
         self._by_token: dict[Hashable, _Subscription] = {}
@@ -106,20 +107,23 @@ class Subscriptions:
                 self._send(WatchStop(session, subscription.number))
 
     def start_all(self, session: int) -> None:
-        """A session begins: start every watch in it."""
+        """Start every watch in a session that has just begun."""
         self._by_number.clear()
         for subscription in self._by_token.values():
             self._start(subscription, session)
 
     def take(self, message: WatchEvents) -> tuple[Hashable, list[WatchEvent]]:
-        """Whose events are due now, and which: none when it is repeated, too early, or of an old watch."""
+        """Return the watch's token and the events that can be passed on now.
+
+        The list is empty when the event is a repetition, arrived too early, or belongs to an old watch.
+        """
         subscription = self._by_number.get(message.watch)
         if subscription is None:
             return None, []
         return subscription.token, subscription.accept(message.index, message.event)
 
     def received(self) -> tuple[tuple[int, int], ...]:
-        """What a ping says: how many events of each watch have been taken."""
+        """How many events of each watch have arrived: what the next ping acknowledges."""
         for subscription in self._by_number.values():
             subscription.acknowledged = subscription.received
         return tuple([(number, each.received) for number, each in self._by_number.items()])
@@ -129,7 +133,7 @@ class Subscriptions:
         return 0 if subscription is None else subscription.received - subscription.acknowledged
 
     def compare(self, sent: tuple[tuple[int, int], ...], session: int) -> None:
-        """Start again every watch of which events, or the start itself, are missing since the last Pong."""
+        """Start again every watch that still misses events, or its own start, since the last Pong."""
         known = dict(sent)
         for number, subscription in list(self._by_number.items()):
             if subscription.received < subscription.owed:
@@ -152,21 +156,21 @@ class Subscriptions:
 
 
 REQUESTS_MAX: Final = 16_384
-"""Requests not yet answered, sent or waiting to be."""
+"""The most requests that may be unanswered at once, whether sent or waiting to be sent."""
 
 _PING: Final = "ping"
 _DEADLINE: Final = "deadline"
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
-    """How long a client of the embedded authority waits for what."""
+    """The waiting times of a client of the embedded authority."""
 
     deadline_ns: int = 2 * SECOND
-    """A request unanswered for so long is Unknown. Shorter than a third of the leases that depend on it."""
+    """A request unanswered for this long ends as Unknown. Keep it below a third of the dependent leases."""
     ping_ns: int = 500 * MILLISECOND
-    """Between two pings. Each lost watch event is noticed by the next one."""
+    """The time between two pings. The next ping reveals a lost watch event."""
     silence_ns: int = 1500 * MILLISECOND
-    """A server unheard for so long is asked for a new session."""
+    """When the server has been silent for this long, the client asks for a new session."""
 
 
 @dataclass(slots=True)
@@ -181,7 +185,7 @@ class _Pending:
 
 
 class AuthorityClient:
-    """An ``AuthorityPort`` on one server. *on_authority* and *on_watch* are called with its results."""
+    """An ``AuthorityPort`` for one server. It calls *on_authority* and *on_watch* with the results."""
 
     def __init__(
         self,
@@ -211,17 +215,17 @@ class AuthorityClient:
         self._heard_at = clock.now()
         self._number = 0
         self._unsent: deque[_Pending] = deque()
-        self._sent: dict[int, _Pending] = {}  # by number, which only grows: the first is the floor
+        self._sent: dict[int, _Pending] = {}  # by number; numbers only grow, so the first key is the floor
         self._deadline_is_set = False
 
     def start(self) -> None:
         self._ask_for_session()
         self._timers.set(self._config.ping_ns, _PING)
 
-    # --- what a core asks
+    # --- requests of a core
 
     def request(self, request: Request, token: Hashable) -> None:
-        """``on_authority(token, result)`` follows, once, within the deadline."""
+        """Send *request*; ``on_authority(token, result)`` follows exactly once, within the deadline."""
         pending = _Pending(request, token, self._clock.now() + self._config.deadline_ns)
         if len(self._unsent) + len(self._sent) >= REQUESTS_MAX:
             raise Overloaded(f"{REQUESTS_MAX} requests to the authority are unanswered")
@@ -230,7 +234,10 @@ class AuthorityClient:
         self._set_deadline(pending.deadline)
 
     def watch(self, prefix: str, revision: Revision, token: Hashable) -> None:
-        """``on_watch(token, event)`` follows for every change from *revision* on, until ``Compacted``."""
+        """Start a watch: ``on_watch(token, event)`` follows for each change from *revision* on.
+
+        The last event is ``Compacted``.
+        """
         self._subscriptions.add(token, prefix, revision, self._session)
 
     def unwatch(self, token: Hashable) -> None:
@@ -253,7 +260,7 @@ class AuthorityClient:
             self._give_up_overdue()
 
     def on_connected(self) -> None:
-        """The transport has a new connection: nothing sent on an old one will be answered."""
+        """Begin a new session on a new connection: nothing sent on the old one will be answered."""
         self._lose_session("a new connection")
         self._ask_for_session()
 
@@ -277,7 +284,7 @@ class AuthorityClient:
         self._subscriptions.start_all(welcome.session)
 
     def _lose_session(self, why: str) -> None:
-        """Reads will be sent again; what became of the changes nobody can say (A1)."""
+        """End the session: reads are sent again, changes end as Unknown, as nobody knows their fate (A1)."""
         if self._session is None:
             return
         self._trace.note("authority_session_lost", why=why)
@@ -333,7 +340,7 @@ class AuthorityClient:
             self._send(Ask(self._session, floor, number, pending.request))
 
     def _set_deadline(self, deadline: int) -> None:
-        # One timer for all: it stands at the earliest deadline, and later requests have later ones.
+        # One timer serves all requests, set to the earliest deadline; later requests have later ones.
         if not self._deadline_is_set:
             self._deadline_is_set = True
             self._timers.set(max(0, deadline - self._clock.now()), _DEADLINE)

@@ -1,17 +1,16 @@
-"""The authority's contract: what every backend offers, and all that Holdfast asks of one (A).
+"""The authority's contract: what every backend offers, and everything that Holdfast asks of one (A).
 
-Keys are text, values bytes. Every applied transaction that changes a key raises the revision by one, and
-so does the end of a lease that held keys; a key remembers the revision that created it and the one that
-changed it last. A request ends in exactly one result; for a
-change that result may be :class:`Unknown`: it may have been applied, or may still be applied later (A1),
-and "not there when I looked" is not "will never be there". So each change that matters carries a nonce
-in its value. Backends: :mod:`.sqlite` (embedded) and :mod:`.etcd`. What is built on the contract, once,
-is in the other modules of this package, as *recipes* (:mod:`.recipe`).
+Keys are text, values are bytes. Every applied transaction that changes a key raises the revision by one, and
+so does the end of a lease that held keys. A key remembers the revision that created it and the one that
+changed it last.
 
-The bounds of the contract (A3), checked before a backend touches anything.
+A request ends in exactly one result. For a change that result may be :class:`Unknown`: the change may have
+been applied, or may still be applied later (A1), and "not there when I looked" does not mean "will never be
+there". Each change that matters therefore carries a nonce in its value.
 
-Every backend asks :func:`broken_bound` first, so that a request one of them would refuse never
-succeeds at another.
+The contract has bounds (A3). Every backend calls :func:`broken_bound` before it touches anything, so that a
+request which one backend would refuse never succeeds at another. The backends are :mod:`.sqlite` (embedded)
+and :mod:`.etcd`; the other modules of this package build *recipes* (:mod:`.recipe`) on the contract.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from msgspec import Struct
 
 from holdfast.model.ids import LeaseId, Revision
 
-# Bounds that make the two backends one contract (A3). etcd's own are 128 operations and 1.5 MB.
+# These bounds hold for both backends (A3). etcd's own limits are 128 operations and 1.5 MB.
 TXN_OPERATIONS_MAX: Final = 120
 TXN_BYTES_MAX: Final = 1_000_000
 KEY_BYTES_MAX: Final = 512
@@ -31,7 +30,7 @@ LEASE_SECONDS_MAX: Final = 3600
 
 
 class KeyValue(Struct, frozen=True, array_like=True):
-    """One key as it stands at some revision."""
+    """One key and its value at some revision."""
 
     key: str
     value: bytes
@@ -40,7 +39,7 @@ class KeyValue(Struct, frozen=True, array_like=True):
     lease: LeaseId
 
 
-# --- what a transaction compares and changes
+# --- the compares and changes of a transaction
 
 
 class Absent(Struct, frozen=True, tag="absent", array_like=True):
@@ -67,7 +66,7 @@ Compare = Absent | Unchanged | Equals
 
 
 class Put(Struct, frozen=True, tag="put", array_like=True):
-    """Set the key; with a lease it vanishes when the lease ends, without one it loses any it had."""
+    """Set the key. It is removed when *lease* ends; without a lease it is detached from any it had."""
 
     key: str
     value: bytes
@@ -75,7 +74,7 @@ class Put(Struct, frozen=True, tag="put", array_like=True):
 
 
 class Delete(Struct, frozen=True, tag="delete", array_like=True):
-    """Remove the key; removing an absent one is no error and no event."""
+    """Remove the key. Removing a key that does not exist is no error and makes no event."""
 
     key: str
 
@@ -98,14 +97,14 @@ class List(Struct, frozen=True, tag="list", array_like=True):
     prefix: str
     limit: int = LIST_ITEMS_MAX
     after: str = ""
-    """Only keys greater than this one: the way to the next page."""
+    """Return only keys greater than this one. The last key of one page gives the next page."""
 
 
 class Txn(Struct, frozen=True, tag="txn", array_like=True):
-    """If every compare holds apply every change, atomically -> Applied | Refused | LeaseGone | Unknown.
+    """Apply every change atomically if every compare holds -> Applied | Refused | LeaseGone | Unknown.
 
-    No key may be changed twice in one transaction. LeaseGone: every compare held, but a put names a lease
-    that has ended, and nothing changed.
+    No key may be changed twice in one transaction. LeaseGone means that every compare held but a put names a
+    lease that has ended; nothing changed.
     """
 
     compares: tuple[Compare, ...]
@@ -113,13 +112,13 @@ class Txn(Struct, frozen=True, tag="txn", array_like=True):
 
 
 class LeaseGrant(Struct, frozen=True, tag="lease_grant", array_like=True):
-    """A new lease of whole seconds -> LeaseGranted (with the time actually granted) | Unknown."""
+    """Grant a new lease of whole seconds -> LeaseGranted (with the time actually granted) | Unknown."""
 
     seconds: int
 
 
 class LeaseKeep(Struct, frozen=True, tag="lease_keep", array_like=True):
-    """Start the lease's time anew -> LeaseGranted | LeaseGone | Unknown."""
+    """Restart the lease's time -> LeaseGranted | LeaseGone | Unknown."""
 
     lease: LeaseId
 
@@ -145,7 +144,7 @@ class Listed(Struct, frozen=True, tag="listed", array_like=True):
     items: tuple[KeyValue, ...]
     revision: Revision
     more: bool = False
-    """There are more keys than *limit*, or than one answer holds; ask again with ``after`` the last one."""
+    """There are more keys than *limit* or one answer allows: ask again with ``after`` set to the last key."""
 
 
 class Applied(Struct, frozen=True, tag="applied", array_like=True):
@@ -153,7 +152,7 @@ class Applied(Struct, frozen=True, tag="applied", array_like=True):
 
 
 class Refused(Struct, frozen=True, tag="refused", array_like=True):
-    """A compare did not hold; nothing changed. *found* is what stands at each compared key, in order."""
+    """A compare did not hold and nothing changed. *found* has the item at each compared key, in order."""
 
     found: tuple[KeyValue | None, ...]
     revision: Revision
@@ -169,13 +168,13 @@ class LeaseGone(Struct, frozen=True, tag="lease_gone", array_like=True):
 
 
 class Unknown(Struct, frozen=True, tag="unknown", array_like=True):
-    """No answer in time. A read may be asked again; a change may have been applied or may yet be (A1)."""
+    """No answer came in time. A read may be repeated; a change may have been or may yet be applied (A1)."""
 
     reason: str
 
 
 class Invalid(Struct, frozen=True, tag="invalid", array_like=True):
-    """The request breaks a bound of the contract (A3); nothing changed and it will never succeed."""
+    """The request breaks a bound of the contract (A3): nothing changed, and it will never succeed."""
 
     reason: str
 
@@ -187,21 +186,21 @@ Result = Got | Listed | Applied | Refused | LeaseGranted | LeaseGone | Unknown |
 
 
 class Changed(Struct, frozen=True, tag="changed", array_like=True):
-    """One key after one revision; *item* is None when it was removed (by a delete or a lost lease)."""
+    """One key after one revision. *item* is None when a delete or the end of a lease removed the key."""
 
     key: str
     item: KeyValue | None
 
 
 class Events(Struct, frozen=True, tag="events", array_like=True):
-    """All changes below the watched prefix that one revision made. Revisions arrive in order, none twice."""
+    """All changes below the watched prefix that one revision made. Revisions arrive in order, each once."""
 
     revision: Revision
     changes: tuple[Changed, ...]
 
 
 class Compacted(Struct, frozen=True, tag="compacted", array_like=True):
-    """History since the asked revision is gone: list again, then watch from that list's revision + 1."""
+    """The history since the requested revision is gone: list again, then watch from the revision after it."""
 
     oldest: Revision
 
@@ -210,12 +209,12 @@ WatchEvent = Events | Compacted
 
 
 def broken_bound(request: Request) -> Invalid | None:
-    """What is wrong with *request* for every backend and for ever; None when nothing is."""
+    """Return what makes *request* invalid for every backend, or None."""
     return next((Invalid(reason) for reason in _complaints(request)), None)
 
 
 def granted_seconds(asked: int) -> int:
-    """The lease time granted for the one asked: within the contract's bounds."""
+    """The lease time granted for a request of *asked* seconds, within the contract's bounds."""
     return min(max(asked, LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
 
 

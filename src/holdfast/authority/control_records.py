@@ -1,8 +1,8 @@
-"""How the control plane stands: term, transaction, last committed context, members (T2, T3).
+"""The records of the control plane: term, transaction, last committed context and members (T2, T3).
 
-Elections and transactions decide on several of these at once, so they are read in one snapshot
-(:func:`read_standing`) and every decision compares each record it rests on. The records that are absent at
-first are never removed once written, and every join and leave changes the guard.
+Elections and transactions decide on several of these records at once. They read all of them in one snapshot
+(:func:`read_standing`), and every decision compares each record it depends on. A record that does not exist
+at first is never removed once written, and every join and leave changes the guard.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from holdfast.model.ids import HostId, Incarnation, Nonce, Revision, Term
 Value = TypeVar("Value")
 
 MANAGER: Final = "manager"
-"""The role of a host that may be coordinator or follow one (IndexManager)."""
+"""The role of a host that may be the coordinator or follow one (IndexManager)."""
 ONLOOKER: Final = "onlooker"
-"""The role of a host that takes no part while enough managers do."""
+"""The role of a host that takes no part while there are enough managers."""
 INDEXER: Final = "indexer"
 """The role of a host that stores index data (local-indexer-node)."""
 
 
 class Status(StrEnum):
-    """Of a transaction; the last two are final."""
+    """The status of a transaction. COMMIT and ROLLBACK are final."""
 
     INITIAL = "initial"
     COMMIT = "commit"
@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 class Participant(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that took part in a transaction, as the process it then was."""
+    """A host that took part in a transaction, with the incarnation of its process at that time."""
 
     host: HostId
     incarnation: Incarnation
@@ -54,19 +54,19 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True, tag="transaction"):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, tag="member"):
-    """A host that has joined, under its session's lease."""
+    """A host that has joined the control plane. The record stands under the host's session lease."""
 
     host: HostId
     incarnation: Incarnation
     address: str
     roles: tuple[str, ...]
     context_cas: int
-    """The CAS of the durable, settled state context this host holds; 0 for none."""
+    """The CAS of the durable, settled state context that this host holds; 0 if it holds none."""
     nonce: Nonce
 
 
 class TermRecord(msgspec.Struct, frozen=True, kw_only=True, tag="term"):
-    """The current term and who was elected in it, if anyone."""
+    """The current term and the coordinator elected in it, if there is one."""
 
     term: Term
     coordinator: Participant | None
@@ -76,7 +76,7 @@ class TermRecord(msgspec.Struct, frozen=True, kw_only=True, tag="term"):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One snapshot of all of it."""
+    """One snapshot of the control plane's records."""
 
     term: Seen[TermRecord | None]
     last: Seen[Transaction | None]
@@ -84,7 +84,7 @@ class Standing:
     guard: Seen[Guard | None]
     identity: Seen[Identity | None]
     members: tuple[Seen[Member], ...]
-    """By host."""
+    """Sorted by host."""
 
     @property
     def floors(self) -> Floors:
@@ -107,7 +107,7 @@ class Standing:
         return next((each for each in self.members if each.value.host == host), None)
 
     def coordinator(self) -> Seen[Member] | None:
-        """Who was elected, while that very process is a member: nobody resumes a role (IM-2)."""
+        """The elected coordinator while that very process is a member; no later process resumes (IM-2)."""
         elected = None if self.term.value is None else self.term.value.coordinator
         found = None if elected is None else self.member(elected.host)
         if found is None or elected is None or found.value.incarnation != elected.incarnation:
@@ -116,7 +116,7 @@ class Standing:
 
 
 def read_standing() -> Recipe[Standing]:
-    """The snapshot; the identity is read apart, and every change that rests on it compares it."""
+    """Read the snapshot. The identity is read separately, so every change that depends on it compares it."""
     identity = yield from read(keys.IDENTITY, Identity)
     page = yield from list_page(keys.CONTROL)
     if page.more:

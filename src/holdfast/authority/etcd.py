@@ -1,12 +1,12 @@
 """The authority on an etcd v3 cluster, over its JSON gateway (A3).
 
-Several endpoints, failing over between them; every call ends within its own deadline; a change whose outcome
-is not known is never re-sent and ends as :class:`~.contract.Unknown` (A1). Reads are linearizable.
+:class:`EtcdAuthority` fails over between several endpoints, and every call ends within its own deadline. A
+change with an unknown outcome is never sent again and ends as :class:`~.contract.Unknown` (A1). Reads are
+linearizable.
 
-Watching a prefix of etcd across the death of endpoints, without gap or repetition.
-
-A watch is one streamed POST. It is opened again at the last delivered revision + 1 whenever it ends, loses
-its leader, or has been silent for too long: a peer that vanished without a word does not end a stream.
+:func:`watch` watches a prefix across the death of endpoints, without gap or repetition. A watch is one
+streamed POST. It is opened again at the last delivered revision + 1 whenever the stream ends, loses its
+leader, or has been silent for too long: a peer that vanishes does not end a stream.
 """
 
 import asyncio
@@ -59,24 +59,24 @@ from holdfast.model.errors import BrokenInvariant
 from holdfast.model.ids import LeaseId, Revision
 
 REOPEN_PAUSE_S: Final = 0.1
-"""Before a failed watch is opened again, so that an etcd without a leader is not pestered."""
+"""The pause before a failed watch is opened again, so that an etcd without a leader is not flooded."""
 COMPACTED: Final = "etcdserver: mvcc: required revision has been compacted"
 YET_TO_COME: Final = "etcdserver: mvcc: required revision is a future revision"
 
 
 class StreamEnded(Exception):
-    """This stream is over; the next one goes on where it stopped."""
+    """Raised when a stream is over; the next one continues where it stopped."""
 
 
 class Assembler:
-    """Makes one Events of each revision, however etcd cuts its responses."""
+    """Makes one Events of each revision, however etcd splits its responses."""
 
     def __init__(self, domain: KeyDomain) -> None:
         self._domain = domain
         self._held: list[WatchedEvent] = []
 
     def feed(self, response: WatchResponse) -> list[Events]:
-        """The revisions that are complete. A fragment's last revision waits for what follows."""
+        """Return the complete revisions. The last one of a fragment waits for the next response."""
         self._held += response.events
         complete = []
         while self._held:
@@ -113,21 +113,21 @@ async def watch(
                         yield events
                         first = events.revision + 1
                     if not (response.events or response.created or response.canceled):
-                        # A progress notice: everything up to this revision has been delivered.
+                        # This is a progress notice: everything up to this revision has been delivered.
                         first = max(first, response.header.revision + 1)
         except (StreamEnded, NoReply, *TRANSPORT_ERRORS, msgspec.DecodeError):
-            # The watch alone moves on: a quiet prefix is no reason for calls to change their endpoint.
+            # Only the watch changes its endpoint: a quiet prefix is no reason to move the calls as well.
             endpoint = gateway.after(endpoint)
         await asyncio.sleep(REOPEN_PAUSE_S)
 
 
 async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted | None:
-    """Whether the history from *first* on may be incomplete.
+    """Return Compacted when the history from *first* on may be incomplete.
 
-    A watch from exactly the compacted revision is accepted, but many releases of etcd no longer know what
-    that revision removed. Reading the revision before *first* fails in just the cases that matter. One yet to
-    come is of a history that this etcd has lost: it was put back (A5), and a watch would be silent until it
-    has counted up to there again.
+    etcd accepts a watch from exactly the compacted revision, but many releases no longer know what that
+    revision removed. Reading the revision before *first* fails in exactly the cases that matter. When that
+    revision is in the future, this etcd was restored and has lost it (A5): a watch would be silent until etcd
+    has counted up to it again.
     """
     if first == 1:
         return None
@@ -137,7 +137,7 @@ async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted 
     except Declined as declined:
         if declined.message == YET_TO_COME:
             return Compacted(Revision(1))
-        # etcd does not say how far it compacted; it was at least up to *first*.
+        # etcd does not say how far it compacted, but it compacted at least up to *first*.
         return Compacted(Revision(first + 1)) if declined.message == COMPACTED else None
     return None
 
@@ -145,7 +145,7 @@ async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted 
 async def _stream(
     gateway: EtcdGateway, endpoint: str, request: WatchRequest
 ) -> AsyncGenerator[WatchResponse, None]:
-    """One stream's responses; raises ``StreamEnded`` or a transport error when it is over."""
+    """Yield the responses of one stream; raise ``StreamEnded`` or a transport error when it is over."""
     body = msgspec.json.encode(request)
     opening = gateway.client.stream("POST", endpoint + "/v3/watch", content=body)
     async with AsyncExitStack() as stack:
@@ -172,7 +172,7 @@ DEFAULT_PREFIX = "holdfast/"
 
 
 class EtcdAuthority:
-    """An :class:`~.recipe.Authority`. Use within one event loop; close it when done."""
+    """An :class:`~.recipe.Authority` on etcd. Use it within one event loop, and close it when done."""
 
     def __init__(
         self,
@@ -182,12 +182,12 @@ class EtcdAuthority:
         tls: ssl.SSLContext | None = None,
         deadlines: Deadlines | None = None,
     ) -> None:
-        """*endpoints* are client URLs; *prefix* keeps the keys of one domain apart from others'."""
+        """*endpoints* are client URLs; *prefix* separates the keys of this domain from those of others."""
         self._gateway = EtcdGateway(endpoints, tls=tls, deadlines=deadlines or Deadlines())
         self._domain = KeyDomain(prefix)
 
     async def check(self) -> None:
-        """Raise ``InvalidRequest``, saying why, if this etcd cannot serve; ask it once at start."""
+        """Raise ``InvalidRequest`` with the reason if this etcd cannot serve. Call it once, at start."""
         await self._gateway.check()
 
     async def ask(self, request: Request) -> Result:
@@ -241,7 +241,7 @@ class EtcdAuthority:
         return LeaseGranted(LeaseId(granted.ID), granted.TTL)
 
     async def _keep(self, lease: LeaseId) -> LeaseGranted | LeaseGone:
-        # Keeping a lease alive twice is keeping it alive: it may be asked of every endpoint in turn.
+        # Keeping a lease alive twice does no harm, so every endpoint may be asked in turn.
         kept = await self._gateway.post(
             "/v3/lease/keepalive",
             LeaseRequest(ID=lease),
@@ -256,7 +256,7 @@ class EtcdAuthority:
 
 
 def _declined(request: Request, declined: Declined) -> Result:
-    """etcd's refusal as a result of the contract."""
+    """Translate etcd's refusal into a result of the contract."""
     if declined.message == LEASE_NOT_FOUND:
         match request:
             case LeaseKeep(lease=lease) | LeaseRevoke(lease=lease):
@@ -267,6 +267,6 @@ def _declined(request: Request, declined: Declined) -> Result:
             case _:
                 pass
     if "request is too large" in declined.message or "too many operations" in declined.message:
-        # Its own bounds were set below the contract's (A3).
+        # This etcd is configured with lower bounds than the contract's (A3).
         return Invalid(declined.message)
     return Unknown(declined.message)

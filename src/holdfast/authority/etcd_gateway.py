@@ -1,10 +1,9 @@
-"""Talking to several endpoints of one etcd: rotation, deadlines, and what may be sent twice.
+"""Sends requests to the endpoints of one etcd cluster, with rotation and deadlines.
 
-A request that cannot change anything is tried elsewhere, after an error or a time-out, until its deadline. A
-change is tried elsewhere only while it certainly has not been taken: the connection could not be made, or the
-endpoint answered that it has no leader (every call demands one, and is refused before it is proposed), or
-that it has no gateway.
-Otherwise its outcome is not known and it is never re-sent (A1).
+A request that changes nothing is tried at other endpoints, after an error or a time-out, until its deadline.
+A change is tried elsewhere only while it certainly was not accepted: the connection could not be made, the
+endpoint answered that it has no leader (every call demands one and is refused before it is proposed), or the
+endpoint has no gateway. Otherwise the change's outcome is unknown and it is never sent again (A1).
 """
 
 import asyncio
@@ -21,54 +20,55 @@ from holdfast.authority.etcd_wire import GatewayError
 from holdfast.model.errors import InvalidRequest
 
 if find_spec("sniffio") is None:
-    # httpcore looks for it at every request, in vain: a sixth of what a request costs.
+    # httpcore tries to import sniffio at every request; the failing import costs a sixth of each request.
     sys.modules["sniffio"] = None  # type: ignore[assignment]  # that is how an import is told to fail at once
 
 Response = TypeVar("Response")
 
 VERSION_MIN: Final = (3, 4)
 CONNECTIONS_MAX: Final = 128
-"""Calls in flight and open watches together."""
+"""The most calls in flight and open watches together."""
 CALLS_MAX: Final = 16
-"""Calls in flight. httpx looks through all of them and all connections at every step of each: with hundreds,
-as when a host of a thousand groups dies, it does nothing else, and none is answered in time."""
+"""The most calls in flight. httpx scans all calls and all connections at every step of each. With hundreds of
+them, as when a host of a thousand groups dies, it does nothing else and answers none in time."""
 ROUND_PAUSE_S: Final = 0.05
-"""Between two rounds in which no endpoint would take the request."""
+"""The pause between two rounds in which no endpoint took the request."""
 
 REQUIRE_LEADER: Final = {"Grpc-Metadata-hasleader": "true"}
-"""The gateway hands this to etcd: a member without a leader refuses at once and ends its watches (A3)."""
+"""The gateway passes this on to etcd: a member without a leader refuses at once and ends its watches (A3)."""
 
 NO_LEADER: Final = "etcdserver: no leader"
 TOO_MANY: Final = "etcdserver: too many requests"
 _NEVER_PROPOSED: Final = (NO_LEADER, TOO_MANY)
-# gRPC's codes for "later, or elsewhere": cancelled, unknown, deadline exceeded, internal, unavailable.
+# gRPC codes that mean "try later or elsewhere": cancelled, unknown, deadline exceeded, internal, unavailable.
 _TROUBLE_CODES: Final = (1, 2, 4, 13, 14)
 
 
 TRANSPORT_ERRORS: Final = (httpx.HTTPError, OSError, AttributeError)
-"""How a connection fails. httpx lets TLS alerts through as they are; time-outs are OSErrors too. Of one that
-was reset at the wrong moment uvloop has no socket any more, and anyio asks that for its peer's name."""
+"""The errors of a failing connection. httpx passes TLS alerts through unchanged, and time-outs are OSErrors
+too. When a connection is reset at the wrong moment, uvloop has no socket left for anyio to ask for the peer's
+name, which raises AttributeError."""
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait for etcd."""
+    """The waiting times for etcd."""
 
     call_s: float = 3.0
-    """For a whole call, all endpoints together. Keep it below a third of the shortest lease."""
+    """For a whole call, over all endpoints. Keep it below a third of the shortest lease."""
     attempt_s: float = 1.0
-    """For one endpoint to answer a read before another is asked."""
+    """For one endpoint to answer a read before another endpoint is asked."""
     connect_s: float = 0.5
-    """For one endpoint to take a connection."""
+    """For one endpoint to accept a connection."""
     silence_s: float = 10.0
-    """A watch that says nothing for so long is opened again elsewhere: a silent peer does not end it."""
+    """A watch silent for this long is reopened at another endpoint: a vanished peer does not end it."""
 
 
 class NoReply(Exception):
-    """Nobody answered in time; a change may have been applied."""
+    """Raised when no endpoint answered in time; a change may have been applied."""
 
 
 class Declined(Exception):
-    """etcd answered with an error that no other endpoint would answer differently."""
+    """Raised when etcd answers with an error that every other endpoint would give as well."""
 
     def __init__(self, error: GatewayError) -> None:
         super().__init__(error.message)
@@ -76,7 +76,7 @@ class Declined(Exception):
 
 
 class EtcdGateway:
-    """POSTs to whichever endpoint answers."""
+    """Sends POST requests to whichever endpoint answers."""
 
     def __init__(self, endpoints: Sequence[str], *, tls: ssl.SSLContext | None, deadlines: Deadlines) -> None:
         if not endpoints:
@@ -87,7 +87,7 @@ class EtcdGateway:
         self.deadlines = deadlines
         self.client = httpx.AsyncClient(
             headers=REQUIRE_LEADER,
-            # Without TLS nothing is verified; loading the system's certificates would only cost time.
+            # Without TLS nothing is verified, and loading the system's certificates would only take time.
             verify=tls if tls is not None else any(each.startswith("https") for each in endpoints),
             timeout=httpx.Timeout(None, connect=deadlines.connect_s),
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
@@ -96,16 +96,16 @@ class EtcdGateway:
 
     @property
     def endpoint(self) -> str:
-        """Where the next request goes first."""
+        """The endpoint that the next request tries first."""
         return self._endpoints[self._current]
 
     def leave(self, endpoint: str) -> None:
-        """*endpoint* failed: ask the next one, unless somebody has moved on already."""
+        """Move on from *endpoint*, which failed, to the next one, unless another call has done so already."""
         if endpoint == self.endpoint:
             self._current = self._endpoints.index(self.after(endpoint))
 
     def after(self, endpoint: str) -> str:
-        """The one to try when *endpoint* does not serve."""
+        """The endpoint to try when *endpoint* does not serve."""
         return self._endpoints[(self._endpoints.index(endpoint) + 1) % len(self._endpoints)]
 
     async def post(
@@ -117,9 +117,9 @@ class EtcdGateway:
         is_repeatable: bool,
         is_urgent: bool = False,
     ) -> Response:
-        """The decoded answer. Raises NoReply or Declined, and InvalidRequest when no endpoint has a gateway.
+        """Return the decoded answer; raises NoReply, Declined, or InvalidRequest without any gateway.
 
-        What is urgent does not wait for room: a session would end while its host is merely busy.
+        Urgent requests do not wait for a free slot: a session must not end because its host is busy.
         """
         if is_urgent:
             return await self._post(path, body, kind, is_repeatable=is_repeatable)
@@ -133,7 +133,7 @@ class EtcdGateway:
         deadline = loop.time() + self.deadlines.call_s
         content = msgspec.json.encode(body)
         reason, tries = "", 0
-        deaf: dict[str, None] = {}
+        without_gateway: dict[str, None] = {}
         while (left := deadline - loop.time()) > 0:
             endpoint = self.endpoint
             try:
@@ -141,7 +141,7 @@ class EtcdGateway:
                     response = await self.client.post(endpoint + path, content=content)
                 if response.status_code == httpx.codes.OK:
                     return msgspec.json.decode(response.content, type=kind, strict=False)
-                reason, was_proposed = self._trouble(endpoint, response, deaf)
+                reason, was_proposed = self._trouble(endpoint, response, without_gateway)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
                 reason, was_proposed = _said(endpoint, error), False
             except (*TRANSPORT_ERRORS, msgspec.DecodeError) as error:
@@ -160,26 +160,31 @@ class EtcdGateway:
             try:
                 async with asyncio.timeout(self.deadlines.attempt_s):
                     found = await self.client.get(endpoint + "/version")
-                    # First: one that is too old may answer nothing else.
+                    # The version comes first: an etcd that is too old may answer nothing else.
                     _check_version(endpoint, found)
                     probe = await self.client.post(endpoint + "/v3/kv/range", content=b'{"key":"AA=="}')
             except TRANSPORT_ERRORS:
-                continue  # Down or slow is not wrong: the others serve meanwhile.
+                continue  # An endpoint that is down or slow is not an error: the others serve meanwhile.
             if probe.status_code == httpx.codes.NOT_FOUND:
                 raise _no_gateway(endpoint)
 
     async def close(self) -> None:
         await self.client.aclose()
 
-    def _trouble(self, endpoint: str, response: httpx.Response, deaf: dict[str, None]) -> tuple[str, bool]:
-        """What is wrong at this endpoint, and whether the request may have been proposed all the same. *deaf*
-        gathers those without a gateway: one is passed over, all of them serve nobody."""
+    def _trouble(
+        self, endpoint: str, response: httpx.Response, without_gateway: dict[str, None]
+    ) -> tuple[str, bool]:
+        """Say what is wrong at this endpoint, and whether the request may still have been proposed.
+
+        *without_gateway* collects the endpoints that lack one: such an endpoint is skipped, but when all lack
+        it, raise InvalidRequest.
+        """
         try:
             error = msgspec.json.decode(response.content, type=GatewayError)
         except msgspec.DecodeError:
             if response.status_code == httpx.codes.NOT_FOUND:
-                deaf[endpoint] = None
-                if len(deaf) == len(self._endpoints):
+                without_gateway[endpoint] = None
+                if len(without_gateway) == len(self._endpoints):
                     raise _no_gateway(endpoint) from None
                 return str(_no_gateway(endpoint)), False
             return f"{endpoint}: HTTP {response.status_code}", True

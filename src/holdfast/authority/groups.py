@@ -1,8 +1,8 @@
-"""Groups: their ids, their records, and their first views (V6, T1).
+"""Creates and reads groups: their ids, their records and their first views (V6, T1).
 
-Group ids come from a counter and are never reused, whatever becomes of the group. A removal
-(:mod:`.removal`) changes the guard that every creation compares: a delayed creation cannot bring a removed
-group back.
+Group ids come from a counter and are never reused, whatever happens to the group. Every creation compares a
+guard, and a removal (:mod:`.removal`) changes it, so that a delayed creation cannot bring a removed group
+back.
 """
 
 from typing import Final
@@ -32,22 +32,23 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as the group's record names it."""
+    """A member of a group as the group's record names it."""
 
     host: HostId
     store: StoreId
     number: int = 0
-    """Of this stay of the group on that host; 0 when it has been there from the beginning. Part of the
-    member's identity: what one stay acknowledged is not held by the next (:func:`store_in_stay`)."""
+    """The number of this stay of the group on that host; 0 for a host that was a member from the beginning.
+    It is part of the member's identity: what one stay acknowledged is not held by the next
+    (:func:`store_in_stay`)."""
     is_leaving: bool = False
-    """It shall be a member no longer. The entry stays until the host has forgotten what it held (M6)."""
+    """This host is to stop being a member. The entry stays until the host has deleted what it held (M6)."""
     nonce: Nonce = Nonce("")
-    """Of who placed it, or told it to leave."""
+    """The nonce of the change that placed the member or told it to leave."""
     criteria: str = "{}"
-    """What the factory there is told for this member alone, as a JSON object (FTC-192, FTC-212)."""
+    """The criteria that only this host's factory is given, as a JSON object (FTC-192, FTC-212)."""
     own: str = ""
-    """The application's own object that is the member, as ``package.module:name`` (FTC-234); empty: the
-    factory there makes one."""
+    """The application's own object that is the member, as ``package.module:name`` (FTC-234). When empty, the
+    host's factory makes one."""
 
 
 DISK: Final = "disk"
@@ -57,17 +58,17 @@ RESTART: Final = "restart"
 
 
 class UpgradeWish(msgspec.Struct, frozen=True, kw_only=True):
-    """That a group shall go on with this code, whatever the other hosts have (E7)."""
+    """A person's request that a group continue with this code, whatever code the other hosts have (E7)."""
 
     code: Code
     replays: bool = False
-    """Also what other code made since the checkpoint and is not kept is replayed by it: what was acknowledged
-    may change, and a person said so."""
+    """The requested code also replays what other code executed since the checkpoint, if no copy of that code
+    is kept. Acknowledged results may change, and a person has accepted that."""
     nonce: Nonce = Nonce("")
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
-    """What a group is, as opposed to what is wished for it (T1)."""
+    """The definition of a group, as opposed to its wanted properties (T1)."""
 
     group: GroupId
     class_name: str
@@ -75,57 +76,58 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     members: tuple[Placement, ...]
     nonce: Nonce
     name: str = ""
-    """By which people and clients find it; no two groups have the same. Empty: known by its number only."""
+    """The name by which people and clients find the group, unique among groups. When empty, the group is
+    known only by its number."""
     arguments: str = "[]"
-    """What its object is made with, as a JSON array."""
+    """The arguments its object is created with, as a JSON array."""
     created_ns: int = 0
-    """Wall clock of who created it: the time that the object's ``__init__`` sees, on every member."""
+    """The creator's wall clock: the time that the object's ``__init__`` sees, on every member."""
     min_in_sync: int = 1
     durability: str = DISK
-    """Where its operations are when they are acknowledged: on disk, or in memory."""
+    """Where an operation is stored when it is acknowledged: on disk or in memory."""
     on_total_loss: str = WAIT
-    """Of a group in memory, when the last process that held its state is gone: wait for a person, or restart
-    from the newest checkpoint there is (V4)."""
+    """For a group in memory, what happens when the last process that held its state is gone: wait for a
+    person, or restart from the newest checkpoint (V4)."""
     properties: str = "{}"
-    """Fault tolerance properties asked for at its creation, in plain form, as a JSON object (FTC-167)."""
+    """Fault tolerance properties given at creation, in plain form, as a JSON object (FTC-167)."""
     stays: int = 0
-    """The highest number of a stay ever given (:attr:`Placement.number`)."""
+    """The highest stay number ever issued (:attr:`Placement.number`)."""
     is_begun: bool = True
-    """It has a view, or had one. Without: it was made without members, and the first host that is placed
-    begins it (:func:`begin_group`)."""
+    """The group has or had a view. False while it was created without members: the first host placed begins
+    it (:func:`begin_group`)."""
     generation: int = 0
-    """Of the authority when the group was made without members; 0 of other groups."""
+    """The authority's generation when the group was created without members; 0 for other groups."""
     tuned: str = "{}"
-    """Properties that were set while it ran and that its hosts must know, in plain form, as a JSON object
-    (FTC-189): carried over from the wishes by the manager."""
+    """Properties that were set while the group ran and that its hosts must know, in plain form, as a JSON
+    object (FTC-189). The manager copies them from the wanted properties."""
 
     code: Code = UNKNOWN
-    """Of the class, by which the group was last served, as far as its primaries have told; for people. What
-    made which record is in its sequence alone (E7)."""
+    """The code of the class that last served the group, as reported by its primaries, for people to read.
+    Only the group's sequence says which code made which record (E7)."""
     upgrade: UpgradeWish | None = None
-    """A person wishes other code; gone when the group is served by that."""
+    """A person's request for other code; removed when the group is served by that code."""
 
     def placement(self, host: HostId) -> Placement | None:
-        """The entry of *host*, also while it is leaving."""
+        """The entry of *host*, also while the host is leaving."""
         return next((each for each in self.members if each.host == host), None)
 
     @property
     def placed_on(self) -> tuple[HostId, ...]:
-        """The hosts that shall have a member."""
+        """The hosts that are to have a member."""
         return tuple(each.host for each in self.members if not each.is_leaving)
 
     def wants(self, member: ViewMember) -> bool:
-        """Whether that member, in its present stay, shall be one."""
+        """Whether that member, in its present stay, is to remain one."""
         entry = self.placement(member.host)
         return entry is not None and not entry.is_leaving and stay_of(member.store) == entry.number
 
 
 _STAY: Final = "#"
-"""Parts a store's name from the number of a stay."""
+"""Separates a store's name from the number of a stay."""
 
 
 def store_in_stay(store: StoreId, number: int) -> StoreId:
-    """The store of a member in that stay on its host: a host that comes back to a group is another member."""
+    """The store id of a member in that stay: a host that returns to a group counts as a different member."""
     return StoreId(f"{store}{_STAY}{number}") if number else store
 
 
@@ -136,16 +138,18 @@ def stay_of(store: StoreId) -> int:
 
 
 class Restored(msgspec.Struct, frozen=True, tag="restored"):
-    """The authority was put back since the group was made: it may have begun, and hosts may hold what was
-    acknowledged (A5)."""
+    """The authority was restored since the group was created.
+
+    The group may have begun, and hosts may hold acknowledged operations (A5).
+    """
 
 
 class RemovedSince(msgspec.Struct, frozen=True, tag="removed_since"):
-    """Groups were removed since the guard was read; if this creation was in doubt, perhaps this very one."""
+    """Groups were removed since the guard was read; a creation in doubt may be among them."""
 
 
 class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):
-    """Which group has a name."""
+    """Maps a name to its group."""
 
     name: str
     group: GroupId
@@ -174,8 +178,10 @@ class GroupCounter(msgspec.Struct, frozen=True, kw_only=True, tag="group_counter
 
 @answering
 def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended | InDoubt]:
-    """Issue *count* group ids in a row to this caller alone; the last of them. When in doubt reserve others:
-    an id may go unused."""
+    """Issue *count* consecutive group ids to this caller alone and return the last.
+
+    After an unknown outcome, reserve others: an id may stay unused.
+    """
     for _ in range(ATTEMPTS_MAX):
         counter = yield from read(keys.GROUP_COUNTER, GroupCounter)
         if counter.value is not None and counter.value.nonce == nonce:
@@ -197,7 +203,7 @@ def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended
 
 @answering
 def read_group_guard() -> Recipe[Seen[Guard | None]]:
-    """What the runs of one creation are compared with."""
+    """Read the guard that all runs of one creation are compared with."""
     return (yield from read(keys.GROUP_GUARD, Guard))
 
 
@@ -209,24 +215,24 @@ def create_group(
     *,
     as_of: Seen[Guard | None] | None = None,
 ) -> Recipe[Seen[View] | Lost | NameTaken | RemovedSince | Contended | InDoubt]:
-    """Store *record*, under an id reserved for it, with its first view and its name. Run again it finds the
-    view that stands; Lost when another has that id.
+    """Store *record*, under an id reserved for it, with its first view and its name.
 
-    *as_of*: the guard before the first run, for who runs it again after a doubt. *Without it:* a creation is
-    applied and its answer lost; the group is used, and deleted; the second run makes it anew, empty, under
-    the number and in the epoch of the one that hosts still hold (V6).
+    When run again it returns the current view, or Lost when another group has that id. *as_of* is the guard
+    before the first run; pass it when you run the recipe again after an unknown outcome. *Without it:* a
+    creation is applied and its answer is lost; the group is used and then deleted; the second run creates it
+    again, empty, under the number and in the epoch of the group that hosts still hold (V6).
     """
     nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(record.group), View)
         if found.value is not None:
-            standing = Seen(found.key, found.value, found.modified)
-            # The record says who made it: the first primary may have put another view in place since.
+            current = Seen(found.key, found.value, found.modified)
+            # The record says who created the group: the first primary may have replaced the view already.
             made = yield from read(keys.group(record.group), GroupRecord)
             is_mine = made.value is not None and made.value.nonce == nonce
-            return standing if is_mine else Lost(record.group, standing)
+            return current if is_mine else Lost(record.group, current)
         floors, identity = yield from read_floors()
-        # The guard is read before the name: a name that was freed meanwhile has changed it.
+        # The guard is read before the name: freeing a name in between changes the guard.
         guard = yield from read(keys.GROUP_GUARD, Guard)
         if as_of is not None and guard.modified != as_of.modified:
             return RemovedSince()
@@ -268,8 +274,10 @@ def create_group(
 def create_unbegun_group(
     record: GroupRecord, *, as_of: Seen[Guard | None] | None = None
 ) -> Recipe[Seen[GroupRecord] | NameTaken | RemovedSince | Contended | InDoubt]:
-    """Store *record*, under an id reserved for it, with its name and without a view (FTC-213). *as_of* as
-    above."""
+    """Store *record*, under an id reserved for it, with its name but without a view (FTC-213).
+
+    *as_of* is as in :func:`create_group`.
+    """
     nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(record.group), GroupRecord)
@@ -300,19 +308,19 @@ def create_unbegun_group(
 def begin_group(
     group: GroupId, member: ViewMember, *, at_ns: int, nonce: Nonce
 ) -> Recipe[Seen[View] | NoGroup | Restored | Contended | InDoubt]:
-    """Let *member*, whose host the record names, be the first of a group that has not begun; whoever comes
-    later finds the view that stands. NoGroup also when the host is not to have it.
+    """Let *member*, on a host that the record names, begin a group that has no view yet.
 
-    *Without* :class:`Restored`: A begins a group that is placed on A and C, and serves; the authority is put
-    back to before that; C begins it with nothing.
+    A later caller gets the current view. NoGroup also means that the host is not to have a member. *Without*
+    :class:`Restored`: A begins a group that is placed on A and C, and serves; the authority is restored to a
+    state before that; C begins the group again with nothing.
     """
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(group), GroupRecord)
         if found.value is None or member.host not in found.value.placed_on:
             return NoGroup(group)
-        standing = yield from read(keys.view(group), View)
-        if standing.value is not None:
-            return Seen(standing.key, standing.value, standing.modified)
+        current = yield from read(keys.view(group), View)
+        if current.value is not None:
+            return Seen(current.key, current.value, current.modified)
         floors, identity = yield from read_floors()
         if _generation(identity) != found.value.generation:
             return Restored()
@@ -325,12 +333,12 @@ def begin_group(
             cause=Cause(why=Why.CREATED, host=member.host, at_ns=at_ns),
         )
         result = yield from change(
-            [found.unchanged(), standing.unchanged(), identity.unchanged()],
-            [put(found.key, msgspec.structs.replace(found.value, is_begun=True)), put(standing.key, view)],
+            [found.unchanged(), current.unchanged(), identity.unchanged()],
+            [put(found.key, msgspec.structs.replace(found.value, is_begun=True)), put(current.key, view)],
             nonce=nonce,
         )
         if isinstance(result, Applied):
-            return Seen(standing.key, view, result.revision)
+            return Seen(current.key, view, result.revision)
         if isinstance(result, InDoubt):
             return result
     return Contended(f"the beginning of group {group}")
@@ -350,7 +358,7 @@ def read_group(group: GroupId) -> Recipe[Seen[GroupRecord] | NoGroup]:
 def find_group(name: str) -> Recipe[Seen[GroupRecord] | NoSuchName]:
     """The group that has that name now."""
     if not keys.is_word(name):
-        return NoSuchName(name)  # nor can any group have it
+        return NoSuchName(name)  # no group can have this name
     named = yield from read(keys.group_name(name), GroupName)
     if named.value is None:
         return NoSuchName(name)

@@ -1,8 +1,8 @@
-"""What became of a group: its latest views, why each replaced the one before, and how long that took.
+"""The history of a group: its latest views, why each replaced the one before, and how long that took.
 
-For people. A view carries its own cause, so that nothing needs to be written besides it when time is short;
-whoever is primary copies the views it has seen here, afterwards and at leisure, each with what was measured.
-A view that nobody who lived on had seen is missing from the history, and its number shows that.
+The history is for people. A view carries its own cause, so that nothing else needs to be written when time is
+short. The primary later copies the views it has seen into the history, each with its measurements. When no
+surviving primary had seen a view, the history lacks it, and the gap in the epochs shows that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,30 +18,30 @@ from holdfast.authority.views import Cause, NoGroup, View
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 
 CHAPTERS_MAX: Final = 64
-"""Views of one group that are remembered: about 15 kB."""
+"""The most views kept for one group: about 15 kB."""
 GIVEN_UP_MAX: Final = 16
-"""Calls of one group that were given up and are remembered."""
+"""The most abandoned calls kept for one group."""
 CODE_CHANGES_MAX: Final = 32
-"""Changes of one group's code that are remembered."""
+"""The most code changes kept for one group."""
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim, as measured by who made it: nanoseconds since it had ground to claim."""
+    """The durations of a claim's steps in nanoseconds, measured by the claimant from its reason to claim."""
 
     claimed_ns: int
-    """The authority has answered."""
+    """Until the authority answered."""
     committed_ns: int | None = None
-    """What the claimant held is committed in the new epoch (K1)."""
+    """Until everything the claimant held was committed in the new epoch (K1)."""
     ready_ns: int | None = None
-    """The object is ready: calls are taken."""
+    """Until the object was ready and calls were accepted."""
     replayed: int = 0
-    """Operations that the object had not executed yet, and that were executed for it to be ready."""
+    """How many operations had to be executed before the object was ready."""
     silent_ns: int | None = None
-    """How long before that ground the claimant had last heard of the old primary's host."""
+    """How long before that reason the claimant had last heard from the old primary's host."""
 
 
 class Chapter(msgspec.Struct, frozen=True, kw_only=True):
-    """One view."""
+    """One view of the group's history."""
 
     epoch: Epoch
     primary: HostId
@@ -62,49 +62,49 @@ class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
     call: str
     """The method and its arguments, in words."""
     attempts: int
-    """Processes that it ended."""
+    """How many processes the call ended."""
     at_ns: int = 0
-    """The wall clock of who gave it up."""
+    """The wall clock of the member that abandoned the call."""
 
 
 class Unkept(msgspec.Struct, frozen=True, kw_only=True):
-    """A member whose last checkpoint failed: its state could not be captured, or not be read back (E9)."""
+    """A member whose last checkpoint failed: its state could not be captured or read back (E9)."""
 
     host: HostId
     why: str
-    """Empty: it was made."""
+    """The reason; empty when the checkpoint was made."""
     at_ns: int = 0
-    """The wall clock of its host."""
+    """The wall clock of the member's host."""
     incarnation: Incarnation = Incarnation(0)
-    """Of the process: the host's next one may not have tried yet."""
+    """The incarnation of the process; the host's next process may not have tried a checkpoint yet."""
 
 
 class CodeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The group went on with other code (E7)."""
+    """The group changed to other code (E7)."""
 
     from_code: str
     to_code: str
     position: int
     at_ns: int = 0
-    """The wall clock of who served first with it."""
+    """The wall clock of the member that first served with the new code."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
-    """The latest views of a group, and the latest calls it gave up, oldest first."""
+    """The latest views of a group, and the latest calls it abandoned, oldest first."""
 
     group: GroupId
     chapters: tuple[Chapter, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
     unkept: tuple[Unkept, ...] = ()
-    """Members whose last checkpoint failed, by host; also of processes that are gone: what could not be read
-    back then is the group's state, whoever serves it now."""
+    """Members whose last checkpoint failed, by host. Processes that are gone are included: the state that
+    could not be read back is still the group's state, whichever member serves it now."""
     kept_at_ns: int = 0
-    """When a checkpoint was made by a member whose last one had failed, or who had made none since it took
-    up the group or was started: what failed before that is over, unless that process says otherwise."""
+    """When a member last made a checkpoint after a failure, or made its first one since it took up the group
+    or started. Earlier failures no longer count, unless the process that reported them is still running."""
     code_changes: tuple[CodeChange, ...] = ()
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
-        """With *more*; of two of the same epoch the one that says more stays."""
+        """Return the history with *more* added. In each epoch, the chapter with measurements stays."""
         known = {each.epoch: each for each in self.chapters}
         for each in more:
             if each.epoch not in known or each.steps is not None:
@@ -113,31 +113,34 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
         return msgspec.structs.replace(self, chapters=tuple(latest))
 
     def with_given_up(self, more: Iterable[GivenUp]) -> "History":
-        """With *more*, each request once."""
+        """Return the history with *more* added, each request once."""
         known = {each.request: each for each in (*more, *self.given_up)}
         latest = sorted(known.values(), key=lambda each: each.at_ns)[-GIVEN_UP_MAX:]
         return msgspec.structs.replace(self, given_up=tuple(latest))
 
     def with_unkept(self, news: Unkept) -> "History":
-        """With the latest that one host says of its checkpoints."""
+        """Return the history with one host's latest report about its checkpoints."""
         known = {each.host: each for each in (*self.unkept, news)}
         kept_at_ns = self.kept_at_ns
         if not news.why:
             del known[news.host]
-            if known:  # as hardly ever: nothing is written for what changes nothing
+            if known:  # rarely true; otherwise nothing is written, because nothing changes
                 kept_at_ns = max(kept_at_ns, news.at_ns)
         unkept = tuple(known[host] for host in sorted(known))
         return msgspec.structs.replace(self, unkept=unkept, kept_at_ns=kept_at_ns)
 
     def unkept_now(self, running: Mapping[HostId, Incarnation]) -> Iterator[Unkept]:
-        """Those that still count, where these processes are in session: what each of them said last, and
-        what those that are gone said of a state of which no checkpoint was made since."""
+        """The failed checkpoints that still count, given the processes in session.
+
+        These are the last report of each running process, and the reports of processes that are gone if no
+        checkpoint has been made since.
+        """
         for each in self.unkept:
             if running.get(each.host) == each.incarnation or each.at_ns > self.kept_at_ns:
                 yield each
 
     def with_code_changes(self, more: Iterable[CodeChange]) -> "History":
-        """With *more*, each position once."""
+        """Return the history with *more* added, each position once."""
         known = {each.position: each for each in (*more, *self.code_changes)}
         latest = sorted(known.values(), key=lambda each: each.position)[-CODE_CHANGES_MAX:]
         return msgspec.structs.replace(self, code_changes=tuple(latest))
@@ -145,7 +148,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
 
 @answering
 def read_history(group: GroupId) -> Recipe[History]:
-    """What is written of *group*: an empty history, when nothing is."""
+    """Read the history of *group*; an empty one when nothing has been written."""
     found = yield from read(keys.history(group), History)
     return found.value if found.value is not None else History(group=group)
 
@@ -160,7 +163,7 @@ def write_history(
     *,
     nonce: Nonce,
 ) -> Recipe[History | NoGroup | Contended | InDoubt]:
-    """Add these, and what a host says of its checkpoints. Run again after a doubt it adds them once."""
+    """Add these entries and a host's checkpoint report. Run again after a doubt, it adds nothing twice."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.group(group), GroupRecord)
         if record.value is None:
@@ -171,7 +174,7 @@ def write_history(
         wanted = wanted.with_unkept(unkept) if unkept is not None else wanted
         if wanted == known:
             return known
-        # Compared with the record, too: a late writer must not leave a history of a group that was removed.
+        # The record is compared too: a late writer must not leave a history of a group that was removed.
         result = yield from change(
             [record.unchanged(), found.unchanged()], [put(found.key, wanted)], nonce=nonce
         )

@@ -1,7 +1,7 @@
-"""Where everything stands at the authority: the one place that spells keys.
+"""All keys at the authority: the only module that spells them.
 
-Numbers in keys are padded, so that the order of keys is the order of numbers. A backend may put a prefix
-of its domain before all of them.
+Numbers in keys are zero-padded, so that the keys sort like the numbers. A backend may put the prefix of its
+domain in front of every key.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId, StoreId
 
 NAME_BYTES_MAX: Final = 400
-"""Room for the longest key's own words below the contract's KEY_BYTES_MAX."""
+"""The longest name that leaves room for the rest of the key within the contract's KEY_BYTES_MAX."""
 
 IDENTITY: Final = "authority/identity"
 SESSIONS: Final = "sessions/"
@@ -24,7 +24,7 @@ GROUP_COUNTER: Final = "counters/groups"
 REPLICA_COUNTER: Final = "counters/replicas"
 
 CONTROL: Final = "control/"
-"""Everything an election must see in one snapshot; the log of transactions is therefore not below it."""
+"""The prefix of all that an election reads in one snapshot; the transaction log is therefore elsewhere."""
 TERM: Final = "control/term"
 LAST_TRANSACTION: Final = "control/transaction"
 COMMITTED: Final = "control/committed"
@@ -34,7 +34,7 @@ TRANSACTION_LOG: Final = "transactions/"
 
 
 def host(host: HostId) -> str:
-    """The host's highest incarnation: outlives every session."""
+    """The key of the host's highest incarnation, which outlives every session."""
     return f"hosts/{_word(host)}"
 
 
@@ -63,7 +63,7 @@ def history(group: GroupId) -> str:
 
 
 def ended_on(host: HostId) -> str:
-    """Below it stand the notes to *host* of groups that were removed."""
+    """The prefix of the notes that tell *host* about removed groups."""
     return f"ended/{_word(host)}/"
 
 
@@ -76,7 +76,7 @@ def group_name(name: str) -> str:
 
 
 def replica(host: HostId) -> str:
-    """The host's number in CSNs: outlives every session."""
+    """The key of the host's number in CSNs, which outlives every session."""
     return f"replicas/{_word(host)}"
 
 

@@ -1,7 +1,8 @@
-"""Joining and leaving the control plane, and who is in it (the ns-server calls of IM section K).
+"""Joining and leaving the control plane, and listing its members (the ns-server calls of IM section K).
 
-Nobody joins or leaves while a transaction is open: both compare the transaction they found closed, and
-opening one compares the guard they change, so whichever comes second is refused (IM-34).
+No host joins or leaves while a transaction is open. Joining and leaving compare the transaction they found
+closed, and opening a transaction compares the guard they change, so whichever comes second is refused
+(IM-34).
 """
 
 import msgspec
@@ -33,7 +34,7 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
 
 
 class NotJoined(msgspec.Struct, frozen=True, tag="not_joined"):
-    """That process is not a member."""
+    """That process is not a member of the control plane."""
 
     host: HostId
     incarnation: Incarnation
@@ -43,7 +44,7 @@ class NotJoined(msgspec.Struct, frozen=True, tag="not_joined"):
 def join(
     session: Session, *, roles: tuple[str, ...] = (MANAGER,), context_cas: int, nonce: Nonce
 ) -> Recipe[Seen[Member] | Held | NoSession | Contended | InDoubt]:
-    """Make *session*'s host a member while the session lives, replacing what an earlier process left."""
+    """Make *session*'s host a member while the session lives, replacing the entry of an earlier process."""
     key = keys.member(session.host)
     for _ in range(ATTEMPTS_MAX):
         standing = yield from read_standing()
@@ -86,7 +87,7 @@ def join(
 def leave(
     host: HostId, incarnation: Incarnation, *, nonce: Nonce
 ) -> Recipe[Removed | Held | Contended | InDoubt]:
-    """Take that process off the list; a successor's entry stays."""
+    """Remove that process from the members; the entry of a later process of the host stays."""
     for _ in range(ATTEMPTS_MAX):
         standing = yield from read_standing()
         found = standing.member(host)
@@ -110,7 +111,7 @@ def leave(
 def declare_context(
     host: HostId, incarnation: Incarnation, *, context_cas: int, nonce: Nonce
 ) -> Recipe[Seen[Member] | NotJoined | Contended | InDoubt]:
-    """Say that this process now holds the context of *context_cas*, durable and settled (T3)."""
+    """Declare that this process now holds the context of *context_cas*, durable and settled (T3)."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.member(host), Member)
         if found.value is None or found.value.incarnation != incarnation:
@@ -131,10 +132,10 @@ def declare_context(
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is in the control plane at this moment (IM-58). Read anew each time, and never kept."""
+    """The current members of the control plane (IM-58), read again each time and never cached."""
 
     masterAddr: str
-    """The coordinator's address; empty when nobody is elected."""
+    """The coordinator's address; empty when none is elected."""
     replicas: tuple[str, ...]
     nodes: tuple[str, ...]
 

@@ -1,10 +1,10 @@
-"""On which hosts a group shall have members: adding them, and letting them go (T1, M5, M6).
+"""Decides on which hosts a group is to have members: adding hosts and letting them leave (T1, M5, M6).
 
-The group's record says where members *shall* be; its view says who is in-sync. A host is added to the record
-at once and catches up afterwards. One that shall go is marked as leaving; its entry stays until the view does
-not list the host any more and the host has durably forgotten what it held, and the host itself removes it. So
-nobody is placed anew on a host that still holds, or is still forgetting, what it held before; and each stay
-has a number, which is part of the member's identity.
+The group's record says where members are *to be*; its view says which are in sync. A host is added to the
+record at once and catches up afterwards. A host that is to go is marked as leaving. Its entry stays until the
+view no longer lists the host and the host has durably deleted what it held; then the host itself removes the
+entry. A group is therefore never placed again on a host that still holds, or is still deleting, its earlier
+data. Each stay has a number, which is part of the member's identity.
 """
 
 from collections.abc import Callable
@@ -33,23 +33,23 @@ from holdfast.model.ids import GroupId, HostId, Nonce, Revision, StoreId
 from holdfast.model.reference import MEMBERS_MAX
 
 UNKNOWN_STORE: Final = StoreId("")
-"""A member's store is known once it is listed in a view; the record only says on which host it shall be."""
+"""The store of a member is known once a view lists it; until then the record only names its host."""
 
 
 class AlreadyPlaced(msgspec.Struct, frozen=True, tag="already_placed"):
-    """The group has a member on that host, or shall have one."""
+    """The group has, or is to have, a member on that host."""
 
     record: GroupRecord
 
 
 class NotPlaced(msgspec.Struct, frozen=True, tag="not_placed"):
-    """The group shall have no member on that host, and has been told so before."""
+    """The group is to have no member on that host, and an earlier request said so."""
 
     record: GroupRecord
 
 
 class StillLeaving(msgspec.Struct, frozen=True, tag="still_leaving"):
-    """The host is forgetting what it held of the group; it can be added when it has."""
+    """The host is still deleting what it held of the group; it can be added afterwards."""
 
     record: GroupRecord
 
@@ -67,15 +67,15 @@ class TooFew(msgspec.Struct, frozen=True, tag="too_few"):
 
 
 class MayForget(msgspec.Struct, frozen=True, tag="may_forget"):
-    """The host shall leave, no view lists it, and none will."""
+    """The host is to leave, no view lists it, and none will."""
 
 
 class IsListed(msgspec.Struct, frozen=True, tag="is_listed"):
-    """The host shall leave, and the view still counts on what it holds."""
+    """The host is to leave, but the view still depends on what it holds."""
 
 
 class Stays(msgspec.Struct, frozen=True, tag="stays"):
-    """The host shall not leave, or has left."""
+    """The host is not leaving, or it has left already."""
 
 
 Placed = Seen[GroupRecord] | NoGroup | Contended | InDoubt
@@ -83,31 +83,31 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Next:
-    """The record that is to stand; the same when it is as wished for already."""
+class _Write:
+    """The record to write; the same record when it is already as requested."""
 
     record: GroupRecord
     while_listed: HostId | None = None
-    """Only while the view lists that host."""
+    """Write the record only while the view lists that host."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Not(Generic[Answer]):
-    """Nothing is to be changed, since."""
+class _Keep(Generic[Answer]):
+    """Nothing is to be changed, and *why* is the recipe's answer."""
 
     why: Answer
 
 
 def _changed(
     group: GroupId,
-    decide: Callable[[GroupRecord], _Next | _Not[Answer]],
+    decide: Callable[[GroupRecord], _Write | _Keep[Answer]],
     *,
     nonce: Nonce,
     as_of: Revision | None = None,
 ) -> Recipe[Placed | StillLeaving | Answer]:
-    """Change the record as *decide* says of the one that stands.
+    """Change the record as *decide* says about the current one.
 
-    *as_of*: only if the record is still the one of that revision; Contended when it is not.
+    With *as_of*, change it only if it is still the record of that revision; otherwise answer Contended.
     """
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(group), GroupRecord)
@@ -117,7 +117,7 @@ def _changed(
         if as_of not in (None, found.modified):
             break
         decided = decide(record)
-        if isinstance(decided, _Not):
+        if isinstance(decided, _Keep):
             return decided.why
         if decided.record is record:
             return Seen(found.key, record, found.modified)
@@ -145,26 +145,29 @@ def add_member(
     criteria: str = "{}",
     own: str = "",
 ) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
-    """Let the group have a member on *host*; one that is leaving and still listed stays. *as_of* as above.
-    *criteria*: what the factory there is told. *own*: the application's object that shall be the member."""
+    """Give the group a member on *host*; a member that is leaving but still listed stays.
 
-    def decide(record: GroupRecord) -> _Next | _Not[AlreadyPlaced | StillLeaving | TooMany]:
+    *as_of* is as in :func:`_changed`; *criteria* is passed to the host's factory; *own* names the
+    application's object that is to be the member.
+    """
+
+    def decide(record: GroupRecord) -> _Write | _Keep[AlreadyPlaced | StillLeaving | TooMany]:
         entry = record.placement(host)
         if entry is not None and not entry.is_leaving:
-            return _Next(record) if entry.nonce == nonce else _Not(AlreadyPlaced(record))
+            return _Write(record) if entry.nonce == nonce else _Keep(AlreadyPlaced(record))
         if entry is not None and entry.own != own:
-            return _Not(StillLeaving(record))
+            return _Keep(StillLeaving(record))
         if entry is not None:
-            # Since it was told to leave no view can have come to list it anew: it has forgotten nothing yet.
+            # Since the host was told to leave, no view listed it again, so it has deleted nothing yet.
             stays = msgspec.structs.replace(entry, is_leaving=False, nonce=nonce)
-            return _Next(_with_entry(record, stays), while_listed=host)
+            return _Write(_with_entry(record, stays), while_listed=host)
         if len(record.members) >= MEMBERS_MAX:
-            return _Not(TooMany(record))
+            return _Keep(TooMany(record))
         number = record.stays + 1
         entry = Placement(
             host=host, store=UNKNOWN_STORE, number=number, nonce=nonce, criteria=criteria, own=own
         )
-        return _Next(msgspec.structs.replace(record, members=(*record.members, entry), stays=number))
+        return _Write(msgspec.structs.replace(record, members=(*record.members, entry), stays=number))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 
@@ -173,16 +176,16 @@ def add_member(
 def remove_member(
     group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
 ) -> Recipe[Placed | StillLeaving | NotPlaced | TooFew]:
-    """Let the group have no member on *host*: it leaves as soon as it can be spared. *as_of* as above."""
+    """Remove the group's member on *host* as soon as it can be spared. *as_of*: see :func:`_changed`."""
 
-    def decide(record: GroupRecord) -> _Next | _Not[NotPlaced | TooFew]:
+    def decide(record: GroupRecord) -> _Write | _Keep[NotPlaced | TooFew]:
         entry = record.placement(host)
         if entry is None or entry.is_leaving:
             is_ours = entry is not None and entry.nonce == nonce
-            return _Next(record) if is_ours else _Not(NotPlaced(record))
+            return _Write(record) if is_ours else _Keep(NotPlaced(record))
         if len(record.placed_on) <= max(record.min_in_sync, 1):
-            return _Not(TooFew(record))
-        return _Next(_with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce)))
+            return _Keep(TooFew(record))
+        return _Write(_with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce)))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 
@@ -191,19 +194,22 @@ def remove_member(
 def tune_group(
     group: GroupId, tuned: str, *, nonce: Nonce, as_of: Revision | None = None
 ) -> Recipe[Placed | StillLeaving]:
-    """Let the hosts of a group know these properties, which were set while it runs (FTC-189)."""
+    """Tell the hosts of a group the properties that were set while it runs (FTC-189)."""
 
-    def decide(record: GroupRecord) -> _Next | _Not[NoGroup]:
+    def decide(record: GroupRecord) -> _Write | _Keep[NoGroup]:
         same = record.tuned == tuned
-        return _Next(record if same else msgspec.structs.replace(record, tuned=tuned))
+        return _Write(record if same else msgspec.structs.replace(record, tuned=tuned))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 
 
 @answering
 def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | Stays]:
-    """Whether *host* may forget what it holds. The record is read first: once it says that the host leaves,
-    no view comes to list it any more (M5), so one that does not list it then is enough."""
+    """Say whether *host* may delete what it holds.
+
+    The record is read first: once it says that the host is leaving, no later view lists the host (M5), so one
+    view that does not list it is proof enough.
+    """
     found = yield from read(keys.group(group), GroupRecord)
     entry = found.value.placement(host) if found.value is not None else None
     if entry is None or not entry.is_leaving:
@@ -218,14 +224,17 @@ def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | St
 def have_left(
     group: GroupId, host: HostId, *, number: int, nonce: Nonce
 ) -> Recipe[Stays | Contended | InDoubt]:
-    """*host* has forgotten, durably, what it held in its stay of that *number*: the entry goes. Not that of a
-    later stay, which the host may have been told to end before it heard that this one's is gone."""
+    """Remove the entry of *host*, which has durably deleted what it held in the stay *number*.
 
-    def decide(record: GroupRecord) -> _Next | _Not[Stays]:
+    The entry of a later stay remains: the host may have been told to end that one before it heard that this
+    one's entry is gone.
+    """
+
+    def decide(record: GroupRecord) -> _Write | _Keep[Stays]:
         entry = record.placement(host)
         if entry is None or not entry.is_leaving or entry.number != number:
-            return _Not(Stays())
-        return _Next(_without_entry(record, entry))
+            return _Keep(Stays())
+        return _Write(_without_entry(record, entry))
 
     done = yield from _changed(group, decide, nonce=nonce)
     return done if isinstance(done, Contended | InDoubt) else Stays()
@@ -235,15 +244,17 @@ def have_left(
 def forget_host(
     group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision
 ) -> Recipe[Placed | StillLeaving | IsListed | Stays | NoAnswer]:
-    """*host* shall leave and never comes back: its entry goes, unless the view counts on what it holds.
-    *as_of* as above."""
+    """Remove the entry of *host*, which never comes back, unless the view depends on what it holds.
+
+    The host must be leaving. *as_of* is as in :func:`_changed`.
+    """
     may = yield from may_forget(group, host)
     if not isinstance(may, MayForget):
         return may
 
-    def decide(record: GroupRecord) -> _Next | _Not[Stays]:
+    def decide(record: GroupRecord) -> _Write | _Keep[Stays]:
         entry = record.placement(host)
-        return _Not(Stays()) if entry is None else _Next(_without_entry(record, entry))
+        return _Keep(Stays()) if entry is None else _Write(_without_entry(record, entry))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 

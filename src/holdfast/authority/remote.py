@@ -1,4 +1,4 @@
-"""The embedded authority as asynchronous code sees it: the client core on the native protocol."""
+"""The embedded authority as asynchronous code uses it: the client core on the native protocol."""
 
 import asyncio
 import itertools
@@ -17,13 +17,13 @@ from holdfast.model.ids import Revision
 from holdfast.net import Address, Connection, ConnectionSettings, Kind, Link, Reason
 
 WATCH_QUEUE_MAX: Final = 1024
-"""Events kept for a consumer that is slow; past it the watch is stopped and resumed when they are taken."""
+"""Events kept for a slow consumer. A full queue stops the watch until they are consumed."""
 IDLE_S: Final = 3.0
-"""A connection silent for so long is given up. The core pings twice a second, so silence is not rest."""
+"""A connection silent for this long is closed; the core pings twice a second, so it is never merely idle."""
 
 
 class RemoteAuthority:
-    """An ``Authority`` at an address, kept connected. Make it inside a running loop; close it in the end."""
+    """An ``Authority`` at an address, kept connected. Create it in a running loop; close it at the end."""
 
     def __init__(
         self,
@@ -63,8 +63,11 @@ class RemoteAuthority:
         self._core.start()
 
     async def ask(self, request: Request) -> Result:
-        """The result of *request*, within the configured deadline; ``Unknown`` when there is none, also for
-        want of room: losing the authority stops nothing, however many groups ask for it."""
+        """Return the result of *request* within the configured deadline.
+
+        It is ``Unknown`` when there is no answer, or when too many requests are waiting: losing the authority
+        stops nothing, however many groups ask it.
+        """
         if self._is_closed:
             return Unknown("this client of the authority is closed")
         token = next(self._tokens)
@@ -79,7 +82,7 @@ class RemoteAuthority:
             del self._asked[token]
 
     async def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
-        """Changes below *prefix* from *revision* on, across reconnections, without gap or repetition."""
+        """Yield the changes below *prefix* from *revision* on; see :meth:`.recipe.Authority.watch`."""
         token = next(self._tokens)
         self._watches[token] = watch = _Watch(revision)
         self._core.watch(prefix, revision, token)
@@ -110,7 +113,7 @@ class RemoteAuthority:
             watch.arrived.set()
         await self._link.close()
 
-    # --- the core's network and call-backs
+    # --- the core's network and callbacks
 
     def send(self, peer: str, message: object) -> None:
         if isinstance(message, ClientMessage):
@@ -147,13 +150,13 @@ class RemoteAuthority:
             self._core.on_disconnected()
 
     def _on_up(self, connection: Connection) -> "RemoteAuthority":
-        # The connection sends only once it knows its receiver.
+        # The connection can send only once it knows its receiver.
         self._loop.call_soon(self._core.on_connected)
         return self
 
 
 class _Watch:
-    """Events on their way from the core to the one who iterates."""
+    """The events on their way from the core to the consumer of a watch."""
 
     def __init__(self, revision: Revision) -> None:
         self.events: deque[WatchEvent] = deque()

@@ -1,8 +1,8 @@
-"""The end of a group, and the hosts that may still hold something of it.
+"""Removes a group and tells the hosts that may still hold some of its data.
 
-A removal leaves a note to each host that the record names. The host forgets, durably, and removes its note:
-so one that was away learns of the removal when it returns. A list that merely lacks the group proves nothing:
-an authority that was put back lacks the youngest groups, and what they hold must outlive that (A5).
+A removal leaves a note for each host that the record names. The host durably deletes what it holds and then
+removes its note, so that a host that was away learns of the removal when it returns. A list that merely lacks
+the group proves nothing: a restored authority lacks the newest groups, and their data must survive that (A5).
 """
 
 from collections.abc import Sequence
@@ -29,20 +29,20 @@ from holdfast.authority.views import View
 from holdfast.model.ids import GroupId, HostId, Nonce
 
 FORGOTTEN_MAX: Final = TXN_OPERATIONS_MAX
-"""So many notes are removed at once."""
+"""The most notes removed in one transaction."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
-    """The note to one host."""
+    """The note to one host that a group was removed."""
 
     host: HostId
     record: GroupRecord
-    """What the host needs of it to find what it holds."""
+    """The part of the group's record that the host needs to find what it holds."""
 
 
 @answering
 def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
-    """Remove record, view, history and name, and leave the notes; the id is not issued again."""
+    """Remove the record, view, history and name, and leave the notes. The id is not issued again."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(group), View)
         record = yield from read(keys.group(group), GroupRecord)
@@ -50,7 +50,7 @@ def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended 
             return Removed()
         name = record.value.name if record.value is not None else ""
         result = yield from change(
-            # One that has no view may begin meanwhile, and a host may be placed: both change the record.
+            # Meanwhile a group without a view may begin, or a host may be placed: both change the record.
             [found.unchanged(), record.unchanged()],
             [
                 Delete(keys.group(group)),
@@ -71,7 +71,7 @@ def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended 
 
 @answering
 def have_forgotten(host: HostId, groups: Sequence[GroupId], *, nonce: Nonce) -> Recipe[Removed | InDoubt]:
-    """*host* holds nothing of these groups any more: its notes go. When in doubt say so again."""
+    """Remove the notes for *host*, which holds nothing of these groups now. In doubt, run it again."""
     result = yield from change([], [Delete(keys.ended(host, group)) for group in groups], nonce=nonce)
     return result if isinstance(result, InDoubt) else Removed()
 

@@ -1,15 +1,13 @@
-"""The embedded authority's server: a core between its clients' messages and its store.
+"""The server of the embedded authority: a core between its clients' messages and its store.
 
-Requests that arrive in one turn gather and are committed together; their answers leave after the commit.
-What arrives while a commit runs waits in the transport and is the next turn's. Watches are fed from the
-store's history, each at its own pace (this module). ``StoreFailed`` is not caught here: it must end
-the process (A6).
+Requests that arrive in one turn of the loop are committed together, and their answers leave after the commit.
+Whatever arrives during a commit waits in the transport for the next turn. ``StoreFailed`` is not caught here:
+it must end the process (A6).
 
-The watches of the embedded authority's clients, fed from its history.
-
-No watch has a queue. Each remembers the next revision to look at; what is new is offered to those
-that are up to date, and one that is behind (just started, or its window was full) reads the history
-from where it stands when its client acknowledges. History that is gone by then is *compacted* (A3).
+:class:`ClientWatches` feeds the watches from the store's history, each at its own pace and without a queue.
+Each watch remembers the next revision to look at. New revisions are sent to watches that are up to date. A
+watch that is behind (because it just started, or its window was full) reads the history from where it stands
+when its client acknowledges. History that is gone by then is reported as *compacted* (A3).
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -38,7 +36,7 @@ from holdfast.model.ids import MILLISECOND, Revision
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 
 HISTORY_PAGE: Final = 64
-"""Revisions read at a time by a watch that is behind."""
+"""How many revisions a watch that is behind reads at a time."""
 
 
 @dataclass(slots=True)
@@ -48,11 +46,11 @@ class _Watch:
     peer: str
     prefix: str
     next: Revision
-    """The first revision not yet looked at."""
+    """The first revision this watch has not looked at."""
     sent: int = 0
     acknowledged: int = 0
     is_over: bool = False
-    """Its client has been told Compacted; nothing follows."""
+    """The client has been sent Compacted; nothing follows."""
 
     @property
     def has_room(self) -> bool:
@@ -60,13 +58,15 @@ class _Watch:
 
 
 class ClientWatches:
+    """The watches of all clients, fed from the store's history."""
+
     def __init__(self, store: SqliteStore, network: Network) -> None:
         self._store = store
         self._network = network
         self._watches: dict[int, dict[int, _Watch]] = {}
 
     def start(self, peer: str, start: WatchStart) -> None:
-        """Begin a watch. A repeated start, or one too many, is passed over; the client's ping finds out."""
+        """Begin a watch. A repeated or surplus start is ignored; the client notices at its next ping."""
         watches = self._watches.setdefault(start.session, {})
         if start.watch in watches or len(watches) >= WATCHES_MAX or len(start.prefix) > KEY_BYTES_MAX:
             return
@@ -81,9 +81,9 @@ class ClientWatches:
         self._watches.pop(session, None)
 
     def acknowledge(self, session: int, received: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Take note of what arrived, send on, and say how much has been sent on each watch.
+        """Record what arrived, send what fits, and return how many events were sent on each watch.
 
-        A watch that is not mentioned was given up; its stop went missing.
+        The client has given up a watch that it does not mention; its stop message was lost.
         """
         watches = self._watches.get(session, {})
         counts = dict(received)
@@ -96,7 +96,7 @@ class ClientWatches:
         return tuple([(watch.number, watch.sent) for watch in watches.values()])
 
     def publish(self, fresh: list[Events]) -> None:
-        """Send the newly committed revisions to every watch that is up to date with those before."""
+        """Send the newly committed revisions to every watch that is up to date with the ones before."""
         if not fresh:
             return
         for watches in self._watches.values():
@@ -106,7 +106,7 @@ class ClientWatches:
 
     def _catch_up(self, watch: _Watch) -> None:
         while watch.has_room and watch.next != self._store.revision + 1:
-            # A revision yet to come is one of a history this file has lost (A5): as good as compacted.
+            # A future revision belongs to a history that this file has lost (A5): it counts as compacted.
             if not self._store.oldest <= watch.next <= self._store.revision:
                 self._send(watch, Compacted(self._store.oldest))
                 watch.is_over = True
@@ -128,15 +128,15 @@ class ClientWatches:
 
 
 TICK_NS: Final = 250 * MILLISECOND
-"""How often leases are looked at: a lease ends at most this much late."""
+"""How often leases are checked: a lease ends at most this much late."""
 STALL_NS: Final = 4 * TICK_NS
-"""A tick this late means that this process stood still and heard no one: every lease starts anew (A4)."""
+"""A tick this late means that this process stood still and received nothing: every lease restarts (A4)."""
 BATCH_REQUESTS_MAX: Final = 1_024
-"""Requests in one commit."""
+"""The most requests in one commit."""
 WAITING_REQUESTS_MAX: Final = 65_536
-"""Requests gathered and not yet committed, of all clients together."""
+"""The most requests waiting for a commit, over all clients."""
 SESSIONS_OF_PEER_MAX: Final = 4
-"""A repeated Hello opens a session nobody uses; the ones in use must survive a few of those."""
+"""The most sessions of one peer. A repeated Hello opens an unused one; those in use must survive a few."""
 
 _TICK: Final = "tick"
 _COMMIT: Final = "commit"
@@ -147,10 +147,10 @@ class _Session:
     peer: str
     floor: int = 1
     taken: set[int] = field(default_factory=set)
-    """Numbers at or above the floor that were taken."""
+    """The request numbers at or above the floor that were accepted."""
 
     def take(self, ask: Ask) -> bool:
-        """Whether this request is seen for the first time and still wanted."""
+        """Whether this request is new and the client still waits for it."""
         self._raise_floor(ask.floor)
         if not self.floor <= ask.number < self.floor + REQUESTS_IN_FLIGHT_MAX or ask.number in self.taken:
             return False
@@ -167,7 +167,7 @@ class _Session:
 
 
 class AuthorityServer:
-    """Serves one store. Call :meth:`start` once, then feed it messages and timers."""
+    """Serves one store. Call :meth:`start` once, then pass it messages and timers."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class AuthorityServer:
         self._watching = ClientWatches(store, network)
         self._sessions: dict[int, _Session] = {}
         self._sessions_of: dict[str, list[int]] = {}
-        # Sessions of this process are told from those of any other by where they start.
+        # A random start distinguishes the sessions of this process from those of any other.
         self._last_session = random.stream("authority-sessions").getrandbits(40) << 20
         self._waiting: list[tuple[str, Ask]] = []
         self._ticked_at = clock.now()
@@ -215,7 +215,7 @@ class AuthorityServer:
             self._tick()
 
     def on_disconnected(self, peer: str) -> None:
-        """Forget *peer*: what it has asked is still done, but no one is left to be told."""
+        """Forget *peer*: its requests are still carried out, but their answers go nowhere."""
         for session in self._sessions_of.pop(peer, ()):
             self._forget(session)
 

@@ -1,12 +1,12 @@
-"""Host sessions: who is there, as which incarnation (V2).
+"""Host sessions and their incarnations (V2), and the hosts' numbers in CSNs (S1).
 
 A session stands under its host's lease and vanishes with it. Its incarnation is issued in the same
-transaction, from a counter that is never removed, so two processes of one host never share a number however
-they race. Opening replaces the session of an earlier process: that one finds itself replaced, and stops.
+transaction, from a counter that is never removed, so that two processes of one host never share a number,
+however they race. Opening a session replaces that of an earlier process, which finds itself replaced and
+stops.
 
-The numbers of hosts in CSNs: 16 bits, issued once to each host and never again (S1).
-
-A record is never removed: a number that was used stands in the stamps of operations for ever.
+Each host also has a 16-bit number for CSNs, issued once and never to another host. Its record is never
+removed, because the number stays in the CSNs of operations forever.
 """
 
 import msgspec
@@ -35,7 +35,7 @@ from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce, ReplicaId
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True, tag="host"):
-    """The highest incarnation issued to a host, and whose opening (or closing) took it."""
+    """The highest incarnation issued to a host, and the nonce of the opening (or closing) that took it."""
 
     host: HostId
     incarnation: Incarnation
@@ -50,17 +50,17 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     address: str
     nonce: Nonce
     heartbeat_address: str = ""
-    """Where its heartbeat thread listens: a loop of its own has a port of its own."""
+    """The address of its heartbeat thread, which has its own loop and its own port."""
     agent_address: str = ""
-    """Where the agent that started it gives proof of its death (K2)."""
+    """The address of the agent that started it and that can prove its death (K2)."""
     details: dict[str, str] = {}
-    """What people want to see of a host: pid, location, version. By its location members are placed."""
+    """Facts about the host for people: pid, location, version. Members are placed by the location."""
     codes: dict[str, Code] = {}
-    """The classes it has, by their names, as they are there (E7)."""
+    """The code of each class the host has, by class name (E7)."""
 
 
 class NoSession(msgspec.Struct, frozen=True, tag="no_session"):
-    """The session is not there: its lease ended, it was closed, or a later process replaced it."""
+    """The session does not exist: its lease ended, it was closed, or a later process replaced it."""
 
     host: HostId
     incarnation: Incarnation
@@ -78,7 +78,7 @@ def open_session(
     details: dict[str, str] | None = None,
     codes: dict[str, Code] | None = None,
 ) -> Recipe[Seen[Session] | LeaseGone | Contended | InDoubt]:
-    """Issue the next incarnation of *host* and put its session under *lease*."""
+    """Issue the next incarnation of *host* and store its session under *lease*."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.host(host), HostRecord)
         if record.value is not None and record.value.nonce == nonce:
@@ -116,24 +116,25 @@ def open_session(
 def resume_session(
     session: Session, *, lease: LeaseId
 ) -> Recipe[Seen[Session] | NoSession | LeaseGone | Contended | InDoubt]:
-    """Put the session of a process that still lives back, under a new lease, after its old one ended.
+    """Restore the session of a process that still lives, under a new lease, after its old one ended.
 
-    NoSession when a later process of the host has begun: that one is the host now, and this one stops.
+    NoSession means that a later process of the host has started: that process is the host now, and this one
+    stops.
     """
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.host(session.host), HostRecord)
         if record.value is None or record.value.nonce != session.nonce:
             return NoSession(session.host, session.incarnation)
-        standing = yield from read(keys.session(session.host), Session)
-        if standing.value == session and standing.lease == lease:
-            return Seen(standing.key, session, standing.modified, lease)
+        current = yield from read(keys.session(session.host), Session)
+        if current.value == session and current.lease == lease:
+            return Seen(current.key, session, current.modified, lease)
         result = yield from change(
-            [record.unchanged(), standing.unchanged()],
+            [record.unchanged(), current.unchanged()],
             [put(keys.session(session.host), session, lease=lease)],
             nonce=session.nonce,
         )
         if isinstance(result, Applied):
-            return Seen(standing.key, session, result.revision, lease)
+            return Seen(current.key, session, result.revision, lease)
         if isinstance(result, LeaseGone | InDoubt):
             return result
     return Contended(f"the session of {session.host}")
@@ -143,9 +144,10 @@ def resume_session(
 def close_session(
     host: HostId, incarnation: Incarnation, *, nonce: Nonce
 ) -> Recipe[Removed | Contended | InDoubt]:
-    """Remove the session if it is still that incarnation's; a successor's stays.
+    """Remove the session if it still belongs to that incarnation; a successor's session stays.
 
-    Closing takes an incarnation that no process gets: a delayed resumption cannot bring the session back.
+    Closing takes an incarnation that no process gets, so that a delayed resumption cannot bring the session
+    back.
     """
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.host(host), HostRecord)
@@ -166,7 +168,7 @@ def close_session(
 
 
 def find_session(host: HostId, incarnation: Incarnation) -> Recipe[Seen[Session] | NoSession]:
-    """The live session of exactly this incarnation (a step of other recipes; :func:`read_session` alone)."""
+    """The live session of this incarnation, as a step; :func:`read_session` is the standalone recipe."""
     found = yield from read(keys.session(host), Session)
     if found.value is None or found.value.incarnation != incarnation:
         return NoSession(host, incarnation)
@@ -178,25 +180,25 @@ read_session = answering(find_session)
 
 @answering
 def list_sessions() -> Recipe[Listing[Session]]:
-    """Every live session, by host."""
+    """List every live session, sorted by host."""
     return (yield from read_all(keys.SESSIONS, Session))
 
 
 class NoHost(msgspec.Struct, frozen=True, tag="no_host"):
-    """No host of that name has ever been in session."""
+    """No host of that name has ever had a session."""
 
     host: HostId
 
 
 @answering
 def read_host(host: HostId) -> Recipe[Seen[HostRecord] | NoHost]:
-    """What is known of a host, whether it lives or not."""
+    """Read the record of a host, whether it is alive or not."""
     found = yield from read(keys.host(host), HostRecord)
     return NoHost(host) if found.value is None else Seen(found.key, found.value, found.modified)
 
 
 class ReplicaRecord(msgspec.Struct, frozen=True, kw_only=True, tag="replica"):
-    """A host's number."""
+    """A host's number in CSNs."""
 
     host: HostId
     replica: ReplicaId
@@ -204,7 +206,7 @@ class ReplicaRecord(msgspec.Struct, frozen=True, kw_only=True, tag="replica"):
 
 
 class ReplicaCounter(msgspec.Struct, frozen=True, kw_only=True, tag="replica_counter"):
-    """The highest number ever issued."""
+    """The highest host number ever issued."""
 
     last: ReplicaId
     nonce: Nonce
@@ -212,7 +214,7 @@ class ReplicaCounter(msgspec.Struct, frozen=True, kw_only=True, tag="replica_cou
 
 @answering
 def ensure_replica(host: HostId, *, nonce: Nonce) -> Recipe[Seen[ReplicaRecord] | Contended | InDoubt]:
-    """The number of *host*: the one it has, or the next. Raises ``Overloaded`` when all are given away."""
+    """Return the number of *host*, issuing one if needed. Raises ``Overloaded`` when all are used."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.replica(host), ReplicaRecord)
         if found.value is not None:

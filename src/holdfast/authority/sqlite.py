@@ -1,17 +1,15 @@
-"""The embedded authority's store: the whole contract on one SQLite file.
+"""The store of the embedded authority: the whole contract on one SQLite file.
 
-Synchronous and without a loop: SQLite is its disk, and time comes with each call. :meth:`SqliteStore.apply`
-judges several requests, one after another, inside one SQLite transaction and returns their results only
-after its commit: that is group commit, and why no result can outrun the disk. Any error of SQLite is
-``StoreFailed`` and the store is finished (A6): SQLite reports a failed WAL sync once and would
-then go on committing. Requests are checked before they reach SQLite, so no error is harmless.
+The store is synchronous and has no event loop or clock: the time comes with each call.
+:meth:`SqliteStore.apply` processes several requests in order inside one SQLite transaction and returns their
+results only after its commit. This is group commit, and it ensures that no result is known before it is on
+disk. Any error of SQLite becomes ``StoreFailed`` and ends the store (A6): SQLite reports a failed WAL sync
+only once and would then continue to commit. Requests are checked before they reach SQLite, so no error is
+harmless.
 
-The embedded authority's leases: durable as such, their deadlines only in memory (A4).
-
-Keeping a lease alive therefore costs no sync, and after a restart every lease has its full time again:
-its holder may have been sending all the while to an authority that was not there to hear it.
-
-What each revision changed, kept for watches to start from, within bounds.
+:class:`Leases` are durable, but their deadlines are only in memory (A4). Keeping a lease alive therefore
+costs no sync, and after a restart every lease has its full time again: its holder may have been renewing it
+while the authority was down. :class:`History` keeps a bounded number of revisions for watches to start from.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,16 +58,16 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """How much history is kept. More lets watchers be away longer; each revision costs disk."""
+    """How much history is kept. More history lets watchers be away longer; each revision costs disk space."""
 
     revisions_max: int = 100_000
     bytes_max: int = 64_000_000
 
 
 class History:
-    """The table of events: one row for each revision from the oldest kept to the newest, none missing.
+    """The table of events: one row for each revision from the oldest kept to the newest, without gaps.
 
-    The newest row is never removed: it is also where the revision counter lives.
+    The newest row is never removed: it also holds the revision counter.
     """
 
     def __init__(self, db: apsw.Connection, limits: HistoryLimits) -> None:
@@ -83,7 +81,7 @@ class History:
         self._bytes = size
 
     def append(self, changes: tuple[Changed, ...]) -> Events:
-        """Make *changes* the next revision."""
+        """Store *changes* as the next revision."""
         self.newest = Revision(self.newest + 1)
         encoded = _ENCODER.encode(changes)
         self._db.execute("INSERT INTO event VALUES (?, ?)", (self.newest, encoded))
@@ -91,7 +89,7 @@ class History:
         return Events(self.newest, changes)
 
     def read(self, start: Revision, limit: int) -> list[Events]:
-        """At most *limit* revisions from *start* on, which must not lie before the oldest."""
+        """Read at most *limit* revisions from *start* on; *start* must not lie before the oldest."""
         rows = self._db.execute(
             "SELECT revision, changes FROM event WHERE revision >= ? ORDER BY revision LIMIT ?",
             (start, limit),
@@ -99,7 +97,7 @@ class History:
         return [Events(Revision(revision), _DECODER.decode(changes)) for revision, changes in rows]
 
     def compact(self) -> None:
-        """Drop the oldest eighth, repeatedly, while a bound is passed (an eighth: rarely, not always)."""
+        """Drop the oldest eighth while a bound is exceeded. An eighth, so that this happens rarely."""
         while self._is_over() and self.oldest < self.newest:
             kept_from = min(self.newest, self.oldest + 1 + (self.newest - self.oldest) // 8)
             (freed,) = integers(
@@ -114,8 +112,8 @@ class History:
         return kept > self._limits.revisions_max or self._bytes > self._limits.bytes_max
 
 
-# A lease must not end here before its holder's clock says so, however their rates differ: one part in
-# this many is added (10,000 ppm; quartz stays below 200).
+# A lease must not end here before its holder's clock says so, whatever the difference in clock rates. One
+# part in this many is added (10,000 ppm; quartz clocks stay below 200).
 RATE_MARGIN_DIVISOR: Final = 100
 
 
@@ -126,7 +124,7 @@ class _Held:
 
 
 class Leases:
-    """All leases, by id. Ids are never given twice, not even after their lease has ended."""
+    """All leases, by id. An id is never issued twice, not even after its lease has ended."""
 
     def __init__(self, db: apsw.Connection, now_ns: int) -> None:
         self._db = db
@@ -145,7 +143,7 @@ class Leases:
         return lease
 
     def keep(self, lease: LeaseId, now_ns: int) -> int | None:
-        """Start the lease's time anew; its seconds, or None when it has ended."""
+        """Restart the lease's time. Return its seconds, or None when it has ended."""
         held = self._held.get(lease)
         if held is None:
             return None
@@ -164,7 +162,7 @@ class Leases:
         return [lease for lease, held in self._held.items() if held.deadline_ns <= now_ns]
 
     def remaining(self, now_ns: int) -> list[tuple[LeaseId, int, int]]:
-        """Each lease with its seconds and the nanoseconds it has left."""
+        """Each lease with its seconds and its remaining nanoseconds."""
         return [(lease, held.seconds, held.deadline_ns - now_ns) for lease, held in self._held.items()]
 
 
@@ -174,11 +172,11 @@ def _deadline(seconds: int, now_ns: int) -> int:
 
 
 CHECKPOINT_PAGES: Final = 1_000
-"""WAL pages after which the file itself is brought forward."""
+"""The WAL size, in pages, after which a checkpoint copies the WAL into the file."""
 ANSWER_BYTES_MAX: Final = 4_000_000
-"""Of values in one answer: it must remain one message."""
+"""The most bytes of values in one answer, which must fit in one message."""
 LIST_BYTES_MAX: Final = 2_000_000
-"""A page of a list ends with the value that passes this."""
+"""A page of a list ends with the value that exceeds this size."""
 _AFTER_ALL_TEXT: Final = b""  # SQLite orders every blob after every text
 
 _COLUMNS: Final = "SELECT key, value, created, modified, lease FROM item"
@@ -193,7 +191,7 @@ _DELETE: Final = "DELETE FROM item WHERE key = ? RETURNING 1"
 
 
 class SqliteStore:
-    """One authority's keys, leases and history. Use from one thread; see the module for the promises."""
+    """One authority's keys, leases and history. Use it from one thread; the module states its guarantees."""
 
     def __init__(
         self,
@@ -205,7 +203,7 @@ class SqliteStore:
         limits: HistoryLimits | None = None,
         checkpoint_pages: int = CHECKPOINT_PAGES,
     ) -> None:
-        """Open *path*, or make it when *new_id* gives it an identity. Leases start their full time (A4)."""
+        """Open *path*, or create it when *new_id* is given. Leases start with their full time (A4)."""
         self._failure: str | None = None
         self._db = open_database(path, vfs=vfs, new_id=new_id)
         self._wal_pages = 0
@@ -227,14 +225,14 @@ class SqliteStore:
         return self._history.oldest
 
     def apply(self, requests: Sequence[Request], now_ns: int) -> list[Result]:
-        """The results of *requests*, each judged after the one before it, all durable on return."""
+        """Return the results of *requests*, processed in order, all durable on return."""
         with self._guard():
             results = [self._judge(request, now_ns) for request in requests]
             self._commit()
         return results
 
     def expire(self, now_ns: int) -> list[LeaseId]:
-        """End every lease whose time is over, each with a revision of its own if it held keys."""
+        """End every lease whose time is over; each that held keys gets its own revision."""
         with self._guard():
             ended = self._leases.due(now_ns)
             for lease in ended:
@@ -243,32 +241,32 @@ class SqliteStore:
         return ended
 
     def keep_all_leases(self, now_ns: int) -> None:
-        """Give every lease its full time: this process was not there to hear their holders (A4)."""
+        """Give every lease its full time, because this process could not hear their holders (A4)."""
         self._leases.keep_all(now_ns)
 
     def take_events(self) -> list[Events]:
-        """The committed revisions since the last call, in order."""
+        """The revisions committed since the last call, in order."""
         fresh, self._fresh = self._fresh, []
         return fresh
 
     def history(self, start: Revision, limit: int) -> list[Events]:
-        """At most *limit* revisions from *start* on; *start* lies between ``oldest`` and ``revision + 1``."""
+        """Read at most *limit* revisions from *start*, which is between ``oldest`` and ``revision + 1``."""
         with self._guard():
             return self._history.read(start, limit)
 
     def leases(self, now_ns: int) -> list[tuple[LeaseId, int, int]]:
-        """Each lease with its seconds and the nanoseconds it has left."""
+        """Each lease with its seconds and its remaining nanoseconds."""
         return self._leases.remaining(now_ns)
 
     def maintain(self) -> None:
-        """Bring the file forward when the WAL has grown; call it when no one waits."""
+        """Copy the WAL into the file when it has grown. Call it when no client is waiting."""
         if self._wal_pages >= self._checkpoint_pages:
             with self._guard():
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._wal_pages = 0
 
     def close(self) -> None:
-        """Close the file in good order; a failed one is left as it is."""
+        """Close the file cleanly; a failed one is left as it is."""
         if self._failure is None:
             with self._guard():
                 self._db.close()
@@ -378,7 +376,7 @@ class SqliteStore:
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """Whatever goes wrong inside, this store is finished (A6)."""
+        """End this store for good when anything goes wrong inside (A6)."""
         if self._failure is not None:
             raise StoreFailed(f"the authority's file is out of use: {self._failure}")
         try:
@@ -400,10 +398,10 @@ def _holds(compare: Compare, found: KeyValue | None) -> bool:
 
 
 def _end_of(prefix: str) -> str | bytes:
-    """The least text greater than every text that starts with *prefix*."""
+    """The least text that is greater than every text starting with *prefix*."""
     for place in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[place])
         if code < 0x10FFFF:
-            # U+D800 to U+DFFF are no characters.
+            # U+D800 to U+DFFF are not characters.
             return prefix[:place] + chr(0xE000 if code == 0xD7FF else code + 1)
     return _AFTER_ALL_TEXT

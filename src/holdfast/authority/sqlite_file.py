@@ -1,10 +1,8 @@
-"""The embedded authority's file: how it is opened, what its tables are, who it says it is.
+"""The file of the embedded authority: how it is opened, its tables, its identity, and a summary for people.
 
-WAL with ``synchronous=FULL``: a commit has returned only when its frames are synced (A6). One
-process serves the file, so it is locked exclusively, which also spares SQLite its shared memory.
-Checkpoints are ours to start: SQLite's automatic ones swallow the errors that must end the process.
-
-What the embedded authority's file holds, for people and their scripts to look at.
+WAL with ``synchronous=FULL``: a commit returns only after its frames are synced (A6). One process serves the
+file, so it is locked exclusively, which also spares SQLite its shared memory. We start checkpoints ourselves:
+SQLite's automatic ones hide the errors that must end the process.
 """
 
 from typing import Final, cast
@@ -19,13 +17,13 @@ from holdfast.authority.identity import Floors, Identity
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import MICROSECOND, Epoch, GroupId, Incarnation, LeaseId, Nonce, Revision, Term
 
-APPLICATION_ID: Final = 0x48464155  # "HFAU": `file authority.sqlite` can tell it from other databases
+APPLICATION_ID: Final = 0x48464155  # "HFAU", by which `file authority.sqlite` recognizes it
 FORMAT: Final = 1
 CACHE_KIB: Final = 16_384
 REWRITE_BYTES: Final = 1 << 16  # SQLite's own file system writes less than 128 KiB at a time
 
 RESTORE_STRIDE: Final = 1_000_000_000
-"""The least by which a generation's numbers lie above the one before; see :func:`restored`."""
+"""The least distance between the numbers of one generation and those of the next; see :func:`restored`."""
 
 SCHEMA: Final = f"""
 CREATE TABLE item (
@@ -47,14 +45,14 @@ class StoreFailed(HoldfastError):
 
 
 def open_database(path: str, *, vfs: str | None = None, new_id: str | None = None) -> apsw.Connection:
-    """The database at *path*, exclusively ours; an empty one is made when *new_id* names it.
+    """Open the database at *path* exclusively; create it when *new_id* gives it an identity.
 
     Raises ``StoreFailed`` when the file cannot be read, is in use, or is not an authority's.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if new_id else 0)
     try:
         db = apsw.Connection(path, flags, vfs, statementcachesize=64)
-        # Before the first access, or WAL would open shared memory.
+        # Set this before the first access, or WAL would open shared memory.
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         is_new = new_id is not None and integers(db, "SELECT count(*) FROM sqlite_schema") == (0,)
         if not is_new:
@@ -69,7 +67,7 @@ def open_database(path: str, *, vfs: str | None = None, new_id: str | None = Non
 
 
 def integers(db: apsw.Connection, sql: str, bindings: tuple[str | bytes | int, ...] = ()) -> tuple[int, ...]:
-    """The one row that *sql* gives, all integers."""
+    """Return the single row of integers that *sql* selects."""
     return cast(tuple[int, ...], db.execute(sql, bindings).fetchall()[0])
 
 
@@ -83,8 +81,9 @@ def read_identity(db: apsw.Connection) -> Identity:
 def restored(identity: Identity, above_epoch: Epoch, *, nonce: Nonce, wall_ns: int) -> Identity:
     """The identity with which a restored file continues above *above_epoch* (A5).
 
-    Epochs start where the operator says. All other numbers start at the microseconds of the wall clock: above
-    whatever the lost part of the file has issued, and above what another restoration of the same copy has.
+    Epochs start where the operator says. All other numbers start at the wall clock's microseconds. That is
+    above every number the lost part of the file issued, and above those of another restoration of the same
+    copy.
     """
     if above_epoch < identity.floors.epoch:
         raise InvalidRequest(f"epochs up to {identity.floors.epoch} are in use already; say no lower number")
@@ -103,7 +102,7 @@ def restored(identity: Identity, above_epoch: Epoch, *, nonce: Nonce, wall_ns: i
 def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce, wall_ns: int) -> Identity:
     """Begin the next generation, above every number that the lost part of this file may have issued.
 
-    History starts anew, so every watch is told to list again. Leases stay: their holders may be alive.
+    The history starts anew, so every watch must list again. Leases stay: their holders may be alive.
     """
     identity = restored(read_identity(db), above_epoch, nonce=nonce, wall_ns=wall_ns)
     revision, lease = integers(
@@ -119,27 +118,27 @@ def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce, wall_ns: i
 
 
 def settle(db: apsw.Connection, vfs: str | None) -> None:
-    """Make durable what an ended process has left in the WAL, before anyone is told of it.
+    """Make durable what an ended process left in the WAL, before any client is told of it.
 
-    SQLite takes every whole frame for committed when it opens the file, synced or not, and an answer from an
-    unsynced one could be undone by a power cut. A checkpoint syncs the WAL first, then the file.
+    When SQLite opens the file it takes every whole frame for committed, synced or not, and a power cut could
+    undo an answer that came from an unsynced frame. A checkpoint syncs the WAL first, then the file.
     """
     rewrite_wal(db.filename_wal, vfs)
     db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def rewrite_wal(path: str, vfs: str | None) -> None:
-    """Write the WAL over with its own bytes, and sync it. The file must be locked by us.
+    """Overwrite the WAL with its own bytes and sync it. We must hold the file's lock.
 
-    After a failed sync the system counts the lost pages as written: it shows them, and syncs nothing of them,
-    until they are written again (D1). A checkpoint from such frames, and then a power cut, would leave the
-    file ahead of its WAL, and the older frames would be laid over it.
+    After a failed sync the system counts the lost pages as written: it still shows them but does not sync
+    them until they are written again (D1). A checkpoint from such frames followed by a power cut would leave
+    the file ahead of its WAL, and older frames would overwrite it.
     """
     flags = [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0]
     try:
         wal = apsw.VFSFile(vfs or "", path, flags)
     except apsw.CantOpenError:
-        return  # there is none
+        return  # there is no WAL
     for offset in range(0, wal.xFileSize(), REWRITE_BYTES):
         wal.xWrite(wal.xRead(min(REWRITE_BYTES, wal.xFileSize() - offset), offset), offset)
     wal.xSync(apsw.SQLITE_SYNC_FULL)
@@ -199,11 +198,11 @@ class LeaseSummary(Struct, frozen=True):
     id: int
     seconds: int
     keys: int
-    """How many keys stand under it."""
+    """How many keys stand under this lease."""
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    """One look at everything."""
+    """A summary of everything in the file."""
 
     identity: Identity
     revision: int
@@ -212,11 +211,11 @@ class Contents(Struct, frozen=True, kw_only=True):
     leases: tuple[LeaseSummary, ...]
     items: tuple[KeyValue, ...]
     more: bool
-    """There are more items than were asked for."""
+    """There are more items than were requested."""
 
 
 def read_contents(db: apsw.Connection, *, prefix: str, limit: int) -> Contents:
-    """Everything but the values' history; of the items at most *limit* that start with *prefix*."""
+    """Read everything except the values' history; return at most *limit* items that start with *prefix*."""
     oldest, newest = integers(db, "SELECT min(revision), max(revision) FROM event")
     items = [KeyValue(*row) for row in db.execute(_ITEMS, (len(prefix), prefix, limit + 1))]
     return Contents(

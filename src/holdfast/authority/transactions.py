@@ -1,9 +1,9 @@
 """Transactions of the state context: the commit point of its two-phase commit (T2; IM D, N-2, N-3).
 
-A transaction is created ``initial`` by the coordinator of the current term and ends once, as ``commit`` or
-``rollback``. Its end compares the term it began in and the record it found ``initial``: a deposed
-coordinator's late commit is refused, and so is a second decision. A CAS is used once, also when it rolls
-back: a host that still holds the log of a rolled-back CAS would take another update's commit for its own.
+The coordinator of the current term creates a transaction as ``initial``, and it ends once, as ``commit`` or
+``rollback``. Ending it compares the term it began in and the record that was ``initial``, so that a deposed
+coordinator's late commit is refused, and so is a second decision. A CAS is used only once, even after a
+rollback: a host that still holds the log of a rolled-back CAS would take another update's commit for its own.
 """
 
 from collections.abc import Sequence
@@ -39,14 +39,14 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId, Nonce, Term
 
 TRANSACTION_LOG_MAX: Final = 1_000
-"""Outcomes in the rolling log: a host away for more of them starts from the coordinator's copy."""
+"""The most outcomes in the rolling log; a host that missed more starts from the coordinator's copy."""
 
 PARTICIPANTS_MAX: Final = 32
-"""A few hosts take part (T4); each costs one compare in the opening transaction."""
+"""The most participants: few hosts take part (T4), and each costs a compare in the opening transaction."""
 
 
 class Deposed(msgspec.Struct, frozen=True, tag="deposed"):
-    """The asker is not the coordinator of this term (any more)."""
+    """The caller is not, or no longer, the coordinator of this term."""
 
     current_term: Term
 
@@ -58,25 +58,25 @@ class TransactionOpen(msgspec.Struct, frozen=True, tag="transaction_open"):
 
 
 class WrongCas(msgspec.Struct, frozen=True, tag="wrong_cas"):
-    """The next transaction has another CAS than the asker believes."""
+    """The next transaction has another CAS than the caller expects."""
 
     next_cas: int
 
 
 class NotReady(msgspec.Struct, frozen=True, tag="not_ready"):
-    """These hosts are no members, or have not stored the current context, and cannot take part (T3)."""
+    """These hosts cannot take part: they are not members, or have not stored the current context (T3)."""
 
     hosts: tuple[HostId, ...]
 
 
 class AlreadyDecided(msgspec.Struct, frozen=True, tag="already_decided"):
-    """The transaction has ended the other way; that is final."""
+    """The transaction has ended the other way, and that is final."""
 
     transaction: Transaction
 
 
 class NoTransaction(msgspec.Struct, frozen=True, tag="no_transaction"):
-    """No record of that CAS: below *oldest* it fell out of the log, above *last* it was never created."""
+    """There is no record of that CAS: below *oldest* it left the log, above *last* it was never created."""
 
     cas: int
     oldest: int
@@ -88,7 +88,9 @@ def create_transaction(
     term: Term, cas: int, participants: Sequence[HostId], *, nonce: Nonce, as_of: Standing | None = None
 ) -> Recipe[Seen[Transaction] | Deposed | TransactionOpen | WrongCas | NotReady | Contended | InDoubt]:
     """CreateTransaction: open update *cas* with exactly these participants, the coordinator among them.
-    *as_of*: what they were chosen from; nothing is opened when somebody has joined or left since."""
+
+    *as_of* is the snapshot they were chosen from; nothing is opened if a host has joined or left since.
+    """
     if not 1 <= len(participants) <= PARTICIPANTS_MAX or len(set(participants)) != len(participants):
         raise InvalidRequest(f"a transaction has 1 to {PARTICIPANTS_MAX} participants, each once")
     for _ in range(ATTEMPTS_MAX):
@@ -133,7 +135,7 @@ def create_transaction(
 def set_transaction_status(
     term: Term, cas: int, status: Status, *, nonce: Nonce
 ) -> Recipe[Transaction | Deposed | AlreadyDecided | NoTransaction | Contended | InDoubt]:
-    """SetTransactionStatus: end the open transaction. Answers the record once it has that very status."""
+    """SetTransactionStatus: end the open transaction. Returns the record once it has exactly that status."""
     if status is Status.INITIAL:
         raise InvalidRequest("a transaction ends as commit or rollback")
     for _ in range(ATTEMPTS_MAX):
@@ -156,7 +158,7 @@ def set_transaction_status(
 
 
 def find_transaction(cas: int) -> Recipe[Transaction | NoTransaction]:
-    """The record of *cas*, from the rolling log (a step; :func:`get_transaction_status` alone)."""
+    """The record of *cas* from the rolling log, as a step; :func:`get_transaction_status` stands alone."""
     found = yield from read(keys.transaction(cas), Transaction)
     if found.value is not None:
         return found.value
@@ -170,27 +172,27 @@ get_transaction_status = answering(find_transaction)
 
 @answering
 def list_transactions() -> Recipe[tuple[Transaction, ...]]:
-    """All that the rolling log holds, the oldest first."""
+    """List the rolling log, oldest first."""
     found = yield from read_all(keys.TRANSACTION_LOG, Transaction)
     return tuple(each.value for each in found.items)
 
 
 @answering
 def last_transaction() -> Recipe[Transaction | None]:
-    """LastTransaction: open or ended."""
+    """LastTransaction: the latest transaction, open or ended."""
     found = yield from read(keys.LAST_TRANSACTION, Transaction)
     return found.value
 
 
 @answering
 def last_committed() -> Recipe[Transaction | None]:
-    """The transaction whose context stands."""
+    """The last committed transaction, whose context is current."""
     found = yield from read(keys.COMMITTED, Transaction)
     return found.value
 
 
 def records(transaction: Transaction) -> list[Change]:
-    """Every record that a transaction in this status changes."""
+    """The changes to every record that a transaction in this status affects."""
     changes: list[Change] = [
         put(keys.LAST_TRANSACTION, transaction),
         put(keys.transaction(transaction.cas), transaction),
@@ -217,12 +219,12 @@ def _objection_to_create(
 
 
 def next_cas(standing: Standing) -> int:
-    """The number that the next transaction must have."""
+    """The CAS that the next transaction must have."""
     return max(0 if standing.last.value is None else standing.last.value.cas, standing.floors.cas) + 1
 
 
 def holds_context(standing: Standing, host: HostId) -> bool:
-    """It declared the committed context, or is the very process that stored it as a participant (T3)."""
+    """Whether *host* declared the committed context, or stored it as a participant in this process (T3)."""
     found = standing.member(host)
     if found is None or MANAGER not in found.value.roles:
         return False

@@ -1,7 +1,7 @@
-"""Views of groups (V1, V6, K4).
+"""Reads and changes the views of groups (V1, V6, K4).
 
-A view is opaque here but for its epoch, which only grows and stays above the authority's floor (A5). Every
-change of a view is a compare-and-set against exactly the view it was made from.
+Of a view this module looks only at the epoch, which only grows and stays above the authority's floor (A5).
+Every change of a view is a compare-and-set against exactly the view it was made from.
 """
 
 import enum
@@ -40,12 +40,12 @@ from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 
 VIEWS_PER_TXN_MAX: Final = 59
-"""K4 allows 60; two operations for each and one for the identity must fit the contract's 120 (A3)."""
+"""K4 allows 60, but two operations per view and one for the identity must fit the contract's 120 (A3)."""
 invariant(2 * VIEWS_PER_TXN_MAX + 1 <= TXN_OPERATIONS_MAX, "a full batch of claims fits one transaction")
 
 
 class ViewMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as of one view (V1)."""
+    """A member and its process and store, as of one view (V1)."""
 
     host: HostId
     store: StoreId
@@ -54,44 +54,44 @@ class ViewMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Why(enum.Enum):
-    """Why a view took the place of the one before."""
+    """Why a view replaced the one before."""
 
     UNTOLD = "untold"
     CREATED = "created"
     DEAD = "dead"
     """Claimed on proof that the primary's process is gone (K2)."""
     SILENT = "silent"
-    """Claimed after the primary's grace had run out (K1)."""
+    """Claimed after the primary's grace period had run out (K1)."""
     RELEASED = "released"
     """Claimed because the primary handed over (K5)."""
     OWN = "own"
-    """Claimed by the listed primary itself, after a restart (V3, K6)."""
+    """Claimed by the listed primary itself, after its restart (V3, K6)."""
     DROPPED = "dropped"
-    """The primary goes on without a backup that was silent, lagged, or came back with less (M1, M4, V5)."""
+    """The primary continues without a backup that was silent, lagged, or came back with less (M1, M4, V5)."""
     ADDED = "added"
     """A learner has caught up (M2)."""
     REMOVED = "removed"
-    """The primary goes on without a member whose host shall have none any more (M6)."""
+    """The primary continues without a member whose host is to have none any more (M6)."""
     RESTARTED = "restarted"
-    """All who held the state of a group in memory are gone, and it was to restart then (V4)."""
+    """All members that held the group's state in memory are gone, and it restarts as configured (V4)."""
     RECOVERED = "recovered"
-    """Forced by a person, who accepted what may be lost."""
+    """Forced by a person who accepted what may be lost."""
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """What a view's writer says of it, for people: nothing is decided by it."""
+    """What a view's writer says about it, for people. Nothing is decided by it."""
 
     why: Why = Why.UNTOLD
     host: HostId = HostId("")
-    """Whom it is about: the primary that was replaced, or the backup that was dropped or added."""
+    """The host concerned: the primary that was replaced, or the backup that was dropped or added."""
     at_ns: int = 0
-    """The writer's wall clock when it asked for the change."""
+    """The writer's wall clock when it requested the change."""
     text: str = ""
-    """What else a person should know, such as what a forced recovery gave up."""
+    """Further text for people, such as what a forced recovery gave up."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, tag="view"):
-    """Who is primary of a group and who is in-sync. The reference's version is the epoch (V6)."""
+    """The primary of a group and its in-sync members. An object reference's version is the epoch (V6)."""
 
     group: GroupId
     epoch: Epoch
@@ -100,46 +100,47 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag="view"):
     nonce: Nonce
     cause: Cause = Cause()
     generation: Epoch = Epoch(0)
-    """The epoch of the forced recovery that this history goes back to; 0 for that of the group's creation.
-    What a member holds of an earlier generation, and is not listed for, is no part of it."""
+    """The epoch of the forced recovery that this history starts from; 0 when it starts at the group's
+    creation. Data of an earlier generation that a member holds without being listed is not part of this
+    history."""
 
 
 class NoGroup(msgspec.Struct, frozen=True, tag="no_group"):
-    """There is no such group (any more)."""
+    """The group does not exist, or no longer exists."""
 
     group: GroupId
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost"):
-    """Another view stands, or none; this change was not applied or no longer stands, and never will again."""
+    """Another view, or none, is current; this change was not applied, or was replaced, for good."""
 
     group: GroupId
     standing: Seen[View] | None
 
 
 class Unmet(msgspec.Struct, frozen=True, tag="unmet"):
-    """The view is the one seen, but what the change was given does not hold any more, and never will."""
+    """The view is the one seen, but the change's extra condition no longer holds and never will."""
 
     group: GroupId
 
 
 class IdentityChanged(msgspec.Struct, frozen=True, tag="identity_changed"):
-    """The authority was restored since its identity was read: read it again, with everything else (A5)."""
+    """The authority was restored since its identity was read: read everything again (A5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """From exactly the view that was seen to a later one."""
+    """A change from exactly the view that was seen to a later one."""
 
     seen: Seen[View]
     new: View
     given: Compare | None = None
-    """What else must hold: a member is added while the record that wants it stands (M5)."""
+    """An extra condition: a member is added only while the record that wants it is unchanged (M5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChanges:
-    """How each of the asked changes ended. Those in doubt are asked again with the same nonces."""
+    """How each requested change ended. Request those in doubt again with the same nonces."""
 
     won: tuple[Seen[View], ...] = ()
     lost: tuple[Lost, ...] = ()
@@ -148,7 +149,7 @@ class ViewChanges:
 
 
 def next_epoch(view: View, identity: Identity) -> Epoch:
-    """The lowest epoch a successor of *view* may have."""
+    """The lowest epoch that a successor of *view* may have."""
     return Epoch(max(view.epoch, identity.floors.epoch) + 1)
 
 
@@ -161,7 +162,7 @@ def successor(
     nonce: Nonce,
     cause: Cause,
 ) -> View:
-    """The view that takes the place of *view*, in the same generation."""
+    """The view that replaces *view*, in the same generation."""
     return View(
         group=view.group,
         epoch=next_epoch(view, identity),
@@ -175,7 +176,7 @@ def successor(
 
 @answering
 def read_view(group: GroupId) -> Recipe[Seen[View] | NoGroup]:
-    """The standing view: the linearizable read that confirms a query (R2)."""
+    """Read the current view. This is the linearizable read that confirms a query (R2)."""
     found = yield from read(keys.view(group), View)
     return NoGroup(group) if found.value is None else Seen(found.key, found.value, found.modified)
 
@@ -190,7 +191,8 @@ def change_view(
 ) -> Recipe[Seen[View] | Lost | Unmet | IdentityChanged | InDoubt]:
     """Claim, drop or add: put the new view in place of exactly the one seen.
 
-    A doubt is settled by the same change again, or given up by winning another one from the same view (M2).
+    An unknown outcome is settled by the same change again, or given up by winning another change of that view
+    (M2).
     """
     result = yield from change_views([wanted], identity=identity)
     if isinstance(result, IdentityChanged):
@@ -205,7 +207,7 @@ def change_view(
 def change_views(
     wanted: Sequence[ViewChange], *, identity: Seen[Identity]
 ) -> Recipe[ViewChanges | IdentityChanged]:
-    """Change the views of many groups in full batches; a refused one goes again without the lost (K4)."""
+    """Change many groups' views in full batches; a refused batch is sent again without the lost ones (K4)."""
     for each in wanted:
         _check(each, identity.value)
     won: list[Seen[View]] = []
@@ -224,7 +226,8 @@ def change_views(
             nonce=batch[0].new.nonce,
         )
         if isinstance(result, InDoubt):
-            # The other batches would find the same silence; what was not sent is asked again all the same.
+            # The other batches would get no answer either; changes that were not sent are requested again
+            # too.
             return ViewChanges(tuple(won), tuple(lost), tuple(waiting), tuple(unmet))
         invariant(not isinstance(result, LeaseGone), "views stand under no lease")
         if isinstance(result, Applied):
@@ -240,7 +243,7 @@ def change_views(
 
 
 def _fitting(waiting: Sequence[ViewChange]) -> list[ViewChange]:
-    """The first of them, as many as one transaction holds (A3)."""
+    """The first of the changes, as many as fit in one transaction (A3)."""
     batch: list[ViewChange] = []
     operations = 1
     for each in waiting[:VIEWS_PER_TXN_MAX]:
@@ -258,7 +261,7 @@ def _settle_batch(
     lost: list[Lost],
     unmet: list[Unmet],
 ) -> list[ViewChange]:
-    """Sort a refused batch by what stands now: ours already, another's, not to be, or still to be changed."""
+    """Sort a refused batch by the current views: won already, lost, condition unmet, or still to change."""
     unsettled = []
     views, givens = refused.found[1 : len(batch) + 1], iter(refused.found[len(batch) + 1 :])
     for each, item in zip(batch, views, strict=True):
@@ -269,11 +272,11 @@ def _settle_batch(
             else:
                 unmet.append(Unmet(each.new.group))
             continue
-        standing = None if item is None else decoded(item, View)
-        if standing is not None and standing.value.nonce == each.new.nonce:
-            won.append(standing)
+        current = None if item is None else decoded(item, View)
+        if current is not None and current.value.nonce == each.new.nonce:
+            won.append(current)
         else:
-            lost.append(Lost(each.new.group, standing))
+            lost.append(Lost(each.new.group, current))
     return unsettled
 
 

@@ -1,15 +1,16 @@
-"""What the embedded authority and its clients say to each other.
+"""The messages between the embedded authority and its clients.
 
-Theory of operation. Nothing here relies on the transport but that bytes arrive whole: messages may be lost,
-repeated, reordered, or arrive after either end has started anew.
+The protocol relies on the transport only to deliver each message whole: messages may be lost, repeated,
+reordered, or arrive after either end has restarted.
 
-- The server issues sessions, and every message names one. A session is known to one server process
-  only and never given twice, so a message that survived its server or its client finds nobody home.
-- Within a session requests are numbered. The server takes each number once, and none below the client's
-  floor, so a change is applied at most once however often it arrives.
-- Within a watch events are numbered. The client takes them in order; when some stay missing it starts a new
-  watch where the last one ended. It acknowledges by its pings, and the server sends no more than a window
-  ahead of that: a slow watcher costs the server nothing but history. A watch no ping mentions is ended.
+- The server issues sessions, and every message names one. Only one server process knows a session, and no
+  session is issued twice, so that a message which outlived its server or client is ignored.
+- Requests are numbered within a session. The server accepts each number once, and none below the client's
+  floor, so that a change is applied at most once, however often it arrives.
+- Events are numbered within a watch. The client processes them in order; when some stay missing it starts a
+  new watch where the last one ended. It acknowledges events with its pings, and the server sends no more than
+  a window ahead of that, so that a slow watcher costs the server only history. A watch that no ping mentions
+  is ended.
 """
 
 from typing import Final
@@ -21,11 +22,12 @@ from holdfast.authority.contract import Request, Result, WatchEvent
 from holdfast.model.ids import Revision
 
 REQUESTS_IN_FLIGHT_MAX: Final = 1_024
-"""Of one session. The server remembers the numbers it took between a client's floor and this far above."""
+"""The most requests in flight in one session. The server remembers accepted numbers from the client's floor
+up to this far above it."""
 WATCHES_MAX: Final = 64
-"""Of one session."""
+"""The most watches in one session."""
 WATCH_WINDOW: Final = 128
-"""Events of one watch sent and not yet acknowledged."""
+"""The most events of one watch that are sent and not yet acknowledged."""
 
 
 # --- from client to server
@@ -42,7 +44,7 @@ class Ask(Struct, frozen=True, tag="ask", array_like=True):
 
     session: int
     floor: int
-    """The lowest number the client still awaits: nothing below it is to be applied any more."""
+    """The lowest number the client still waits for. The server must not apply anything below it any more."""
     number: int
     request: Request
 
@@ -62,7 +64,7 @@ class WatchStop(Struct, frozen=True, tag="watch_stop", array_like=True):
 
 
 class Ping(Struct, frozen=True, tag="ping", array_like=True):
-    """Are you there? -> Pong. Says how many events of each watch have arrived without a gap."""
+    """Ask for a Pong, and say how many events of each watch have arrived without a gap."""
 
     session: int
     received: tuple[tuple[int, int], ...]
@@ -95,14 +97,14 @@ class WatchEvents(Struct, frozen=True, tag="watch_events", array_like=True):
 
 
 class Pong(Struct, frozen=True, tag="pong", array_like=True):
-    """How many events of each watch have been sent; a watch that is not listed is not known here."""
+    """Say how many events of each watch have been sent. A watch that is not listed is unknown here."""
 
     session: int
     sent: tuple[tuple[int, int], ...]
 
 
 class Stale(Struct, frozen=True, tag="stale", array_like=True):
-    """There is no such session (any more): say Hello."""
+    """The server does not know this session (any more): the client must say Hello."""
 
     session: int
 
@@ -119,10 +121,10 @@ def encode(message: ClientMessage | ServerMessage) -> bytes:
 
 
 def decode_client_message(payload: bytes) -> ClientMessage:
-    """Raises ``msgspec.DecodeError`` for anything that is not a client's message."""
+    """Decode a client's message; raises ``msgspec.DecodeError`` for anything else."""
     return _client_decoder.decode(payload)
 
 
 def decode_server_message(payload: bytes) -> ServerMessage:
-    """Raises ``msgspec.DecodeError`` for anything that is not a server's message."""
+    """Decode a server's message; raises ``msgspec.DecodeError`` for anything else."""
     return _server_decoder.decode(payload)

@@ -1,8 +1,8 @@
-"""Benchmarks: each measures Holdfast beside a peer, or the machine's own limit, in the same run.
+"""Benchmarks: each compares Holdfast with a peer, or with the machine's own limit, in the same run.
 
-Machines differ and noise comes in waves, so nothing here is judged by an absolute number: rounds of ours and
-of the other alternate, each pair gives a ratio, and the median ratio is held against the target. A target
-that is missed is reported as missed.
+Machines differ and noise comes in waves, so nothing is judged by an absolute number. Rounds of Holdfast and
+of the other side alternate, each pair gives a ratio, and the median ratio is compared with the target. A
+target that is missed is reported as missed.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 Progress = Callable[[str], None]
-"""Told what is being measured; shown to people, not part of the result."""
+"""Receives a line about what is being measured, for people; it is not part of the result."""
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -20,19 +20,20 @@ class Result(Struct, frozen=True, kw_only=True):
     name: str
     unit: str
     ours: float
-    """Median over the rounds."""
+    """The median over the rounds."""
     other: float
     """The peer's median, or the limit."""
     other_name: str
     ratio: float
-    """Median of the rounds' ratios, ours to the other's (lower is better where ``is_at_most``)."""
+    """The median of the rounds' ratios of Holdfast to the other side (lower is better where
+    ``is_at_most``)."""
     ratio_low: float
     ratio_high: float
     """The spread: the worst and the best round."""
     rounds: int
     target: float | None = None
     is_at_most: bool = False
-    """The target is an upper bound: a time, not a rate."""
+    """Whether the target is an upper bound: for a time, not for a rate."""
     met: bool = True
 
 
@@ -46,8 +47,10 @@ def compare(
     target: float | None,
     is_at_most: bool = False,
 ) -> Result:
-    """Judge what was measured in pairs: the median of ours/other per round must reach *target*, or with
-    *is_at_most* (times, costs) not exceed it."""
+    """Judge what was measured in pairs.
+
+    The median of ours/other per round must reach *target*, or with *is_at_most* (times, costs) not exceed it.
+    """
     ratios = [mine / other for mine, other in zip(ours, others, strict=True)]
     ratio = round(statistics.median(ratios), 3)
     return Result(
@@ -90,7 +93,7 @@ COLUMNS = ("benchmark", "ours", "beside", "ratio", "spread", "target", "")
 
 
 def row(result: Result) -> tuple[str, ...]:
-    """*result* as a row of the table every benchmark prints."""
+    """Return *result* as a row of the table that every benchmark prints."""
     sign = "≤" if result.is_at_most else "≥"
     verdict = "" if result.target is None else "met" if result.met else "MISSED"
     return (
@@ -105,5 +108,5 @@ def row(result: Result) -> tuple[str, ...]:
 
 
 def number(value: float) -> str:
-    """With as many digits as mean something."""
+    """Format *value* with as many digits as are meaningful."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

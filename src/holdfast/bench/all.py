@@ -1,7 +1,7 @@
-"""Every benchmark in one run: which there are, about how long they take, and what it all came to.
+"""Every benchmark in one run: which there are, roughly how long they take, and the overall verdict.
 
-The times are those of an otherwise idle machine with two cores; on one that is shared it takes longer, which
-the time beside each line of progress shows soon enough.
+The times are those of an otherwise idle machine with two cores. A shared machine takes longer, as the time
+next to each line of progress soon shows.
 """
 
 import enum
@@ -13,43 +13,43 @@ from holdfast.bench import Progress
 from holdfast.model.errors import HoldfastError
 
 FAILURES: Final = (HoldfastError, OSError, ExceptionGroup)
-"""What a benchmark may end with; the others go on."""
+"""The errors that a benchmark may end with; the other benchmarks still run."""
 
 NET_SHAPES: Final = 4
 LOG_BATCHES: Final = 4
 SYSTEMS: Final = 8
 CALL_ROWS: Final = 6
 DETECTED: Final = 6
-"""Kinds of faults."""
+"""The number of kinds of faults."""
 HARM_S: Final = 5.0
-"""A host is harmed, and its group is whole again."""
+"""The time to harm a host and to have its group whole again."""
 OVERLOAD_S: Final = 60.0
-"""What false suspicions are looked for in; alone, `bench detect` takes longer."""
+"""The time in which false suspicions are looked for; `bench detect` on its own takes longer."""
 SYSTEM_S: Final = 8.0
-"""A system is started, warmed up, robbed of its leader and ended."""
+"""The time to start a system, warm it up, kill its leader and end it."""
 GROUP_S: Final = 0.02
-"""One of many groups is made, and is idle."""
+"""The time to create one of many groups and to watch it idle."""
 CLAIMED_GROUPS: Final = 1_000
 KEPT_GROUPS: Final = 300
 LOSS_S: Final = 60.0
-"""A domain is started and its groups are called; a host of it is lost, and made up for."""
+"""The time to start a domain, call its groups, lose a host and replace its members."""
 STEPS: Final = 4
-"""From 10 groups to 10,000."""
+"""The number of steps from 10 groups to 10,000."""
 COORDINATOR_S: Final = 6.0
-"""A coordinator is killed and is back, and so is an etcd's leader."""
+"""The time until a killed coordinator is back, and an etcd's leader too."""
 DOMAIN_S: Final = 10.0
-"""A domain is started, its groups settle, and it is ended."""
+"""The time to start a domain, let its groups settle, and end it."""
 HANDOVER_S: Final = 1.2
 NESTED_S: Final = 5.0
-"""Five hundred calls, one after the other, each to another group and back."""
+"""The time of five hundred calls, one after the other, each to another group and back."""
 NEIGHBOURS_S: Final = 12.0
-"""Two groups wait for each other, again and again, and one for a group that is away."""
+"""The time in which two groups repeatedly wait for each other, and one waits for a group that is away."""
 LARGE_S: Final = 30.0
-"""A large object comes to be."""
+"""The time to build up a large object."""
 LARGE_KILL_S: Final = 10.0
-"""A host with a large object is killed, and has loaded it again."""
+"""The time to kill a host with a large object and to have the object loaded again."""
 STATE_S: Final = 90.0
-"""Long enough for several checkpoints, whatever the others get."""
+"""Long enough for several checkpoints, whatever time the other benchmarks get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Part:
 
 
 class Verdict(enum.Enum):
-    """What a run came to. A target that is missed is a finding, and not to be taken for a failure."""
+    """The verdict on a run. A missed target is a finding, not a failure."""
 
     MET = "every target was met"
     MISSED = "a target was missed"
@@ -71,13 +71,13 @@ class Verdict(enum.Enum):
 
 @dataclass(slots=True)
 class Run:
-    """What was found, by the name of the benchmark, and what could not be."""
+    """What was found, by the name of the benchmark, and what could not be measured."""
 
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
     def results(self, names: Container[str] | None = None) -> list[dict[str, Any]]:
-        """The rows of these benchmarks, in the order of the run; of all when none are named."""
+        """Return the rows of the named benchmarks, in the order of the run; of all when none are named."""
         named = [each for name, each in self.found.items() if names is None or name in names]
         return [row for each in named for row in each["results"]]
 
@@ -89,7 +89,10 @@ class Run:
 
 
 def run_through(parts: Iterable[Part], measure: Callable[[Part], dict[str, Any]], progress: Progress) -> Run:
-    """Measure one after the other. One that fails, or says that ours failed in it, is among the failures."""
+    """Run the benchmarks one after the other.
+
+    One that fails, or reports that Holdfast failed in it, is listed as a failure.
+    """
     run = Run()
     for part in parts:
         try:
@@ -102,7 +105,7 @@ def run_through(parts: Iterable[Part], measure: Callable[[Part], dict[str, Any]]
 
 
 def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Part]:
-    """All of them, in their order. *rounds* and *seconds* are each one's own when not given."""
+    """Return all benchmarks in order. Without *rounds* and *seconds* each uses its own defaults."""
     net_rounds, net_s = rounds or 9, seconds or 0.4
     log_rounds, log_s = rounds or 5, seconds or 1.0
     detect_rounds, overload_s = rounds or 20, min(seconds or OVERLOAD_S, OVERLOAD_S)

@@ -1,12 +1,10 @@
-"""The load every system gets: so many callers, each making one call after the other, for so many seconds.
+"""The load that the benchmarks put on a system.
 
-Callers that call without pause, and when each of their calls began and ended.
-
-One caller for each of many groups, for as long as something is done to their hosts.
-
-Each calls at a steady pace, so that all groups are heard of and the machine has time for what is measured.
-
-Making many groups for a benchmark: some at a time at each host, and insisting on each.
+:func:`drive` lets a number of callers make one call after the other, for some seconds; every system gets this
+load. :class:`Callers` call without pause, and record when each call began and ended. :class:`Attendance` is
+one caller for each of many groups, at a steady pace, while something is done to their hosts: so all groups
+are called, and the machine has time for what is measured. :func:`make_groups` creates many groups, some at a
+time at each host, and repeats each request until it succeeds.
 """
 
 import asyncio
@@ -34,13 +32,13 @@ from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Description
 
 LoadCall = Callable[[], Awaitable[object]]
-"""Makes one call; done when it is acknowledged."""
+"""Makes one call; done when the call is acknowledged."""
 LOADED_S: Final = 0.5
-"""How long callers call before harm is done to the system."""
+"""How long callers call before the system is harmed."""
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """What one system did under one load."""
+    """The results of one system under one load."""
 
     in_flight: int
     calls: int
@@ -48,7 +46,7 @@ class Load(Struct, frozen=True, kw_only=True):
     p50_ms: float
     p99_ms: float
     cpu_s: dict[str, float]
-    """CPU time by process, the client's included."""
+    """CPU time by process, including the client's."""
 
     @property
     def rate(self) -> float:
@@ -56,12 +54,15 @@ class Load(Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_s_per_1000(self) -> float:
-        """Of all processes together."""
+        """The CPU time of all processes together."""
         return sum(self.cpu_s.values()) * 1000 / self.calls
 
 
 async def drive(call: LoadCall, *, in_flight: int, seconds: float, pids: Mapping[str, int]) -> Load:
-    """Let *in_flight* callers call for so long, each at least once; every call counts that began within."""
+    """Let *in_flight* callers call for that long, each at least once.
+
+    Every call that began in that time counts.
+    """
     took_s: list[float] = []
     before = cpu_of(pids)
     began = time.perf_counter()
@@ -91,7 +92,7 @@ def summed(
     cpu_before: Mapping[str, float],
     cpu_after: Mapping[str, float],
 ) -> Load:
-    """The load that was measured call by call."""
+    """Summarise a load that was measured call by call."""
     ordered = sorted(took_s)
     return Load(
         in_flight=in_flight,
@@ -104,14 +105,15 @@ def summed(
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which *share* of the *ordered* ones lie; 0 of none."""
+    """Return the value below which *share* of the *ordered* values lie; 0 if there are none."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
 async def first_after(harm: Callable[[], None], call: LoadCall, *, callers: int, within_s: float) -> float:
-    """Do *harm* while *callers* call; seconds until a call that began after it is acknowledged.
+    """Call *harm* while *callers* call; return the seconds until a call that began after it is acknowledged.
 
-    Calls that were under way do not count: their answers may have left before. Raises ``TimeoutError``.
+    Calls that were in progress do not count: their answers may have been sent before. Raises
+    ``TimeoutError``.
     """
     harmed_at = float("inf")
     acknowledged: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -128,7 +130,7 @@ async def first_after(harm: Callable[[], None], call: LoadCall, *, callers: int,
         await asyncio.sleep(LOADED_S)
         harm()
         harmed_at = time.perf_counter()
-        # One that is not under way yet: the others may all hang on the process that is gone.
+        # A caller without a call in progress: the others may all wait for the process that is gone.
         tasks.append(asyncio.create_task(caller()))
         async with asyncio.timeout(within_s):
             return await acknowledged - harmed_at
@@ -139,15 +141,15 @@ async def first_after(harm: Callable[[], None], call: LoadCall, *, callers: int,
 
 
 Call = Callable[[Random], Awaitable[object]]
-"""Makes one call, with the caller's own dice; done when it is acknowledged."""
+"""Makes one call, with the caller's own random generator; done when the call is acknowledged."""
 
 _clock = MachineClock()
 
 
 class Callers:
-    """So many callers of *call*, each making one call after the other.
+    """Callers of *call*, each of which makes one call after the other.
 
-    The times are kept as plain integers: hundreds of thousands of objects would have the collector hold up
+    Times are kept as plain integers: with hundreds of thousands of objects, the garbage collector would delay
     the very calls that are measured.
     """
 
@@ -155,12 +157,12 @@ class Callers:
         self._call = call
         self._began = array("q")
         self._ended = array("q")
-        """Ascending: written down as they end."""
+        """In ascending order, because they are recorded as the calls end."""
         self._is_running = True
         self.failed = 0
 
     def __len__(self) -> int:
-        """Of the calls that were acknowledged."""
+        """Return the number of acknowledged calls."""
         return len(self._ended)
 
     @asynccontextmanager
@@ -187,31 +189,31 @@ class Callers:
             self._ended.append(_clock.now())
 
     def took_ms(self, windows: Iterable[Window]) -> list[float]:
-        """What the calls took that were under way in any of *windows*, the shortest first."""
+        """Return how long the calls in progress in any of *windows* took, shortest first."""
         return sorted(each.length_ns / MILLISECOND for each in self.under_way(windows))
 
     def under_way(self, windows: Iterable[Window]) -> Iterator[Window]:
-        """The calls that were, each from its beginning to its end."""
+        """Yield the calls that were in progress in any of *windows*, each from its beginning to its end."""
         wanted = tuple(windows)
         for began, ended in zip(self._began, self._ended, strict=True):
             if any(began < each.end_ns and ended > each.start_ns for each in wanted):
                 yield Window(began, ended)
 
     def answered_again_ns(self, since_ns: int) -> int | None:
-        """When the first call was answered that began after *since_ns*: by whoever served then."""
+        """Return when the first call begun after *since_ns* was answered, by whichever member served."""
         first = bisect_right(self._ended, since_ns)
         late = zip(self._began[first:], self._ended[first:], strict=True)
         return next((ended for began, ended in late if began > since_ns), None)
 
     def longest_gap_ms(self, window: Window) -> float:
-        """The longest time in *window* in which no call was answered."""
+        """Return the longest time in *window* in which no call was answered."""
         first, last = (bisect_right(self._ended, each) for each in (window.start_ns, window.end_ns))
         times = [window.start_ns, *self._ended[first:last], window.end_ns]
         return max(later - earlier for earlier, later in pairwise(times)) / MILLISECOND
 
 
 class Tally:
-    """What each group replicates."""
+    """The object that each group replicates."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -223,11 +225,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long calls took in some stretch of time."""
+    """How long calls took in some period of time."""
 
     calls: int
     longest_ms: tuple[float, ...]
-    """Of each group, the longest."""
+    """The longest call of each group."""
 
     @property
     def worst_ms(self) -> float:
@@ -239,7 +241,7 @@ NO_WAITS: Final = Waits(0, ())
 
 
 class Attendance:
-    """Callers of *groups* of :class:`Tally`, each calling one every *every_s*."""
+    """Callers of *groups* of :class:`Tally`, each of which makes a call every *every_s*."""
 
     def __init__(self, groups: Sequence[Group[Any]], every_s: float) -> None:
         self._groups = groups
@@ -252,7 +254,7 @@ class Attendance:
 
     @asynccontextmanager
     async def calling(self) -> AsyncIterator[None]:
-        """Afterwards every call has ended, and counts."""
+        """Call the groups within the context; at its end every call has ended and counts."""
         tasks = [asyncio.create_task(self._call_always(number)) for number in range(len(self._groups))]
         try:
             yield
@@ -261,14 +263,14 @@ class Attendance:
             await asyncio.gather(*tasks)
 
     def take_waits(self) -> Waits:
-        """Of the calls that ended since they were last taken."""
+        """Return the waits of the calls that ended since the last time this was called."""
         longest = tuple(each / MILLISECOND for each in self._longest_ns)
         found = Waits(self._calls, longest)
         self._calls, self._longest_ns = 0, [0] * len(self._groups)
         return found
 
     async def _call_always(self, number: int) -> None:
-        # Not all at once: each has its place within the pace.
+        # The callers do not start all at once, but spread over one interval.
         await asyncio.sleep(self._every_s * number / len(self._groups))
         acknowledged = 0
         while not self._is_over:
@@ -289,9 +291,9 @@ class Attendance:
 
 
 AT_A_TIME: Final = 16
-"""Groups that one host makes at a time: making one is mostly waiting for the authority's disk."""
+"""Groups that one host creates at a time: creating one is mostly waiting for the authority's disk."""
 ORDERS_MAX: Final = 30
-"""How often a group is ordered before it is given up."""
+"""How often the creation of a group is requested before it is given up."""
 PAUSE_S: Final = 1.0
 TOLD_EVERY: Final = 500
 
@@ -299,8 +301,11 @@ TOLD_EVERY: Final = 500
 async def make_groups(
     wanted: Iterable[CreateGroup], description: Description, addresses: Sequence[Address], progress: Progress
 ) -> float:
-    """Have the hosts at *addresses* make the groups *wanted*, each its share, of which it is primary then;
-    how long that took, in seconds. An order must carry a nonce: it may have to be given twice."""
+    """Let the hosts at *addresses* create the groups *wanted*, each host its share.
+
+    Each host is then primary of its share. Returns how many seconds that took. A request must carry a nonce,
+    because it may have to be repeated.
+    """
     began = time.perf_counter()
     endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.CLIENT, "bench"))
     waiting = enumerate(wanted, start=1)

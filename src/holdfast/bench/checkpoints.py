@@ -1,11 +1,11 @@
-"""The checkpoints of real hosts, seen from outside: by the files they leave, and by the thread that gathers a
-host's heap before a copy is made of it.
+"""Observes the checkpoints of real hosts, and the machine's disk, from outside.
 
-A witness of the machine's disk: a process that syncs a file of its own, again and again, beside what is
-measured. When it waits as well, the disk stood still for everybody, whoever was to blame for that.
+Checkpoints show by the files they leave, and by the thread that gathers a host's heap before it is copied.
 
-Machines share their disks: on the one that this was written on, syncs of nobody's in particular took 60 to
-380 ms a few times a minute, longer than anything a checkpoint does to a call.
+A witness of the disk is a process that syncs its own file, again and again, next to what is measured. When
+the witness waits as well, the disk stalled for everyone, whatever the cause. Machines share their disks: on
+the one that this was written on, syncs by anyone took 60 to 380 ms a few times a minute, longer than anything
+a checkpoint does to a call.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _clock = MachineClock()
 
 
 class CheckpointWatch:
-    """Sees checkpoints: from the first sight of one being written to its final name."""
+    """Observes checkpoints, from the first time one is seen being written until it has its final name."""
 
     def __init__(self, layout: Layout, description: Description) -> None:
         self._directories = {host: layout.host(host) for host in description.hosts}
@@ -59,7 +59,7 @@ class CheckpointWatch:
             await asyncio.sleep(POLL_S)
 
     def activity(self, until_ns: int) -> list[Window]:
-        """All that was done for checkpoints, finished or not; what goes on still ends after *until_ns*."""
+        """Return all activity for checkpoints, finished or not; unfinished activity ends after *until_ns*."""
         under_way = (*self._begun.values(), *self._gathering.values())
         return [*self.finished, *self._gathered, *(Window(each, until_ns + 1) for each in under_way)]
 
@@ -89,7 +89,7 @@ def _is_gathering(directory: Path) -> bool:
     holder = holder_of(directory)
     if holder is None:
         return False
-    with suppress(OSError):  # a thread, or the host, is gone by the time it is looked at
+    with suppress(OSError):  # the thread or the host may be gone by now
         tasks = Path(f"/proc/{holder.pid}/task").iterdir()
         return any((task / "comm").read_text().strip() == THREAD_NAME for task in tasks)
     return False
@@ -97,22 +97,22 @@ def _is_gathering(directory: Path) -> bool:
 
 PAUSE_S: Final = 0.005
 STALL_NS: Final = 10_000_000
-"""A shorter sync is one like any other."""
+"""A shorter sync is an ordinary one."""
 BYTES: Final = bytes(4096)
 _SYNCED: Final = Struct("<qq")
-"""When a sync that stalled began, and when it ended."""
+"""When a stalled sync began, and when it ended."""
 
 
 class Witness:
-    """What one has seen: the stretches in which the disk stood still."""
+    """What a witness has seen: the periods in which the disk stalled."""
 
     def __init__(self, stalls: Sequence[Window]) -> None:
-        """*stalls* come one after the other."""
+        """*stalls* are in order of time."""
         self._stalls = stalls
         self._ends = [each.end_ns for each in stalls]
 
-    def stood_still_ns(self, window: Window) -> int:
-        """For so long of *window*."""
+    def stalled_ns(self, window: Window) -> int:
+        """Return for how much of *window* the disk stalled."""
         total = 0
         for each in self._stalls[bisect_left(self._ends, window.start_ns) :]:
             if each.start_ns >= window.end_ns:
@@ -121,7 +121,7 @@ class Witness:
         return total
 
     def longest_ns(self, windows: Sequence[Window]) -> int:
-        """The longest stall that began in one of *windows*."""
+        """Return the longest stall that began in one of *windows*."""
         began = [each for each in self._stalls for window in windows if _began_in(each, window)]
         return max((each.length_ns for each in began), default=0)
 
@@ -131,7 +131,7 @@ def _began_in(stall: Window, window: Window) -> bool:
 
 
 class Testimony:
-    """Of a witness that is looking; it may be asked at any time."""
+    """The record of a running witness; it may be read at any time."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -144,7 +144,7 @@ class Testimony:
 
 @contextmanager
 def witnessing(directory: Path) -> Iterator[Testimony]:
-    """Have the disk of *directory* watched meanwhile."""
+    """Run a witness of the disk of *directory* within the context."""
     process = subprocess.Popen([sys.executable, "-m", __name__, str(directory), str(os.getpid())])
     try:
         yield Testimony(directory / "seen")
@@ -154,7 +154,7 @@ def witnessing(directory: Path) -> Iterator[Testimony]:
 
 
 def watch(directory: Path) -> None:
-    """Sync, and write down what took long; for ever."""
+    """Sync a file again and again, and record the syncs that took long; never returns."""
     clock = MachineClock()
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     synced, seen = (os.open(directory / name, flags, 0o600) for name in ("synced", "seen"))

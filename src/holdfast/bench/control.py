@@ -1,9 +1,9 @@
 """What the control plane does per second as groups grow, and how long it is away when its coordinator dies.
 
-One domain of three real hosts is given ever more groups. At each step the coordinator is killed -9, a few
-times, and a change of the domain's state is wished for at another host at once: the time counts from the kill
-until it is granted. Beside it, in the same run, stands etcd: three members, its leader killed -9, until the
-next write.
+One domain of three real hosts gets more and more groups. At each step the coordinator is killed -9 a few
+times, and a change of the domain's state is requested at another host at once: the time counts from the kill
+until the change is granted. For comparison the same run measures etcd: three members, its leader killed -9,
+until the next write.
 """
 
 import asyncio
@@ -39,24 +39,24 @@ HOSTS: Final = 3
 GROUPS: Final = (10, 100, 1_000, 10_000)
 GROUPS_DEFAULT: Final = 1_000
 SETTLE_S: Final = 300.0
-"""Until all members are in sync, and all hosts back after a kill."""
+"""The longest time until all members are in sync, and all hosts are back after a kill."""
 POLL_S: Final = 0.2
 SURELY_S: Final = 120.0
-"""Until a change is granted, at the latest."""
+"""The longest time until a change is granted."""
 
 _clock = MachineClock()
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """With so many groups."""
+    """The measurements at one number of groups."""
 
     groups: int
     created_per_s: float = 0.0
-    """Groups that were made on the way to this number, by the hosts together."""
+    """Groups created per second on the way to this number, by all hosts together."""
     fail_over_ms: tuple[float, ...] = ()
-    """From each kill of the coordinator until the next change was granted."""
+    """The times from each kill of the coordinator until the next change was granted."""
     failure: str = ""
-    """Why so many could not be measured; the other fields say nothing then."""
+    """Why this many could not be measured; if set, the other fields have no meaning."""
 
 
 def run_control_bench(
@@ -66,14 +66,14 @@ def run_control_bench(
     etcd: Sequence[str] = (),
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Up to *groups* groups, *rounds* kills at each step."""
+    """Measure with up to *groups* groups, with *rounds* kills at each step."""
     return uvloop.run(measure_control(rounds, groups, etcd, progress))
 
 
 async def measure_control(
     rounds: int, groups: int, etcd: Sequence[str], progress: Progress
 ) -> dict[str, Any]:
-    """As :func:`run_control_bench`."""
+    """Does the work of :func:`run_control_bench`."""
     elections = [await etcd_fail_over_ms(progress) for _ in range(rounds)]
     with tempfile.TemporaryDirectory(prefix="holdfast-control-") as directory:
         async with started_domain(Path(directory), hosts=HOSTS, etcd=etcd) as (description, _):
@@ -107,7 +107,7 @@ def _results(steps: Sequence[Step], elections: Sequence[float | None], authority
 
 
 class Stage:
-    """A domain that is given ever more groups."""
+    """A domain that gets more and more groups."""
 
     def __init__(self, domain: Description, progress: Progress) -> None:
         self._domain = domain
@@ -116,14 +116,14 @@ class Stage:
         self._changes = 0
 
     async def grow(self, numbers: Sequence[int], rounds: int) -> list[Step]:
-        """One step for each of *numbers*; the last may have failed, for all that are left."""
+        """Measure one step for each of *numbers*; if a step fails, it is the last, for all larger numbers."""
         steps: list[Step] = []
         made = 0
         for wanted in numbers:
             try:
                 steps.append(await self._step(made, wanted, rounds))
             except (HoldfastError, OSError, ExceptionGroup) as error:
-                # So many are beyond this machine as it is now: that is a result, too.
+                # This many groups are beyond this machine as it is now, which is a result too.
                 steps.append(Step(groups=wanted, failure=repr(error)))
                 self._progress(f"{wanted:,} groups could not be measured: {error!r}")
                 break
@@ -151,8 +151,9 @@ class Stage:
         )
 
     async def _fail_over(self) -> float:
-        """Kill the coordinator, and wish at once."""
-        await self._change(await self._living())  # so that there is one, and it can
+        """Kill the coordinator, and request a change at once."""
+        # ensures that there is a coordinator and that it can make changes
+        await self._change(await self._living())
         found = await self._ask(ListHosts(), HostList)
         status = await ask_agent(self._domain)
         (pid,) = (host.pid for host in status.hosts if host.id == found.manager)
@@ -165,7 +166,7 @@ class Stage:
         return (_clock.now() - killed_at) / MILLISECOND
 
     async def _change(self, addresses: Sequence[Address]) -> None:
-        """Let something be wished for that was not, and see it granted."""
+        """Request a change of the domain's state that is new, and wait until it is granted."""
         self._changes += 1
         wish = SetProperties(
             type_id="bench:Nothing",
@@ -203,7 +204,7 @@ COLUMNS: Final = ("groups", "authority", "made", "coordinator killed, next chang
 
 
 def step_row(step: Step, authority: str, elections: Sequence[float | None]) -> tuple[str, ...]:
-    """As the table shows it."""
+    """Return the step as a row of the table."""
     if step.failure:
         return (f"{step.groups:,}", authority, f"not measured: {step.failure}", "", "")
     known = [each for each in elections if each is not None]

@@ -1,8 +1,8 @@
-"""How soon faults are known and made up for, by their kind, and how often healthy hosts are suspected.
+"""How soon each kind of fault is detected and recovered from, and how often healthy hosts are suspected.
 
-Every kind is held against what is configured for it: a dead process against 20 ms, since its agent gives
-proof at once, and the others, which show only by silence, against their timeouts. The kernel's own part in a
-death is measured beside: a bare child killed -9, seen through a pidfd.
+Every kind is compared with what is configured for it. A dead process is compared with 20 ms, since its agent
+has proof at once; the other faults show only by silence, and are compared with their timeouts. The kernel's
+own share of detecting a death is measured as well: a bare child is killed -9 and seen through a pidfd.
 """
 
 import os
@@ -41,9 +41,9 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MILLISECOND
 
 TARGET_MS: Final = 20.0
-"""For a death."""
+"""The target for detecting a death."""
 SLACK: Final = 1.2
-"""What may come on top of a configured time."""
+"""The factor by which a configured time may be exceeded."""
 KILL, UNREACHABLE = "kill -9", "unreachable"
 
 _clock = MachineClock()
@@ -51,12 +51,12 @@ _clock = MachineClock()
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A fault, and within which time it is to be known."""
+    """A kind of fault, and the time within which it must be detected."""
 
     configured: str
     limit_ms: float
     harm: Callable[[Subject], Awaitable[Times]] | None = None
-    """None: it is done elsewhere."""
+    """None if the fault is caused elsewhere."""
 
 
 KINDS: Final = {
@@ -70,7 +70,7 @@ KINDS: Final = {
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind; times in milliseconds since the harm. An interface: changes by adding."""
+    """The results of one kind; times in milliseconds since the harm. This is an interface: only add to it."""
 
     kind: str
     configured: str
@@ -83,7 +83,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     recovery_median_ms: float
     recovery_p99_ms: float
     met: bool
-    """Also the slowest was known within the limit."""
+    """Whether even the slowest detection was within the limit."""
 
     @classmethod
     def of(cls, name: str, kind: Kind, times: Sequence[Times]) -> "Measured":
@@ -105,7 +105,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def results(self) -> list[Result]:
-        """Median and p99 are judged each by itself."""
+        """Return two results: the median and the p99 are judged separately."""
         name = f"detect: {self.kind}"
         return [
             within(f"{name}, median", self.detection_ms, unit="ms", limit=self.limit_ms),
@@ -120,7 +120,10 @@ def run_detect_bench(
     kinds: Sequence[str] = (),
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Measure these *kinds* of faults, or all, so many times each; then false suspicions for so long."""
+    """Measure these *kinds* of faults, or all, *rounds* times each.
+
+    Then measure false suspicions for *overload_seconds*.
+    """
     wanted = _wanted(kinds)
     measured: list[Measured] = []
     skipped: dict[str, str] = {}
@@ -191,7 +194,7 @@ def _found(measured: list[Measured], skipped: dict[str, str], overload: Overload
 
 
 def _of_deaths(killed: Measured) -> dict[str, Any]:
-    """What scripts have read before other kinds were measured."""
+    """Return the fields that scripts read before other kinds were measured."""
     kernel = [_bare_death_ms() for _ in range(killed.rounds)]
     return {
         "name": "detect: kill -9, until the last of the other hosts is told",
@@ -207,7 +210,7 @@ def _of_deaths(killed: Measured) -> dict[str, Any]:
 
 
 def _bare_death_ms() -> float:
-    """From kill -9 of a child that does nothing to its parent knowing."""
+    """Return the time from the kill -9 of an idle child until its parent knows."""
     with subprocess.Popen(
         [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=-1
     ) as child:
@@ -226,7 +229,7 @@ COLUMNS: Final = ("fault", "configured", "known, median", "p99", "limit", "serve
 
 
 def kind_row(each: Measured) -> tuple[str, ...]:
-    """One kind, for people."""
+    """Return one kind as a row for people."""
     times = (each.detection_median_ms, each.detection_p99_ms, each.limit_ms)
     known, known_late, limit = (f"{number(value)} ms" for value in times)
     served, served_late = (f"{number(value)} ms" for value in (each.recovery_median_ms, each.recovery_p99_ms))

@@ -1,6 +1,6 @@
-"""Measuring on an etcd of three members that is started for it.
+"""Runs a benchmark on a three-member etcd cluster started for it, and measures etcd's own leader failover.
 
-etcd's own leader failover, measured beside ours: three members, the leader killed -9 under load.
+The failover is measured for comparison with Holdfast's: three members, the leader killed -9 under load.
 """
 
 import tempfile
@@ -16,11 +16,14 @@ from holdfast.bench.systems.etcd import Etcd
 from holdfast.model.ids import MILLISECOND, SECOND
 
 Measure = Callable[[Sequence[str]], Awaitable[dict[str, Any]]]
-"""Given the endpoints."""
+"""Measures, given the endpoints of the cluster."""
 
 
 def run_on_etcd(measure: Measure, progress: Progress) -> dict[str, Any]:
-    """Without an etcd on this machine nothing is measured, and no row is missing for it."""
+    """Start an etcd and measure on it.
+
+    Without etcd on this machine nothing is measured, and no row counts as missing.
+    """
     try:
         return uvloop.run(_measured(measure))
     except Absent as why:
@@ -38,7 +41,7 @@ PEER = "etcd's leader"
 
 
 async def etcd_fail_over_ms(progress: Progress) -> float | None:
-    """From the kill to the next acknowledged write; None without an etcd on this machine."""
+    """Return the time from the kill to the next acknowledged write; None without an etcd on this machine."""
     try:
         with tempfile.TemporaryDirectory(prefix="holdfast-election-") as directory:
             async with Etcd().running(Path(directory)) as running:

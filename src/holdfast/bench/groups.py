@@ -1,9 +1,9 @@
-"""Groups beside other replicated systems, in the same run on the same machine.
+"""Groups compared with other replicated systems, in the same run on the same machine.
 
 In every round each system is started anew, warmed up, measured with one caller and with a thousand calls in
-flight, and loses its leader to kill -9; the next system follows. So ours and each peer are pairs, a few
-seconds apart, and it is the median of the pairs' ratios that is judged. Everything runs on one machine,
-client and members alike: what is compared is what a call costs, CPU time and syncs, not a network.
+flight, and loses its leader to kill -9; then the next system follows. So Holdfast and each peer form pairs, a
+few seconds apart, and the median of the pairs' ratios is judged. Client and members all run on one machine:
+the comparison is of what a call costs in CPU time and syncs, not of a network.
 """
 
 import logging
@@ -30,7 +30,7 @@ from holdfast.model.errors import HoldfastError
 
 WARM_UP_S: Final = 0.5
 FAILURES: Final = (HoldfastError, CallFailed, OSError, ExceptionGroup)
-"""What a system may fail with in a round; the others go on."""
+"""The errors that a system may fail with in a round; the other systems still run."""
 DURABILITIES: Final[tuple[Durability, ...]] = ("disk", "memory")
 OURS: Final = Holdfast().name
 SYSTEMS: Final[tuple[System, ...]] = (
@@ -43,19 +43,19 @@ SYSTEMS: Final[tuple[System, ...]] = (
     Etcd("memory"),
     Redis("memory"),
 )
-"""In this order in every round: a peer follows ours of the same durability."""
+"""The systems in the order of every round: a peer follows Holdfast at the same durability."""
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """One system over all rounds."""
+    """The results of one system over all rounds."""
 
     name: str
     durability: Durability
     configuration: str
     samples: list[Sample | None]
-    """One of each round; None for a round in which it failed."""
+    """One sample for each round; None for a round in which the system failed."""
     absent: str = ""
-    """Why it was not measured."""
+    """Why the system was not measured."""
     failures: list[str] = msgspec.field(default_factory=list)
     """What went wrong in the rounds without a sample."""
 
@@ -63,8 +63,10 @@ class Measured(msgspec.Struct, kw_only=True):
 def run_groups_bench(
     *, rounds: int = 5, seconds: float = 2.0, progress: Progress = lambda _: None
 ) -> dict[str, Any]:
-    """Measure every system; *seconds* is what each load gets in each round. A peer that fails in a round is
-    left out of it; that ours does is among the *failures*."""
+    """Measure every system; *seconds* is the time of each load in each round.
+
+    A peer that fails in a round is left out of it; a failure of Holdfast is listed among the *failures*.
+    """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     measured = uvloop.run(_measure(rounds, seconds, progress))
     return {
@@ -125,7 +127,7 @@ def _told(system: System, sample: Sample) -> str:
 
 
 def judged(measured: Sequence[Measured]) -> list[Result]:
-    """Ours beside every peer of the same durability, measure by measure."""
+    """Compare Holdfast with every peer of the same durability, measure by measure."""
     results = []
     for durability in DURABILITIES:
         ours, *peers = [each for each in measured if each.durability == durability]
@@ -165,5 +167,5 @@ def _beside(ours: Measured, peer: Measured, measure: Measure, durability: Durabi
 
 
 def _values(system: Measured, measure: Measure) -> list[float | None]:
-    """Round by round."""
+    """Return the values of one measure, round by round."""
     return [None if sample is None else measure.of(sample) for sample in system.samples]

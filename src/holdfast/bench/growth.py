@@ -1,9 +1,9 @@
 """What calls and idle groups cost as work grows: members, bytes per call, groups on a host.
 
-Nothing here is held against a target: each row is the same work, grown, beside the row before it. Idle groups
-are created on three hosts and then left alone; what the hosts use beyond what they used without groups is
-what the groups cost. For some time after thousands were made their hosts still write down how each of them
-began, a few dozen a second: they are idle when that is done.
+Nothing here is compared with a target: each row is the same work, grown, after the row before it. Idle groups
+are created on three hosts and then left alone; their cost is what the hosts use beyond what they used without
+groups. For some time after thousands of groups were created, their hosts still record how each began, a few
+dozen per second. They are idle when that is done.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ MANY: Final = 1_000
 PAYLOAD_IN_FLIGHT: Final = 64
 WARM_UP_S: Final = 0.5
 SETTLE_S: Final = 300.0
-"""How long groups may take until all their members are in sync."""
+"""The longest time until all members of all groups are in sync."""
 REST_S: Final = 0.03
-"""For each group the hosts may take so long until they are as idle as without; then they are measured as they
-are."""
+"""The time per group that the hosts may take to become as idle as without groups; then they are measured as
+they are."""
 IDLE: Final = 1.25
-"""As idle: so many times what they used without groups."""
+"""Hosts count as idle when they use at most this many times what they used without groups."""
 CLASS: Final = f"{Counter.__module__}:{Counter.__qualname__}"
 
 
@@ -58,20 +58,20 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdleRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups that nobody calls, on three hosts; per host, the average."""
+    """Groups that nobody calls, on three hosts; the values are averages per host."""
 
     groups: int
     create_s: float = 0.0
-    """How long it took to make them."""
+    """How long it took to create the groups."""
     rest_s: float = 0.0
-    """And until their hosts had nothing left to do for them."""
+    """How long it then took until their hosts had nothing left to do for them."""
     cpu_share: float = 0.0
-    """Of one core, while idle."""
+    """The share of one core used while idle."""
     resident_bytes_per_group: float = 0.0
     descriptors: float = 0.0
-    """Open files and sockets; what a host has without groups included."""
+    """Open files and sockets, including those that a host has without groups."""
     failure: str = ""
-    """Why so many could not be measured; the other fields say nothing then."""
+    """Why this many could not be measured; if set, the other fields have no meaning."""
 
 
 def run_growth_bench(
@@ -80,7 +80,8 @@ def run_growth_bench(
     groups: int = GROUPS[-1],
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """*seconds*: what each load gets, and how long idle hosts are watched. *groups*: the largest number."""
+    """Measure calls and idle groups. *seconds*: the time of each load, and of watching idle hosts. *groups*:
+    the largest number."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     calls, idle = uvloop.run(_measure(seconds, groups, progress))
     return {
@@ -122,7 +123,7 @@ async def _running(members: int) -> AsyncIterator[RunningHoldfast]:
 
 
 async def measure_idle(numbers: Sequence[int], seconds: float, progress: Progress) -> list[IdleRow]:
-    """What these numbers of groups cost three hosts that nobody calls; one domain, ever more groups."""
+    """Measure what these numbers of groups cost three hosts when nobody calls, in one domain that grows."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="holdfast-growth-") as directory:
         async with started_domain(Path(directory), hosts=3) as (description, status):
@@ -138,7 +139,7 @@ async def measure_idle(numbers: Sequence[int], seconds: float, progress: Progres
                     rest_s = await _rested(wanted, pids, bare_share, seconds)
                     rows.append(await _idle_row(wanted, create_s, rest_s, pids, bare, seconds))
                 except (HoldfastError, OSError, ExceptionGroup) as error:
-                    # So many are beyond this machine as it is now: that is a result, too.
+                    # This many groups are beyond this machine as it is now, which is a result too.
                     rows.append(IdleRow(groups=wanted, failure=_first_of(error)))
                     progress(f"{wanted:,} groups could not be measured: {rows[-1].failure}")
                     break
@@ -153,14 +154,14 @@ def _first_of(error: Exception) -> str:
 
 
 async def _make(description: Description, status: DomainStatus, numbers: range, progress: Progress) -> float:
-    """Have every host make its share; each is primary of what it made."""
+    """Let every host create its share of the groups, of which it is then primary."""
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
     wanted = (CreateGroup(name=f"idle{each}", class_name=CLASS, nonce=f"bench-{each}") for each in numbers)
     return await make_groups(wanted, description, addresses, progress)
 
 
 async def _settled(description: Description, status: DomainStatus, groups: int) -> None:
-    """Wait until every member of every group is in sync: before that they are not idle."""
+    """Wait until every member of every group is in sync: before that the groups are not idle."""
     async with connect(url_of(description, status)) as domain, asyncio.timeout(SETTLE_S):
         while True:
             with suppress(OutcomeUnknown, Unavailable):  # a host that is busy with them is asked again
@@ -168,11 +169,11 @@ async def _settled(description: Description, status: DomainStatus, groups: int) 
                 if len(found) >= groups and all(len(each.in_sync) == len(each.placed_on) for each in found):
                     break
             await asyncio.sleep(1.0)
-    await asyncio.sleep(1.0)  # what the last of them still had to tell
+    await asyncio.sleep(1.0)  # leave time for the last messages
 
 
 async def _rested(groups: int, pids: dict[str, int], bare_share: float, seconds: float) -> float:
-    """Wait until the hosts use hardly more than they did without groups; how long that took."""
+    """Wait until the hosts use hardly more than they did without groups; return how long that took."""
     began = time.perf_counter()
     until = began + groups * REST_S
     while time.perf_counter() < until and await _cpu_share(pids, seconds) > IDLE * bare_share:
@@ -181,7 +182,7 @@ async def _rested(groups: int, pids: dict[str, int], bare_share: float, seconds:
 
 
 async def _cpu_share(pids: dict[str, int], seconds: float) -> float:
-    """Of one core, per process, in so many seconds from now."""
+    """Return the share of one core that each process uses on average in the next *seconds*."""
     before, began = cpu_of(pids), time.perf_counter()
     await asyncio.sleep(seconds)
     used, elapsed = cpu_of(pids), time.perf_counter() - began
@@ -219,7 +220,7 @@ IDLE_COLUMNS: Final = (
 
 
 def call_row(row: CallRow) -> tuple[str, ...]:
-    """As the table shows it."""
+    """Return the row as the table shows it."""
     return (row.what, *_load_cells(row.one), f"{row.many.in_flight:,}", *_load_cells(row.many))
 
 

@@ -1,7 +1,8 @@
-"""What a hand-over costs callers: the longest time without an answer around it, and no failed call (K5).
+"""What a handover costs callers: the longest time without an answer around it, and no failed call (K5).
 
 A warm group of three real hosts is called without pause while its primary hands over to the next host, again
-and again. Beside the longest gap around each stands the longest gap of as much time before it.
+and again. The longest gap around each handover is shown next to the longest gap in the same length of time
+before it.
 """
 
 import asyncio
@@ -26,7 +27,8 @@ from holdfast.model.ids import SECOND
 
 TARGET_MS: Final = 50.0
 AROUND_NS: Final = SECOND // 2
-"""So long after a hand-over calls may still feel it, and so much time before it is looked at as well."""
+"""How long after a handover calls may still be affected; the same length of time before it is examined
+too."""
 WARM_UP_S: Final = 2.0
 
 _clock = MachineClock()
@@ -43,7 +45,7 @@ class Gap:
 def run_handover_bench(
     *, rounds: int = 20, callers: int = 32, progress: Progress = lambda _: None
 ) -> dict[str, Any]:
-    """Hand over *rounds* times while *callers* call; gaps in milliseconds."""
+    """Hand over *rounds* times while *callers* call; gaps are in milliseconds."""
     with tempfile.TemporaryDirectory(prefix="holdfast-handover-") as directory:
         gaps, calls = uvloop.run(_measure(Path(directory), rounds, callers, progress))
     around = [gap.around_ms for gap in gaps]
@@ -74,7 +76,7 @@ async def _measure(
 
         calls, gaps = Callers(call), []
         gc.collect()
-        gc.freeze()  # what is loaded by now is not looked through in the middle of a call
+        gc.freeze()  # so that the collector does not scan what is loaded by now in the middle of a call
         async with calls.calling(callers):
             await asyncio.sleep(WARM_UP_S)
             for number in range(rounds):

@@ -1,8 +1,8 @@
-"""Doing a host harm, and reading off when the others knew and when its group served again.
+"""Harms a host, and measures when the others knew and when its group served again.
 
-Each round harms the host of the primary of a warm group of three, which callers call all the while. Harm and
-detection are timed by the processes in question, by clocks of one machine: when the object began to stand,
-when a host was told of a death, when the next primary asked for its view.
+Each round harms the host of the primary of a warm group of three, which is called all the time. Harm and
+detection are timed by the processes involved, with clocks of one machine: when the object began to hang, when
+a host was told of a death, when the next primary requested its view.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ from holdfast.sequence.config import LeaseConfig
 
 INTERVAL_MS: Final = 500
 TIMEOUT_MS: Final = 1_000
-"""Of the group's monitoring."""
+"""The timeout of the group's monitoring."""
 GRACE_MS: Final = LeaseConfig().grace_ns / MILLISECOND
-"""After which a silent host's groups may be claimed."""
+"""The time after which a silent host's groups may be claimed."""
 UNITS_PER_MS: Final = 10_000
-"""Of the properties that are times."""
+"""Units per millisecond in properties that are times."""
 NAME: Final = "patient"
 MEMBERS: Final = 3
 CALLERS: Final = 4
 CALL_PAUSE_S: Final = 0.005
-"""Between two calls of a caller: what is measured is detection, not load."""
+"""The pause between two calls of a caller: detection is measured, not load."""
 WAIT_S: Final = 120.0
 POLL_S: Final = 0.02
 MONITORED: Final = {
@@ -59,14 +59,14 @@ _clock = MachineClock()
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of one round, since the harm."""
+    """The times of one round since the harm."""
 
     detected_ms: float
     recovered_ms: float
 
 
 class Subject:
-    """A domain with one group, whole and called all the while."""
+    """A domain with one group that is whole and called all the time."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Subject:
         self._calls = calls
 
     async def whole(self) -> GroupInfo:
-        """The group, when every member is in sync and it has been called for a moment."""
+        """Return the group once every member is in sync and it has been called for a moment."""
         async with asyncio.timeout(WAIT_S):
             while len((info := await self.info()).in_sync) < MEMBERS:
                 await asyncio.sleep(POLL_S)
@@ -93,7 +93,7 @@ class Subject:
         return info
 
     async def status(self) -> DomainStatus:
-        """The domain, when every host lives and hears every other."""
+        """Return the domain's status once every host lives and hears every other."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 status = await ask_agent(self.description)
@@ -106,7 +106,10 @@ class Subject:
                 await asyncio.sleep(POLL_S)
 
     async def superseded_ns(self, before: GroupInfo) -> int:
-        """When another was about to be primary than *before*, by the machine's clock: its own word."""
+        """Return when the primary after the one in *before* requested its view.
+
+        It is the new primary's own report, on the machine's clock.
+        """
         endpoint = ConnectionSettings(PeerIdentity(self.description.domain, Role.ADMIN, "bench"))
         async with asyncio.timeout(WAIT_S):
             while True:
@@ -117,7 +120,7 @@ class Subject:
                 await asyncio.sleep(POLL_S)
 
     async def recovered_ns(self, detected_ns: int) -> int:
-        """When the first call was answered that was made after the detection."""
+        """Return when the first call made after the detection was answered."""
         async with asyncio.timeout(WAIT_S):
             while (answered := self._calls.answered_again_ns(detected_ns)) is None:
                 await asyncio.sleep(POLL_S)
@@ -130,7 +133,7 @@ class Subject:
 
 @asynccontextmanager
 async def subject(directory: Path) -> AsyncIterator[Subject]:
-    """Three hosts under an agent."""
+    """Start a domain of three hosts with an agent, and its group."""
     async with started_domain(directory, hosts=MEMBERS) as (description, status):
         addresses = [Address.parse(str(host.address)) for host in status.hosts]
         async with connected(url_of(description, status), description, addresses, directory) as made:
@@ -141,7 +144,7 @@ async def subject(directory: Path) -> AsyncIterator[Subject]:
 async def connected(
     url: str, description: Description, addresses: Sequence[Address], directory: Path
 ) -> AsyncIterator[Subject]:
-    """The group in the domain at *url*, made, whole, and called."""
+    """Create the group in the domain at *url*, and yield it once it is whole and being called."""
     orders = directory / "orders"
     orders.mkdir()
     async with connect(url) as domain:
@@ -163,7 +166,7 @@ async def connected(
 
 
 async def insist_on(domain: Domain, name: str, orders: Path) -> Group[Any]:
-    """Have a group of patients made: hosts may still be finding each other."""
+    """Create a group of patients, repeating the request: hosts may still be finding each other."""
     async with asyncio.timeout(WAIT_S):
         while True:
             try:
@@ -174,11 +177,11 @@ async def insist_on(domain: Domain, name: str, orders: Path) -> Group[Any]:
                 await asyncio.sleep(POLL_S)
 
 
-# --- what may be done to a host
+# --- ways to harm a host
 
 
 async def kill(made: Subject) -> Times:
-    """kill -9: until the last of the others was told."""
+    """Kill -9 a host; detection is when the last of the others was told."""
     victim, status, _ = await _victim(made)
     harmed_ns = _clock.now()
     os.kill(_pid(victim), signal.SIGKILL)
@@ -186,7 +189,7 @@ async def kill(made: Subject) -> Times:
 
 
 async def stop(made: Subject) -> Times:
-    """SIGSTOP: until another member claims."""
+    """SIGSTOP a host; detection is when another member claims."""
     victim, _, before = await _victim(made)
     harmed_ns = _clock.now()
     os.kill(_pid(victim), signal.SIGSTOP)
@@ -197,7 +200,7 @@ async def stop(made: Subject) -> Times:
 
 
 async def say_no(made: Subject) -> Times:
-    """``is_alive`` is false: until another member claims what was handed over to it."""
+    """Let ``is_alive`` return false; detection is when the member that the group was handed to claims it."""
     victim, _, before = await _victim(made)
     harmed_ns = _clock.now()
     objects.harm(made.orders, _pid(victim), objects.SAYS_NO)
@@ -205,12 +208,15 @@ async def say_no(made: Subject) -> Times:
 
 
 async def block(made: Subject) -> Times:
-    """``is_alive`` never returns: until the others are told that its host has ended itself."""
+    """Let ``is_alive`` never return; detection is when the others are told that its host has ended itself."""
     return await _stand(made, objects.BLOCKS)
 
 
 async def stand(made: Subject) -> Times:
-    """A method never returns, and the event loop stands: until the same."""
+    """Let a method never return and so block the event loop.
+
+    Detection is when the others are told that the host has ended itself.
+    """
     return await _stand(made, objects.STANDS)
 
 
@@ -219,13 +225,13 @@ async def _stand(made: Subject, how: str) -> Times:
     pid = _pid(victim)
     objects.harm(made.orders, pid, how)
     async with asyncio.timeout(WAIT_S):
-        while (harmed_ns := objects.stood_at_ns(made.orders, pid)) is None:
+        while (harmed_ns := objects.hung_since_ns(made.orders, pid)) is None:
             await asyncio.sleep(POLL_S)
     return await made.times(harmed_ns, await _told_ns(made, status, victim))
 
 
 async def _victim(made: Subject) -> tuple[HostStatus, DomainStatus, GroupInfo]:
-    """The host of the primary, once everything is well."""
+    """Return the host of the primary, once everything is well."""
     status = await made.status()
     before = await made.whole()
     victim = next(host for host in status.hosts if host.id == before.primary)
@@ -239,7 +245,7 @@ def _pid(victim: HostStatus) -> int:
 
 
 async def _told_ns(made: Subject, status: DomainStatus, victim: HostStatus) -> int:
-    """When the last of the other hosts was told of the death, by its own word."""
+    """Return when the last of the other hosts was told of the death, as it reports."""
     others = [host for host in status.hosts if host.id != victim.id and host.address]
     incarnation = victim.incarnation or Incarnation(0)
     return max([await _heard_ns(made, str(host.address), victim.id, incarnation) for host in others])

@@ -1,8 +1,8 @@
-"""The log against the disk under it: records per second with group commit, beside raw write-and-sync.
+"""The log compared with the disk under it: records per second with group commit, and raw write-and-sync.
 
 Both write the same number of bytes per batch to new preallocated files. Each round is cut into slices that
 take turns, so that a busy machine slows both alike; the median of the rounds' ratios is the result. The log's
-caller keeps one batch gathering while the one before syncs, as a host under load does.
+caller gathers one batch while the previous one syncs, as a host under load does.
 """
 
 import os
@@ -29,11 +29,11 @@ from holdfast.storage.segments import LogConfig, salt_of
 BATCHES: Final = (1, 8, 64, 512)
 TARGETS: Final = {64: 0.7}
 PROBE_BATCHES: Final = 50
-"""Before anything is known of the disk's rate."""
+"""The number of batches written before the disk's rate is known."""
 SLICES: Final = 10
 """Turns that each side gets within a round."""
 SLICE_BATCHES_MIN: Final = 20
-"""Fewer would measure how the log starts and stops: it does both in every slice."""
+"""Fewer batches would measure how the log starts and stops, which it does in every slice."""
 BODY_BYTES: Final = 100
 FILE_BYTES: Final = 64 << 20
 FLOOR_BYTES: Final = 8 << 20
@@ -41,7 +41,7 @@ STORE: Final = StoreId("bench")
 
 
 class Detail(Struct, frozen=True, kw_only=True):
-    """One size of batch, beyond the rates: microseconds from handing a batch over until it is durable."""
+    """More about one batch size: microseconds from submitting a batch until it is durable."""
 
     records_per_batch: int
     p50_us: float
@@ -52,7 +52,7 @@ class Detail(Struct, frozen=True, kw_only=True):
 
 
 class Raw:
-    """Write and sync, nothing else: the machine's limit."""
+    """Writes and syncs, nothing else: the machine's limit."""
 
     def __init__(self, directory: Path, size: int) -> None:
         self._path = directory / "raw"
@@ -60,14 +60,17 @@ class Raw:
         self._begin_file()
 
     def _begin_file(self) -> None:
-        """A new file, as the log takes one: space written before syncs faster than space only reserved."""
+        """Begin a new file, as the log does.
+
+        Syncs are faster in space that was written before than in reserved space.
+        """
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.posix_fallocate(self._descriptor, 0, FILE_BYTES)
         os.fsync(self._descriptor)
         self._offset = 0
 
     def round(self, batches: int) -> list[float]:
-        """Seconds that each of *batches* took."""
+        """Return the seconds that each of *batches* took."""
         times = []
         for _ in range(batches):
             started = time.perf_counter()
@@ -86,7 +89,7 @@ class Raw:
 
 
 class LogUnderLoad:
-    """A real log on a real disk; the calling thread is the owner's."""
+    """A real log on a real disk; the calling thread acts as the log's owner."""
 
     def __init__(self, directory: Path, records_per_batch: int) -> None:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -115,7 +118,7 @@ class LogUnderLoad:
             self._calls.get()()
 
     def round(self, batches: int) -> list[float]:
-        """Seconds from handing each of *batches* to the log until it was durable."""
+        """Return the seconds from submitting each of *batches* to the log until it was durable."""
         self._times, self._left = [], batches
         self._hand_over()
         self._hand_over()
@@ -139,7 +142,7 @@ class LogUnderLoad:
             self._log.flush()
 
     def _checkpoint_when_due(self) -> None:
-        """What is behind us counts as checkpointed, so that the log prunes instead of filling up."""
+        """Treat older records as checkpointed, so that the log prunes them instead of filling up."""
         self._unfloored += self._records * (RECORD_BYTES + BODY_BYTES)
         tail = self._log.tail(self._group).position
         if self._unfloored > FLOOR_BYTES and tail:
@@ -170,8 +173,10 @@ def run_log_bench(
     directory: Path | None = None,
     batches: tuple[int, ...] = BATCHES,
 ) -> dict[str, Any]:
-    """Measure below *directory* (default: the system's temporary one), on files that are removed again;
-    *seconds* is what each side gets in each round."""
+    """Measure below *directory*, by default the system's temporary one, on files that are removed.
+
+    *seconds* is the time of each side in each round.
+    """
     results, details = [], []
     for records in batches:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=directory) as made:
@@ -214,7 +219,7 @@ def _measure(
 
 def _round(ours: "Side", other: "Side", seconds: float) -> None:
     for number in range(2 * SLICES):
-        # Who goes first alternates, 0 1, 1 0, ...: what a sync leaves for the disk to do, the next one pays.
+        # Who goes first alternates, 0 1, 1 0, ...: what one sync leaves for the disk to do delays the next.
         side = (number ^ (number >> 1)) & 1
         (ours, other)[side].run(seconds / SLICES)
     ours.end_round()
@@ -222,7 +227,7 @@ def _round(ours: "Side", other: "Side", seconds: float) -> None:
 
 
 class Side:
-    """One of the two that are compared, and what was measured of it."""
+    """One of the two sides that are compared, and its measurements."""
 
     def __init__(self, work: Callable[[int], list[float]]) -> None:
         self._work = work
@@ -235,7 +240,7 @@ class Side:
         self.cpu_s = 0.0
 
     def run(self, seconds: float) -> None:
-        """One slice of about so many seconds."""
+        """Run one slice of about that many seconds."""
         batches = max(SLICE_BATCHES_MIN, int(seconds * self._rate))
         cpu, started = time.process_time(), time.perf_counter()
         self.times += self._work(batches)

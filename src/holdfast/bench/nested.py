@@ -1,15 +1,13 @@
-"""Calls that each await another group, all made at once: of a plain class, and of an interleaved one (E3).
+"""Calls that each await another group, and what groups that wait for each other cost their callers (E3).
 
-On three real hosts a group of each class passes every call on to a third group, which counts. Of the plain
-class one call after the other makes its way there and back; interleaved ones share frames and syncs. The
-rounds of both alternate, and the median of their ratios is judged. Then two groups call each other, and one
-is asked while it waits for a group that is not served (this module).
+On three real hosts a group of a plain class and one of an interleaved class pass every call on to a third
+group, which counts; all calls are made at once. With the plain class, calls go there and back one after the
+other; interleaved calls share frames and syncs. The rounds of both alternate, and the median of their ratios
+is judged.
 
-What groups that wait for each other cost their callers: the parts of ``bench nested`` that are times.
-
-Two groups call each other at the same moment: each call stands in line behind the operation that waits for
-it, until one of them is refused (PROTOCOL E10). And a group's operation waits for a group whose host has
-stopped: queries are answered meanwhile from the state before it.
+Two more parts measure times. Two groups call each other at the same moment: each call stands in line behind
+the operation that waits for it, until one of them is refused (PROTOCOL E10). And a group's operation waits
+for a group whose host has stopped: queries are answered meanwhile from the state before the operation.
 """
 
 import asyncio
@@ -37,25 +35,28 @@ from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus
 
 CIRCLE_MS: Final = 100.0
-"""From two calls that are made at once to the answers of both."""
+"""The limit from two simultaneous calls to the answers of both."""
 QUERY_MS: Final = 50.0
-"""The slowest in a hundred."""
+"""The limit for the slowest query in a hundred."""
 CIRCLES: Final = 50
 CIRCLES_S: Final = 15.0
-"""After so long no more are made."""
+"""The time after which no more circles are started."""
 ATTEMPTS_MAX: Final = 400
-"""Two calls may just miss each other."""
+"""The most attempts: two calls may just miss each other."""
 QUERIES: Final = 500
 PAUSE_S: Final = 0.002
-"""Between two queries: what is measured is one caller's, not load."""
+"""The pause between two queries: one caller is measured, not load."""
 WAIT_S: Final = 10.0
-"""For a neighbour that is away; longer than the queries take."""
+"""The wait for a neighbour that is away; longer than the queries take."""
 SETTLE_S: Final = 30.0
 POLL_S: Final = 0.02
 
 
 async def circles(domain: Domain, progress: Progress) -> tuple[Result, list[str]]:
-    """Have two groups call each other at once until so many circles were broken; what went wrong."""
+    """Let two groups call each other at once until enough circles were broken.
+
+    Return the result and what went wrong.
+    """
     names = ("left", "right")
     both = [await domain.create(Neighbour, name=name) for name in names]
     for name in names:
@@ -91,7 +92,10 @@ async def circles(domain: Domain, progress: Progress) -> tuple[Result, list[str]
 async def queries(
     domain: Domain, description: Description, status: DomainStatus, progress: Progress
 ) -> tuple[Result, list[str]]:
-    """Queries of a group whose operation waits for one that is not served; what went wrong."""
+    """Query a group whose operation waits for a group that is not served.
+
+    Return the result and what went wrong.
+    """
     asker = await domain.create(Neighbour, name="asker")
     found = await _until(domain, "asker", lambda each: len(each.in_sync) == len(each.placed_on))
     away = next(host for host in status.hosts if host.id != found.primary)
@@ -102,7 +106,8 @@ async def queries(
     assert away.pid is not None
     assert await asker.call(Neighbour.visit, "away", WAIT_S) == "met"
     with _stopped(away.pid):
-        # The asker has lost a backup with it, and goes on without: only then is it as on any day.
+        # The asker has lost a backup with that host and continues without it: only then is it in its normal
+        # state.
         await _until(domain, "asker", lambda each: away.id not in each.in_sync)
         waiting = asyncio.ensure_future(asker.call(Neighbour.visit, "away", WAIT_S))
         await asyncio.sleep(0.1)
@@ -118,7 +123,7 @@ async def queries(
 
 
 async def _asked(group: Group[Neighbour]) -> tuple[list[float], int]:
-    """How long each query took, and how many saw what they should not."""
+    """Return how long each query took, and how many saw what they should not."""
     took_ms, wrong = [], 0
     for _ in range(QUERIES):
         began = time.perf_counter()
@@ -142,7 +147,7 @@ async def _until(domain: Domain, name: str, holds: Callable[[GroupInfo], bool]) 
         while True:
             try:
                 found = next((each for each in await domain.groups() if each.name == name), None)
-            except Unavailable:  # it was just asked of the host that has stopped
+            except Unavailable:  # the stopped host was just asked
                 found = None
             if found is not None and holds(found):
                 return found
@@ -150,7 +155,7 @@ async def _until(domain: Domain, name: str, holds: Callable[[GroupInfo], bool]) 
 
 
 TARGET: Final = 10.0
-"""Interleaved to plain."""
+"""The target ratio of interleaved to plain."""
 WARM_UP: Final = 50
 """Calls before anything is measured."""
 CALLED: Final = "counter"
@@ -159,7 +164,7 @@ CALLED: Final = "counter"
 def run_nested_bench(
     *, rounds: int = 3, calls: int = 500, progress: Progress = lambda _: None
 ) -> dict[str, Any]:
-    """Make *calls* at once to each, *rounds* times; rates in calls per second."""
+    """Make *calls* at once to each group, *rounds* times; rates are in calls per second."""
     with tempfile.TemporaryDirectory(prefix="holdfast-nested-") as directory:
         interleaved, plain, times, failures = uvloop.run(_measure(Path(directory), rounds, calls, progress))
     name = f"nested: {calls} calls at once that each await another group"
@@ -205,7 +210,7 @@ async def _made(domain: Domain, cls: type[Relay]) -> Group[Relay]:
 
 
 async def _at_once(group: Group[Relay], calls: int) -> float:
-    """So many a second."""
+    """Make that many calls at once, and return the calls per second."""
     began = time.perf_counter()
     await asyncio.gather(*(group.call(Relay.relay) for _ in range(calls)))
     return calls / (time.perf_counter() - began)

@@ -1,11 +1,12 @@
-"""The native protocol beside a bare uvloop echo of the same frames.
+"""The native protocol compared with a bare uvloop echo of the same frames.
 
-One process serves both: the bare echo writes back the bytes it reads, ours finds the frames, checks them,
-hands each to its receiver and sends its answer. The client is the same for both: it makes every frame and
-finds every answer, and in the row with callers also wakes the caller that awaits it, as a real one must. The
-last row is the hardest: its client does so little that it shows what a frame costs in Python beside one that
-is not looked at, which is why calls travel many to a frame. Payloads are carried and not decoded. Ours and
-the other alternate in short slices, so that both see the same moments of a busy machine.
+One process serves both. The bare echo writes back the bytes it reads. The native protocol finds the frames,
+checks them, hands each to its receiver and sends the answer. The client is the same for both: it makes every
+frame and finds every answer. In the row with callers it also wakes the caller that awaits the answer, as a
+real client must. The last row is the hardest: its client does so little that the row shows what handling a
+frame in Python costs compared with a frame that is not looked at. This is why calls travel many to a frame.
+Payloads are carried and not decoded. The two sides alternate in short slices, so that both see the same
+moments of a busy machine.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ class Shape:
     calls_per_frame: int
     frames_in_flight: int
     has_callers: bool = False
-    """Each frame is awaited by a caller of its own."""
+    """Whether each frame is awaited by its own caller."""
 
 
 SHAPES: Final = (
@@ -69,7 +70,7 @@ SHAPES: Final = (
 def run_net_bench(
     *, rounds: int = 9, seconds: float = 0.4, progress: Progress = lambda _: None
 ) -> dict[str, Any]:
-    """Measure every shape; *seconds* is what each side gets in each round."""
+    """Measure every shape; *seconds* is the time of each side in each round."""
     with _server() as ports:
         results = uvloop.run(_measure(ports, rounds, seconds, progress))
     return {"results": [msgspec.to_builtins(result) for result in results]}
@@ -101,7 +102,7 @@ async def _measure(ports: tuple[int, int], rounds: int, seconds: float, progress
 
 
 async def _round(ours: "_Load", bare: "_Load", seconds: float) -> tuple[float, float]:
-    """The two rates in calls per second."""
+    """Return the two rates in calls per second."""
     calls, busy_s = [0, 0], [0.0, 0.0]
     for number in range(2 * SLICES):
         # Who goes first alternates as well: 0 1, 1 0, 0 1, ...
@@ -138,7 +139,7 @@ class _Load(asyncio.Protocol):
         await self._arrived.wait()
 
     async def run(self, seconds: float) -> tuple[int, float]:
-        """Calls answered, and in how many seconds."""
+        """Return the number of calls answered, and the seconds that took."""
         before, started = self._answers, time.perf_counter()
         self._is_running = True
         self._start()
@@ -183,7 +184,7 @@ class _Load(asyncio.Protocol):
 
 
 class _Callers(_Load):
-    """A client whose frames are numbered, each awaited by a task of its own."""
+    """A client whose frames are numbered, each awaited by its own task."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
@@ -245,7 +246,10 @@ class _Echo:
 
 @contextmanager
 def _server() -> Iterator[tuple[int, int]]:
-    """The ports of the bare echo and of ours, in a process that is gone afterwards."""
+    """Yield the ports of the bare echo and of the native protocol.
+
+    A process that ends with the context serves both.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there,), daemon=True)
@@ -272,6 +276,6 @@ def _serve(pipe: Pipe) -> None:
         pipe.send((bare.sockets[0].getsockname()[1], ours.address.port))
         await loop.create_future()  # until terminated
 
-    # The load's connections are cut, and nobody needs to read of it.
+    # The load's connections are cut, and no one needs to read about it.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     uvloop.run(main())

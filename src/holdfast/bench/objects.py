@@ -1,14 +1,12 @@
-"""The object of the benchmarks. Its methods cost nearly nothing, so that what is measured is ours.
+"""The classes that benchmarks make groups of. They are installed with Holdfast, so a domain must allow them.
 
-The object of the benchmark of detectors: it is harmed by a file that names the process it lives in.
-
-By a file and not by a call: a call would be made again on the member that takes over, and harm that one too.
-
-The large object of :mod:`holdfast.bench.state`: many accounts, of which every call changes one.
-
-The objects of ``bench nested``: each operation awaits one of another group, and does nothing else.
-
-The classes that benchmarks make groups of: installed with Holdfast, so a domain must allow them.
+- :class:`Counter` serves most benchmarks: its methods cost almost nothing, so that Holdfast is measured.
+- :class:`Patient` serves the benchmark of detectors. It is harmed by a file that names its process, and not
+  by a call: a call would be repeated on the member that takes over, and would harm that one too.
+- :class:`Bulk` is the large object of :mod:`holdfast.bench.state`: many accounts, of which every call changes
+  one.
+- :class:`Relay`, :class:`InterleavedRelay` and :class:`Neighbour` serve ``bench nested``: their operations
+  await another group.
 """
 
 import os
@@ -24,7 +22,7 @@ from holdfast.model.outcome import CallCycle, CallRefused, NestedOutcomeUnknown
 
 
 class Counter:
-    """Adds up."""
+    """Adds up numbers."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -35,7 +33,7 @@ class Counter:
         return self.total
 
     def put(self, payload: bytes) -> int:
-        """Keep *payload* in place of the one before; how many were put."""
+        """Keep *payload* in place of the previous one; return how many were put."""
         self.last = payload
         self.total += 1
         return self.total
@@ -52,7 +50,7 @@ FOR_EVER_S: Final = 600.0
 
 
 class Patient:
-    """Adds up. *orders*: the directory in which it finds how it shall be."""
+    """Adds up numbers. *orders* is the directory of the files that tell it how to misbehave."""
 
     def __init__(self, orders: str) -> None:
         self.orders = orders
@@ -71,12 +69,12 @@ class Patient:
 
 
 def harm(orders: Path, pid: int, how: str) -> None:
-    """Let the object in process *pid* be so, once."""
+    """Make the object in process *pid* misbehave in that way, once."""
     (orders / f"{pid} {how}").touch()
 
 
-def stood_at_ns(orders: Path, pid: int) -> int | None:
-    """When the loop of process *pid* began to stand, by the machine's clock; None: not yet."""
+def hung_since_ns(orders: Path, pid: int) -> int | None:
+    """Return when the loop of process *pid* began to hang, on the machine's clock; None if it has not."""
     try:
         return int((orders / f"{pid} stood").read_text())
     except (FileNotFoundError, ValueError):
@@ -97,7 +95,7 @@ def _stand(orders: str) -> None:
 
 
 ENTRY_BYTES: Final = 30
-"""What one account takes in a checkpoint, about; as Python objects it is seven times that."""
+"""The approximate size of an account in a checkpoint; as Python objects it is seven times that."""
 
 
 def key_of(number: int) -> str:
@@ -105,7 +103,7 @@ def key_of(number: int) -> str:
 
 
 class Bulk:
-    """Half the accounts are plain balances, half have a short history."""
+    """A large object: half the accounts are plain balances, half have a short history."""
 
     accounts: dict[str, int | list[int]]
 
@@ -113,14 +111,14 @@ class Bulk:
         self.accounts = {}
 
     def grow(self, first: int, count: int) -> int:
-        """Open *count* accounts from number *first* on; how many there are."""
+        """Open *count* accounts from number *first* on; return how many there are."""
         for number in range(first, first + count):
             history = [number, number * 7, number + 1]
             self.accounts[key_of(number)] = number if number % 2 else history
         return len(self.accounts)
 
     def add(self, key: str, amount: int, memo: str) -> int:
-        """Change one account; its balance."""
+        """Change one account; return its balance."""
         held = self.accounts[key]
         if isinstance(held, list):
             held[-1] += amount
@@ -134,7 +132,7 @@ class Bulk:
 
 
 class Relay:
-    """Has another group add up; its operations stand in line behind the one that waits."""
+    """Lets another group add up; its operations stand in line behind the one that waits."""
 
     def __init__(self, to: str) -> None:
         self.to = to
@@ -148,17 +146,17 @@ class Relay:
 
 @interleaved
 class InterleavedRelay(Relay):
-    """The same; others begin while one waits."""
+    """Like :class:`Relay`, but other operations begin while one waits."""
 
 
 class Neighbour:
-    """Calls on another, who may be on the way here, or not at home."""
+    """Calls another group, which may be calling this one at the same time, or may not be served."""
 
     def __init__(self) -> None:
         self.met = 0
 
     async def visit(self, whom: str, timeout_s: float) -> str:
-        """How it ended: ``met``, ``circle``, or ``away``."""
+        """Call the group *whom* and return how it ended: ``met``, ``circle``, or ``away``."""
         try:
             await context.group(whom, timeout_s=timeout_s).greet()
         except CallCycle:

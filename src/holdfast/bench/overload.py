@@ -1,8 +1,8 @@
-"""False suspicions: a healthy domain on a machine that has twice as much to do as it can.
+"""False suspicions: a healthy domain on a machine that has twice as much work as it can do.
 
-Beside a domain of three hosts, whose groups are monitored and called, run twice as many processes as there
-are processors, each of which takes all it gets. Nothing is faulty, so every view that came to be without a
-hand-over that somebody asked for is a suspicion, and every change of a primary a wrong failover.
+A domain of three hosts has groups that are monitored and called. Next to it run twice as many processes as
+there are processors, each of which takes all the CPU time it gets. Nothing is faulty, so every new view
+without a requested handover is a false suspicion, and every change of a primary a wrong failover.
 """
 
 import asyncio
@@ -36,21 +36,21 @@ from holdfast.node.layout import Description
 GROUPS: Final = 9
 HOGS_PER_CPU: Final = 2
 CALLS_PAUSE_S: Final = 0.05
-"""Between two calls of a caller; there is one to each group."""
+"""The pause between two calls of a caller; there is one caller for each group."""
 LOOK_S: Final = 2.0
-"""Histories keep the latest views only, so they are read this often."""
+"""Histories keep only the latest views, so they are read this often."""
 TOLD_EVERY_S: Final = 30.0
 _HOG: Final = "import time\nuntil = time.monotonic() + {}\nwhile time.monotonic() < until: pass"
 
 
 class Overload(Struct, frozen=True, kw_only=True):
-    """What was seen in so many seconds of it."""
+    """What was seen in that many seconds of overload."""
 
     seconds: float
     hogs: int
     calls: int
     suspicions: int
-    """Hosts that were dropped, or whose groups were claimed, or that ended themselves."""
+    """Hosts that were dropped, whose groups were claimed, or that ended themselves."""
     wrong_failovers: int
     """Groups that got another primary."""
     restarts: int
@@ -62,7 +62,7 @@ class Overload(Struct, frozen=True, kw_only=True):
 
 
 async def measure_overload(directory: Path, seconds: float, progress: Progress) -> Overload:
-    """Overload the machine for so long."""
+    """Overload the machine for that many seconds."""
     async with _domain(directory) as (description, domain, addresses):
         groups = [await insist_on(domain, f"healthy{number}", directory) for number in range(GROUPS)]
         before = await _whole(domain)
@@ -90,11 +90,11 @@ async def measure_overload(directory: Path, seconds: float, progress: Progress) 
 
 
 Known = Mapping[str, dict[int, ViewInfo]]
-"""The views that have come to be since, by group and epoch."""
+"""The views since the beginning, by group and epoch."""
 
 
 def _failovers(before: Mapping[str, GroupInfo], known: Known) -> int:
-    """How often a group got another primary."""
+    """Return how often a group got another primary."""
     count = 0
     for name, seen in known.items():
         primaries = [before[name].primary, *(view.primary for _, view in sorted(seen.items()))]
@@ -125,7 +125,10 @@ async def _watch(
 
 @contextmanager
 def _hogs(seconds: float) -> Iterator[int]:
-    """Each in a session of its own, as hosts are: schedulers share by sessions."""
+    """Run processes that use all CPU time.
+
+    Each has its own session, as hosts do: schedulers share by sessions.
+    """
     count = HOGS_PER_CPU * (os.cpu_count() or 1)
     program = [sys.executable, "-c", _HOG.format(seconds + WAIT_S)]
     hogs = [subprocess.Popen(program, start_new_session=True) for _ in range(count)]

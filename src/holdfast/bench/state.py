@@ -1,12 +1,12 @@
 """What a large object costs its callers: delays while checkpoints are taken, and failover (E5).
 
-A warm group of three real hosts holds an object of the given size and is called without pause. Its hosts take
-checkpoints meanwhile, again and again, and the calls during each are held against the calls of as much time
-without one around it. Then the primary is killed, again and again.
+A warm group of three real hosts has an object of the given size and is called without pause. Its hosts take
+checkpoints meanwhile, again and again. The calls during each checkpoint are compared with the calls of the
+same length of time without one around it. Then the primary is killed, again and again.
 
-The longest of thousands of calls is easily one that met a disk which stood still for everybody. So a witness
-watches the disk, and calls are also compared by what they took beyond that; what checkpoints do to the disk
-itself then shows in the witness's own syncs, during and without.
+The longest of thousands of calls is often one that met a disk that stalled for everyone. So a witness watches
+the disk, and calls are also compared by the time they took beyond those stalls. What checkpoints do to the
+disk itself shows in the witness's own syncs, during and without a checkpoint.
 """
 
 import asyncio
@@ -41,24 +41,24 @@ from holdfast.storage.lock import holder_of
 
 NAME: Final = "bulk"
 MEMO: Final = "x" * 128
-"""Makes the log grow so fast that a checkpoint is due every fifteen seconds or so."""
+"""Makes the log grow so fast that a checkpoint is due about every fifteen seconds."""
 GROW_BY: Final = 5_000
 """Accounts opened by one call: some milliseconds of work."""
 GROWING_AT_ONCE: Final = 8
 WAIT_S: Final = 180.0
 POLL_S: Final = 0.005
 LEAD_NS: Final = SECOND // 4
-"""A checkpoint may have held up calls so long before it is seen."""
+"""How long before it is seen a checkpoint may have delayed calls."""
 TAIL_NS: Final = SECOND // 2
-"""And so long after it has its name: an older one is removed."""
+"""How long after it has its name it may still delay calls: an older checkpoint is removed."""
 CALM_MS: Final = 50.0
 CALM_S: Final = 60.0
 CALM_CALLS: Final = 100
-"""So many calls in a row shorter than that: the backups have caught up with what made the object large."""
+"""After this many shorter calls in a row, the backups have caught up with what made the object large."""
 WARM_UP_S: Final = 5.0
-"""Of the load, before anything is measured."""
+"""How long the load runs before anything is measured."""
 WARM: Final = 0.8
-"""A host with so much of the memory that the largest has holds the object too."""
+"""A host with this share of the memory that the largest host has counts as having loaded the object."""
 TAIL_SHARE: Final = 0.999
 DELAY_TARGET_MS: Final = 20.0
 FAILOVER_TARGET_MS: Final = 300.0
@@ -97,18 +97,18 @@ def run_state_bench(
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The calls during a checkpoint beside as many seconds without one."""
+    """The calls during a checkpoint compared with those of as many seconds without one."""
 
     longest_ms: float
     longest_without_ms: float
     tail_ms: float
-    """99.9% were shorter."""
+    """99.9 % of the calls were shorter."""
     tail_without_ms: float
     moving_ms: float
-    """The longest, beyond what the disk stood still for everybody."""
+    """The longest call, not counting the time in which the disk stalled for everyone."""
     moving_without_ms: float
     disk_ms: float
-    """The longest that it did."""
+    """The longest stall of the disk."""
     disk_without_ms: float
 
     @classmethod
@@ -117,7 +117,7 @@ class Delay:
 
         def moving_ms(windows: Sequence[Window]) -> float:
             calls = callers.under_way(windows)
-            took = [each.length_ns - witness.stood_still_ns(each) for each in calls]
+            took = [each.length_ns - witness.stalled_ns(each) for each in calls]
             return max(took, default=0) / MILLISECOND
 
         return cls(
@@ -165,7 +165,7 @@ class _Bench:
         await self._grow(group, accounts)
         await self._calm_down(group)
         gc.collect()
-        gc.freeze()  # what is loaded by now is not looked through in the middle of a call
+        gc.freeze()  # so that the collector does not scan what is loaded by now in the middle of a call
 
         async def call(random: Random) -> None:
             await group.add(key_of(random.randrange(accounts)), 1, MEMO)
@@ -214,7 +214,7 @@ class _Bench:
                 self._progress(f"growing: {after * 10}%")
 
     async def _calm_down(self, group: Group[Any]) -> None:
-        """Wait until calls take what they usually take; but not for ever, on a machine that has no calm."""
+        """Wait until calls take their usual time; but not forever, as some machines are never calm."""
         calm, until = 0, _clock.now() + round(CALM_S * SECOND)
         while calm < CALM_CALLS and _clock.now() < until:
             began = _clock.now()
@@ -222,7 +222,10 @@ class _Bench:
             calm = calm + 1 if (_clock.now() - began) / MILLISECOND < CALM_MS else 0
 
     async def _watch_load(self, seconds: float, calls: Callers, watch: CheckpointWatch) -> Window:
-        """For so many seconds; on a machine that is slow at checkpoints longer, until one is finished."""
+        """Watch the load for that many seconds.
+
+        If no checkpoint has finished by then, wait longer until one has.
+        """
         began, second = _clock.now(), 0
         while second < seconds or (second < seconds + WAIT_S and not _pairs(watch, began)):
             second += 1
@@ -248,7 +251,7 @@ class _Bench:
         return took_ms
 
     async def _wait_until_warm(self) -> GroupInfo:
-        """Every member is in sync and, as its host's memory shows, has loaded the object again."""
+        """Wait until every member is in sync and, as its host's memory shows, has loaded the object again."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 info = await self._info()
@@ -262,7 +265,7 @@ class _Bench:
         return next(each for each in await self._domain.groups() if each.name == NAME)
 
     def _memory_mb(self, which: str = "VmHWM") -> list[int]:
-        """What each host takes of the machine's memory; by default the most that it ever took."""
+        """Return the memory that each host uses; by default the most that it ever used."""
         found = []
         for host in self._description.hosts:
             holder = holder_of(self._layout.host(host))
@@ -274,13 +277,13 @@ class _Bench:
 
 
 def _pairs(watch: CheckpointWatch, began_ns: int) -> list[Pair]:
-    """The checkpoints until now, each beside the time without one."""
+    """Return the checkpoints so far, each with the time without one that it is compared with."""
     now = _clock.now()
     return paired(map(_felt, watch.activity(now)), Window(began_ns, now))
 
 
 def _felt(checkpoint: Window) -> Window:
-    """When calls may feel it."""
+    """Return the time in which a checkpoint may affect calls."""
     return Window(checkpoint.start_ns - LEAD_NS, checkpoint.end_ns + TAIL_NS)
 
 

@@ -1,8 +1,8 @@
-"""How long a domain is below its strength when it loses a host for good, and what callers notice of it.
+"""How long a domain is below full strength after it loses a host for good, and what callers notice of it.
 
-Five real hosts house many groups of three. One of them has no agent, as if it had taken its machine with it:
-nobody starts it again, and nobody can prove that it is dead. It is killed -9 while every group is called, and
-nobody orders anything: the manager takes it for lost and makes its members anew elsewhere (FTC-135).
+Five real hosts have many groups of three members. One host has no agent, as if it had taken its machine with
+it: nobody restarts it, and nobody can prove that it is dead. It is killed -9 while every group is called, and
+nobody gives any order: the manager takes it for lost and creates its members anew elsewhere (FTC-135).
 """
 
 import asyncio
@@ -46,13 +46,13 @@ HOSTS: Final = 5
 MEMBERS: Final = 3
 LOSS_S: Final = LOSS_NS / SECOND
 EVERY_S: Final = 0.5
-"""Between two calls of one group."""
+"""The time between two calls of one group."""
 QUIET_S: Final = 5.0
-"""Callers call so long before the loss: what calls take anyway on this machine."""
+"""How long callers call before the loss, which shows what calls normally take on this machine."""
 POLL_S: Final = 0.2
 EXPLAIN_S: Final = 0.5
 SETTLE_S: Final = 180.0
-"""Until all members are in sync, at first and after the loss."""
+"""The longest time until all members are in sync, at first and after the loss."""
 CALL_NS: Final = 60 * SECOND
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -61,25 +61,25 @@ _clock = MachineClock()
 
 @dataclass(slots=True)
 class Loss:
-    """What became of one host's loss. Times in seconds from the kill."""
+    """What followed the loss of one host. Times are in seconds from the kill."""
 
     members: int
-    """That were lost."""
+    """The number of members that were lost."""
     created_rate: float
-    """Members made per second when the groups were made, before."""
+    """Members created per second when the groups were created, before the loss."""
     placed_s: float = 0.0
-    """Until the first was placed elsewhere."""
+    """The time until the first member was placed elsewhere."""
     whole_s: float = 0.0
-    """Until the last was in sync there."""
+    """The time until the last member was in sync there."""
     before: Waits = NO_WAITS
     during: Waits = NO_WAITS
     explained: list[tuple[float, str]] = field(default_factory=list)
-    """What `holdfast explain` said of a group, whenever it said something else."""
+    """What `holdfast explain` said about a group, each time it changed."""
     failures: list[str] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
-        """Members made anew per second, once the first was placed."""
+        """Return the members created anew per second, once the first was placed."""
         return self.members / max(self.whole_s - self.placed_s, POLL_S)
 
 
@@ -92,8 +92,11 @@ def run_strength_bench(
     etcd: Sequence[str] = (),
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Lose one of *hosts* for good, in *rounds* domains. *loss_s*: a host that is gone for so long is taken
-    for lost. Raises ``InvalidRequest`` when too few would be left."""
+    """Lose one of *hosts* for good, in *rounds* domains.
+
+    *loss_s*: a host that is gone this long is taken for lost. Raises ``InvalidRequest`` when too few hosts
+    would be left.
+    """
     if hosts <= MEMBERS:
         raise InvalidRequest(f"{hosts} hosts leave no place for a third member when one is lost")
     return uvloop.run(measure_strength(rounds, groups, hosts, loss_s, etcd, progress))
@@ -102,7 +105,7 @@ def run_strength_bench(
 async def measure_strength(
     rounds: int, groups: int, hosts: int, loss_s: float, etcd: Sequence[str], progress: Progress
 ) -> dict[str, Any]:
-    """As :func:`run_strength_bench`."""
+    """Does the work of :func:`run_strength_bench`."""
     losses, elections = [], []
     for _ in range(rounds):
         elections.append(await etcd_fail_over_ms(progress))
@@ -162,7 +165,7 @@ def _results(
 
 
 def _told(loss: Loss) -> dict[str, Any]:
-    """For scripts."""
+    """Return the results for scripts."""
     return {
         "members_lost": loss.members,
         "placed_s": round(loss.placed_s, 2),
@@ -197,7 +200,7 @@ async def _round(count: int, hosts: int, loss_s: float, etcd: Sequence[str], pro
 
 
 class Scene:
-    """A domain of which *victim* will be lost, seen from the hosts that *stay*."""
+    """A domain that will lose *victim*, seen from the hosts that *stay*."""
 
     def __init__(
         self, domain: Description, stay: Sequence[Address], victim: LoneHost, progress: Progress
@@ -209,13 +212,16 @@ class Scene:
         self._endpoint = ConnectionSettings(PeerIdentity(domain.domain, Role.ADMIN, "bench"))
 
     async def all_live(self, hosts: int) -> None:
-        """Wait until every host is in session with the authority."""
+        """Wait until every host has a session with the authority."""
         async with asyncio.timeout(START_S):
             while sum(each.is_alive for each in (await self._ask(ListHosts(), HostList)).hosts) < hosts:
                 await asyncio.sleep(POLL_S)
 
     async def make_groups(self, count: int) -> Loss:
-        """By all hosts, each of which is primary of its share; what there is to lose, once all are whole."""
+        """Let all hosts create groups, each host being primary of its share.
+
+        Return what there is to lose, once all are whole.
+        """
         wanted = (
             CreateGroup(name=_name(number), class_name=CLASS, replicas=MEMBERS, nonce=f"bench-{number}")
             for number in range(count)
@@ -268,7 +274,7 @@ class Scene:
         await self._until(is_whole)
 
     async def _explain(self, loss: Loss, name: str, killed_at: int) -> None:
-        """Ask what becomes of one group, again and again, and keep what is new."""
+        """Ask for an explanation of one group again and again, and keep each new answer."""
         said = ""
         while True:
             with suppress(OutcomeUnknown, Unavailable):
@@ -283,15 +289,15 @@ class Scene:
             await asyncio.sleep(EXPLAIN_S)
 
     def _last_to_lose(self, groups: Sequence[GroupInfo]) -> str:
-        """Of the groups that lose a member, the one that the manager comes to last."""
+        """Return the group that the manager repairs last, of those that lose a member."""
         losing = (each for each in groups if self._victim.host in each.placed_on)
         return max(losing, key=lambda each: each.group).name
 
     async def _until(self, holds: Callable[[Sequence[GroupInfo]], bool]) -> Sequence[GroupInfo]:
-        """The groups, as soon as *holds* of them."""
+        """Return the groups as soon as *holds* is true of them."""
         async with asyncio.timeout(SETTLE_S):
             while True:
-                with suppress(OutcomeUnknown, Unavailable):  # whoever is busy with them is asked again
+                with suppress(OutcomeUnknown, Unavailable):  # a busy host is asked again
                     groups = (await self._ask(ListGroups(), GroupList)).groups
                     if holds(groups):
                         return groups
@@ -306,6 +312,6 @@ def _name(number: int) -> str:
 
 
 def _missing(groups: Sequence[GroupInfo], *, without: HostId | None = None) -> int:
-    """Members that are not in sync, those on *without* among them."""
+    """Return the number of members that are not in sync, counting those on *without* as missing."""
     in_sync = (sum(host in each.placed_on and host != without for host in each.in_sync) for each in groups)
     return sum(max(0, MEMBERS - each) for each in in_sync)

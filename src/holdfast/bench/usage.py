@@ -1,9 +1,9 @@
-"""What processes use of the machine: CPU time, memory, file descriptors. Linux says.
+"""What processes use of the machine, and which periods of a run are compared with each other.
 
-Stretches of a run that are held against each other: with what is judged, and without it, side by side.
+CPU time, memory and file descriptors are read from Linux.
 
-Noise of a shared machine comes in waves. So the calls during an event are compared with the calls of the
-quiet time nearest to it, of the same length, and each event gives one difference.
+Noise on a shared machine comes in waves. So the calls during an event are compared with the calls of the
+nearest quiet time of the same length, and each event gives one difference.
 """
 
 import os
@@ -21,14 +21,14 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one process holds."""
+    """The memory and file descriptors of one process."""
 
     resident_bytes: int
     descriptors: int
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time of a process so far, its own and the kernel's for it; 0 for one that is gone."""
+    """Return the CPU time of a process so far, its own and the kernel's for it; 0 if the process is gone."""
     try:
         # Its CPU-time clock, numbered as clock_getcpuclockid(3) does: /proc counts in ticks of 10 ms only.
         return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK)
@@ -41,18 +41,18 @@ def cpu_of(pids: Mapping[str, int]) -> dict[str, float]:
 
 
 def footprint(pid: int) -> Footprint:
-    """Raises ``OSError`` when the process is gone."""
+    """Return the memory and file descriptors of a process. Raises ``OSError`` when the process is gone."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return Footprint(pages * _PAGE_BYTES, len(os.listdir(f"/proc/{pid}/fd")))
 
 
 SLICE_NS: Final = 1 * SECOND
-"""Quiet time is taken in stretches of this length."""
+"""Quiet time is divided into periods of this length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time, by the machine's clock."""
+    """A period of time on the machine's clock."""
 
     start_ns: int
     end_ns: int
@@ -64,14 +64,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An event, and as much quiet time around it; less, when there was less."""
+    """An event, and as much quiet time around it; less, if there was less."""
 
     during: Window
     quiet: tuple[Window, ...]
 
 
 def paired(events: Iterable[Window], measured: Window) -> list[Pair]:
-    """Events that overlap are one; those without any quiet time in the run are left out."""
+    """Pair events with quiet time.
+
+    Overlapping events count as one; events without any quiet time are left out.
+    """
     merged = _merged(events)
     quiet = _quiet(merged, measured)
     pairs = [Pair(each, _nearest(each, quiet)) for each in merged if each.end_ns <= measured.end_ns]

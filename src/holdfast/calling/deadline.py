@@ -1,4 +1,4 @@
-"""Time, as a client reckons it: one timer for many deadlines, and the group's own time."""
+"""Time on the client side: one timer for many deadlines, and the group's own time."""
 
 from collections.abc import Hashable
 from typing import Final
@@ -8,14 +8,14 @@ from holdfast.model.ports import Clock, TimerId, Timers
 
 FAR_S: Final = 1 << 62
 LEAP_NS: Final = 1 * SECOND
-"""Expirations are whole seconds, rounded up: time that is set by less hurts no request."""
+"""A smaller change of time harms no request, because expirations are whole seconds, rounded up."""
 
 
 class DeadlineTimer:
-    """One timer that stands for many deadlines: it goes off at the earliest that was asked for.
+    """One timer for many deadlines, which fires at the earliest that was asked for.
 
-    A timer per call would cost as much as the call. Whoever is called looks at all its deadlines and asks
-    again for the earliest left.
+    A timer per call would cost as much as the call. When it fires, its owner checks all its deadlines and
+    asks again for the earliest that is left.
     """
 
     def __init__(self, timers: Timers, clock: Clock, tag: Hashable) -> None:
@@ -26,7 +26,7 @@ class DeadlineTimer:
         self._at_ns = 0
 
     def by(self, at_ns: int) -> None:
-        """Go off at *at_ns*, or earlier if that was asked for already."""
+        """Fire at *at_ns*, or earlier if that was asked for already."""
         if self._timer is not None:
             if self._at_ns <= at_ns:
                 return
@@ -35,7 +35,7 @@ class DeadlineTimer:
         self._timer = self._timers.set(max(0, at_ns - self._clock.now()), self._tag)
 
     def rang(self) -> None:
-        """To be called when the timer has fired."""
+        """Note that the timer has fired; the owner must call this."""
         self._timer = None
 
     def cancel(self) -> None:
@@ -45,10 +45,10 @@ class DeadlineTimer:
 
 
 class GroupTime:
-    """The group's time, learnt with each reply and carried on by the local clock between them (X4).
+    """The group's time, learnt from each reply and advanced by the local clock in between (X4).
 
-    A client's own idea of the date plays no part: were it two hours off, all its requests would be expired,
-    or kept for two hours too long.
+    The client's own date plays no part. If it were two hours off, all its requests would be expired, or kept
+    for two hours too long.
     """
 
     def __init__(self, clock: Clock, time_ns: int) -> None:
@@ -56,12 +56,12 @@ class GroupTime:
         self._epoch = Epoch(0)
         self._ahead_ns = time_ns - clock.now()
         self._leapt_ns = self._ahead_ns
-        """What that was at the last leap, or least since."""
+        """The offset at the last leap, or the smallest one since."""
 
     def learn(self, time_ns: int, epoch: Epoch) -> bool:
-        """A reply of the primary carried *time_ns*. Within an epoch one primary stamps: a reply that was late
-        says less. Answers whether time has leapt: what was reckoned before may have expired, or expire much
-        too late."""
+        """Take the time *time_ns* from a reply of the primary. Within an epoch one primary stamps, so a late
+        reply is ignored. Returns whether the time has leapt: requests made before may have expired, or expire
+        much too late."""
         ahead_ns = time_ns - self._clock.now()
         if epoch < self._epoch or (epoch == self._epoch and ahead_ns <= self._ahead_ns):
             return False
@@ -71,10 +71,10 @@ class GroupTime:
         return has_leapt
 
     def most_s(self) -> int:
-        """What it is at most. As long as the group has not replied that is not known: where it was found need
-        not be who stamps."""
+        """Return the latest that the group's time can be. It is not known before the group has replied,
+        because the host through which the group was found need not be the one that stamps."""
         return self.at(self._clock.now()) // SECOND if self._epoch else FAR_S
 
     def at(self, now_ns: int) -> int:
-        """What the group's time is, at *now_ns* of the local clock."""
+        """Return the group's time at *now_ns* of the local clock."""
         return now_ns + self._ahead_ns

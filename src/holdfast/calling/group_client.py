@@ -1,6 +1,7 @@
 """The requests to one group on an event loop: futures on :class:`holdfast.calling.requests.Requests`.
 
-Requests that wait because too many are in flight: first come, first served, within bounds.
+:class:`RequestQueue` holds the requests that wait because too many are in flight: first come, first served,
+within bounds.
 """
 
 import asyncio
@@ -34,25 +35,26 @@ from holdfast.styles.call_log import CallLog
 
 WAITING_MAX: Final = 100_000
 WAITING_BYTES_MAX: Final = 64 << 20
-"""Requests, and bytes of their arguments, that may wait; beyond it callers are told ``Overloaded``."""
+"""How many requests, and bytes of their arguments, may wait. Further callers get ``Overloaded``."""
 
 Make = Callable[[asyncio.Future[Any], CallPolicy], object]
-"""Makes the request that was put off; raises ``Overloaded`` while there is no room."""
+"""Makes a queued request; raises ``Overloaded`` while there is no room."""
 
 
 class RequestQueue:
-    """The requests of one group that have not begun. Their order is kept: nobody passes those who wait."""
+    """The requests to one group that have not begun. They keep their order, and nobody overtakes those who
+    wait."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._name = name
         self.waiting: deque[_Waiting] = deque()
-        """To be looked at only; nearly always empty."""
+        """The waiting requests, to be read only; nearly always empty."""
         self._bytes = 0
         self._is_admitting = False
 
     def add(self, make: Make, policy: CallPolicy, size: int) -> asyncio.Future[Any]:
-        """Put a request off; a future of its outcome. Its duration counts from now."""
+        """Queue a request and return a future of its outcome. Its duration counts from now."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         is_full = len(self.waiting) >= WAITING_MAX or self._bytes + size > WAITING_BYTES_MAX
         if is_full or not policy.waits_for_room:
@@ -63,9 +65,9 @@ class RequestQueue:
         return answer
 
     def admit(self) -> None:
-        """Let begin what there is room for."""
+        """Start the requests that there is room for."""
         if self._is_admitting:
-            return  # a connection ended because of what begins just now; whoever began it goes on
+            return  # a connection ended because of the request that starts just now; the outer call goes on
         self._is_admitting = True
         try:
             while self.waiting and self._has_begun(self.waiting.popleft()):
@@ -74,8 +76,8 @@ class RequestQueue:
             self._is_admitting = False
 
     def _has_begun(self, first: "_Waiting") -> bool:
-        """Let *first* begin, or put it back. It is not among those who wait meanwhile: what begins once
-        must not begin again, whatever happens as it does."""
+        """Start *first*, or put it back. Meanwhile it is not in the queue, so that it cannot start twice,
+        whatever happens as it starts."""
         self._bytes -= first.size
         try:
             first.begin()
@@ -111,7 +113,7 @@ class _Waiting:
         self._timer = loop.call_at(self._until, self.end, self._late)
 
     def begin(self) -> None:
-        """Raises ``Overloaded`` when it must wait on."""
+        """Start the request. Raises ``Overloaded`` if it must go on waiting."""
         left_ns = round((self._until - self._loop.time()) * SECOND)
         if left_ns <= 0:
             self.end(self._late)  # its timer is due, and has not run yet
@@ -137,12 +139,12 @@ Answer = asyncio.Future[Any]
 
 
 class Typed(msgspec.Struct, frozen=True, eq=False):
-    """An answer whose value is of a known type once it has come."""
+    """A future whose result is converted to a known type."""
 
     answer: Answer
     returns: Any
     about: RequestId | None = None
-    """The request whose outcome was asked for; None: the answer is to the call itself."""
+    """The request whose outcome was asked for; None if the answer is to the call itself."""
 
 
 Handle = Answer | Typed
@@ -151,7 +153,7 @@ Handle = Answer | Typed
 class GroupClient:
     """One client's requests to one group. Everything happens in the loop's thread.
 
-    A future that is cancelled does not take its call back: it may be executed, and counts until it ends.
+    Cancelling a future does not withdraw its call: it may be executed, and counts until it ends.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class GroupClient:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._timers: list[LoopTimers] = []
-        self._queueing = RequestQueue(self._loop, reference.name)
+        self._queue = RequestQueue(self._loop, reference.name)
         clock = MachineClock()
         ports = RequestPorts(
             clock=clock,
@@ -179,31 +181,32 @@ class GroupClient:
             on_reference=on_reference,
             lines=CallLog(log.info, clock),
         )
-        self._invocations = Requests(reference, client, time_ns, ports=ports, config=config)
-        # What the domain asks itself (pollers of the notifier, reports) is nobody's trace.
+        self._requests = Requests(reference, client, time_ns, ports=ports, config=config)
+        # Calls that the domain makes itself (polling the notifier, reports) belong to nobody's trace.
         self._telemetry = None if is_system(reference.name) else find_telemetry()
         self.is_gone = False
-        """There is no such group any more: another may have its name by now."""
+        """Whether the group no longer exists; another may have its name by now."""
         self.is_held = False
-        """A proxy stands on it, and may call whenever its program likes."""
+        """Whether a proxy uses it, and may call at any time."""
         self.has_answered = False
-        """The group has replied to something: ``time_s`` is its own, not the guess of a host."""
+        """Whether the group has replied to anything: then ``time_s`` is its own time, not the guess of a
+        host."""
         for host in hosts.connected:
-            self._invocations.on_connected(host)
+            self._requests.on_connected(host)
 
     @property
     def reference(self) -> Reference:
-        return self._invocations.reference
+        return self._requests.reference
 
     @property
     def time_s(self) -> int:
         """The group's time, as far as it is known here (X4)."""
-        return self._invocations.time_s
+        return self._requests.time_s
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody waits for anything here."""
-        return not self._queueing.waiting and self._invocations.is_idle
+        return not self._queue.waiting and self._requests.is_idle
 
     # --- requests
 
@@ -218,14 +221,14 @@ class GroupClient:
         returns: Any = None,
         story: RequestTrace | None = None,
     ) -> Answer:
-        """Make a call; the future has its value, or the error it ended with. *returns*: the value's type,
-        into which it is made, or ``ResultDoesNotFit`` says that it is none; None leaves it as it comes.
-        *story* follows it."""
-        if not self._queueing.waiting:
+        """Make a call and return a future of its value, or of the error it ended with. The value is converted
+        to the type *returns*, or ``ResultDoesNotFit`` is raised if it does not fit; with None it is left as
+        it comes. *story* traces the call."""
+        if not self._queue.waiting:
             answer: Answer = self._loop.create_future()
             handle: Handle = answer if returns is None else Typed(answer, returns)
             try:
-                self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
+                self._requests.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
                 return answer
             except Overloaded:
                 pass
@@ -233,7 +236,7 @@ class GroupClient:
 
     @property
     def is_followed(self) -> bool:
-        """Whether this program wants a span of each call: :meth:`call_traced` makes them."""
+        """Whether this program wants a span for each call; :meth:`call_traced` makes them."""
         return self._telemetry is not None
 
     def call_traced(
@@ -247,8 +250,8 @@ class GroupClient:
         returns: Any = None,
         traceparent: bytes = b"",
     ) -> Answer:
-        """As :meth:`call`, in the trace of *traceparent* if there is one, else in that of the current span;
-        with a span of its own, where the program wants one."""
+        """Make a call like :meth:`call`, in the trace of *traceparent* if there is one, else in that of the
+        current span. It has its own span if the program wants one."""
         span = self._span(method, traceparent)
         story = span or (Untraced(traceparent) if traceparent else None)
         try:
@@ -260,21 +263,21 @@ class GroupClient:
         return _until_answered(answer, span)
 
     def outcome(self, about: RequestId, policy: CallPolicy, returns: Any = None) -> Answer:
-        """Ask what became of a request; the future has what the request's own would have. *returns* as of
-        :meth:`call`."""
+        """Ask what became of a request, and return a future of what the request's own future would have.
+        *returns* is as in :meth:`call`."""
 
         def ask(answer: Answer, policy: CallPolicy) -> None:
             handle: Handle = answer if returns is None else Typed(answer, returns, about)
-            self._invocations.ask_outcome(handle, about, policy)
+            self._requests.ask_outcome(handle, about, policy)
 
-        if not self._queueing.waiting:
+        if not self._queue.waiting:
             answer: Answer = self._loop.create_future()
             try:
                 ask(answer, policy)
                 return answer
             except Overloaded:
                 pass
-        return self._queueing.add(ask, policy, 0)
+        return self._queue.add(ask, policy, 0)
 
     def call_as(
         self,
@@ -284,9 +287,9 @@ class GroupClient:
         policy: CallPolicy,
         traceparent: bytes = b"",
     ) -> Answer:
-        """Make a call under an id that is not of this client's numbering; only hosts may. Whoever else makes
-        it under the same id, it is the same request: it may have run before, so what nobody answers is
-        unknown. Raises ``Overloaded``."""
+        """Make a call under an id that this client did not number; only hosts may do this. A call under the
+        same id is the same request, no matter who makes it. It may have run before, so without an answer its
+        outcome is unknown. Raises ``Overloaded``."""
         span = self._span(method, traceparent)
         trace = Traceparent.of(traceparent, self.reference.name, request.client, request.number)
         story = span or Untraced(trace.encoded())
@@ -295,7 +298,7 @@ class GroupClient:
         sent = Sent(request.client, request.number, request.expiration_s, calls)
         answer: Answer = self._loop.create_future()
         try:
-            self._invocations.relay(answer, sent, policy, method, story)
+            self._requests.relay(answer, sent, policy, method, story)
         except HoldfastError as error:
             if span is not None:
                 span.end(error)
@@ -320,39 +323,39 @@ class GroupClient:
     ) -> Answer:
         def make(answer: Answer, policy: CallPolicy) -> None:
             handle: Handle = answer if returns is None else Typed(answer, returns)
-            self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
+            self._requests.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
 
-        return self._queueing.add(make, policy, len(arguments))
+        return self._queue.add(make, policy, len(arguments))
 
     # --- events
 
     def on_up(self, host: HostId) -> None:
-        self._invocations.on_connected(host)
+        self._requests.on_connected(host)
 
     def on_down(self, host: HostId) -> None:
-        self._invocations.on_disconnected(host)
-        self._queueing.admit()
+        self._requests.on_disconnected(host)
+        self._queue.admit()
 
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
         if isinstance(message, Replies):
             self.has_answered = True
         elif isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
             self.is_gone = True
-        self._invocations.on_message(host, message)
-        if self._queueing.waiting:
-            self._queueing.admit()
+        self._requests.on_message(host, message)
+        if self._queue.waiting:
+            self._queue.admit()
 
     def close(self) -> None:
         error = Unavailable("the domain was closed; it was not executed")
-        self._queueing.close(error)
-        self._invocations.close(error)
+        self._queue.close(error)
+        self._requests.close(error)
         for timers in self._timers:
             timers.close()
 
     def _end(self, handle: Handle, how: Ended, call: Call) -> None:
         answer = handle.answer if type(handle) is Typed else cast(Answer, handle)
         if answer.done():
-            return  # cancelled: nobody waits for it
+            return  # cancelled, so nobody waits for it
         if not isinstance(how, bytes):
             answer.set_exception(how)
             return
@@ -364,26 +367,26 @@ class GroupClient:
             else:
                 answer.set_result(value_of(outcome))
         except Exception as error:
-            # Whatever it is, it is this call's alone: beyond here it would end the connection, and others'
-            # calls.
+            # The error belongs to this call alone. If it went further, it would end the connection, and other
+            # calls with it.
             answer.set_exception(error)
 
     def _made(self, value: Any, handle: Typed, call: Call) -> Any:
         if type(value) is handle.returns:
             return value
-        group, client = self.reference.group, self._invocations.client
+        group, client = self.reference.group, self._requests.client
         request = handle.about or RequestId(group, client, call.number, call.expiration_s)
         return fitted(value, handle.returns, call.method or "the call", request)
 
-    # --- keeping
+    # --- timers and flushing
 
     def _flush_soon(self) -> None:
-        self._loop.call_soon(self._invocations.flush)
+        self._loop.call_soon(self._requests.flush)
 
     def _make_timers(self, on_timer: Callable[[Any], None]) -> LoopTimers:
         def fired(tag: Any) -> None:
             on_timer(tag)
-            self._queueing.admit()
+            self._queue.admit()
 
         timers = LoopTimers(self._loop, fired)
         self._timers.append(timers)
@@ -391,7 +394,7 @@ class GroupClient:
 
 
 def _until_answered(answer: Answer, span: CallSpan | None) -> Answer:
-    """The same, which ends *span*."""
+    """Return *answer*, and end *span* when it is done."""
     if span is not None:
         answer.add_done_callback(partial(_end_span, span))
     return answer

@@ -1,6 +1,8 @@
-"""The frames on their way: sent, and neither answered in full nor turned away nor lost.
+"""Requests on their way: frames that are in flight, and requests that wait to be sent.
 
-What waits to be sent: calls, gathered into frames; and what travels in frames of its own.
+:class:`InFlight` has the frames that were sent and are not fully answered, turned away or lost.
+:class:`Outbox` has what waits to be sent: calls, which are gathered into frames, and requests that travel in
+frames of their own.
 """
 
 from collections.abc import Container, Hashable, Iterator
@@ -15,22 +17,22 @@ from holdfast.model.ports import Clock, Timers
 
 
 class InFlight:
-    """Frames by number, and how long they may stay without an answer."""
+    """The frames in flight by number, and how long they may go unanswered."""
 
     def __init__(self, clock: Clock, timers: Timers, config: ClientConfig, tag: Hashable) -> None:
         self.departed = 0
-        """How many frames have been sent; the newest bears this number."""
+        """How many frames have been sent; the newest has this number."""
         self._clock = clock
         self._config = config
         self._alarm = DeadlineTimer(timers, clock, tag)
-        self._flights: dict[int, Frame] = {}
-        self._disappointments = 0
+        self._frames: dict[int, Frame] = {}
+        self._slow_rounds = 0
 
     def depart(self, host: HostId, requests: list[PendingRequest]) -> int:
-        """The number of the frame that carries *requests* to *host*."""
+        """Record a frame that carries *requests* to *host*, and return its number."""
         self.departed = frame = self.departed + 1
         now = self._clock.now()
-        flight = self._flights[frame] = Frame(frame, host, requests, now)
+        flight = self._frames[frame] = Frame(frame, host, requests, now)
         for request in requests:
             request.flight = flight
         self._alarm.by(now + self._patience_ns())
@@ -41,30 +43,30 @@ class InFlight:
         if flight is not None:
             flight.left -= 1
             if not flight.left:
-                self._flights.pop(flight.frame, None)
+                self._frames.pop(flight.frame, None)
 
     def on_answered(self) -> None:
-        """Somebody serves: patience is as short as at first."""
-        self._disappointments = 0
+        """Reset the patience to its shortest, because somebody serves."""
+        self._slow_rounds = 0
 
     def take(self, frame: int) -> Frame | None:
-        """That frame, which has landed; None when it is not on its way any more."""
-        return self._flights.pop(frame, None)
+        """Remove and return the frame; None if it is no longer in flight."""
+        return self._frames.pop(frame, None)
 
     def take_all_to(self, host: HostId) -> list[Frame]:
-        taken = [flight for flight in self._flights.values() if flight.host == host]
+        taken = [flight for flight in self._frames.values() if flight.host == host]
         for flight in taken:
-            del self._flights[flight.frame]
+            del self._frames[flight.frame]
         return taken
 
     def on_alarm(self) -> list[HostId]:
-        """The timer has fired: hosts that have kept a frame for too long."""
+        """Handle the timer: return the hosts that have kept a frame for too long."""
         self._alarm.rang()
         overdue_ns = self._clock.now() - self._patience_ns()
-        slow = {flight.host: None for flight in self._flights.values() if flight.sent_ns <= overdue_ns}
+        slow = {flight.host: None for flight in self._frames.values() if flight.sent_ns <= overdue_ns}
         if slow:
-            self._disappointments += 1
-        waiting = [flight.sent_ns for flight in self._flights.values() if flight.host not in slow]
+            self._slow_rounds += 1
+        waiting = [flight.sent_ns for flight in self._frames.values() if flight.host not in slow]
         if waiting:
             self._alarm.by(min(waiting) + self._patience_ns())
         return list(slow)
@@ -73,12 +75,13 @@ class InFlight:
         self._alarm.cancel()
 
     def _patience_ns(self) -> int:
-        longest_ns = self._config.patience_ns << min(self._disappointments, 20)
+        longest_ns = self._config.patience_ns << min(self._slow_rounds, 20)
         return min(self._config.patience_most_ns, longest_ns)
 
 
 class Outbox:
-    """The requests of one group that are in no frame now. It may hold some that have ended meanwhile."""
+    """The requests to one group that are in no frame now. It may contain some that have ended in the
+    meantime."""
 
     def __init__(self, frame_bytes: int) -> None:
         self._frame_bytes = frame_bytes
@@ -87,8 +90,8 @@ class Outbox:
         self._lanes: dict[OrderedLane, None] = {}
 
     def add(self, request: PendingRequest) -> bool:
-        """Keep it until it is taken; says whether that filled a frame, which should then leave at once: the
-        primary can begin while the rest is still being made."""
+        """Keep the request until it is taken. Returns whether that filled a frame, which should then leave at
+        once, so that the primary can start while the rest is still being made."""
         if not request.is_plain and request.lane is not None:
             request.lane.add(request)
             self._lanes[request.lane] = None
@@ -100,13 +103,14 @@ class Outbox:
         return False
 
     def on_ended(self, request: PendingRequest) -> None:
-        """It has ended. In a lane that may be what the next frame waited for."""
+        """Note that a request has ended; the next frame of its lane may have waited for that."""
         if request.lane is not None:
             request.lane.on_ended(request)
             self._lanes[request.lane] = None
 
     def take_calls(self, awaited: Container[int], time_s: int) -> Iterator[list[PendingRequest]]:
-        """Frames of calls, as far as these are still *awaited*. The group's time is *time_s* at most."""
+        """Yield frames of the calls that are still *awaited*. *time_s* is the latest that the group's time
+        can be."""
         if self._calls:
             calls, self._calls = self._calls, []
             yield from frames_of([each for each in calls if each.call.number in awaited], self._frame_bytes)
@@ -117,7 +121,7 @@ class Outbox:
                     yield frame
 
     def take_asides(self, awaited: Container[int]) -> list[PendingRequest]:
-        """Reads and questions, each for a frame of its own."""
+        """Return reads and questions, each for a frame of its own."""
         if not self._asides:
             return []
         asides, self._asides = self._asides, []

@@ -1,6 +1,7 @@
-"""How a request ends that has no plain outcome: which error says what is known of it, and no more.
+"""How requests end that have no plain outcome: with an error that says exactly what is known.
 
-Requests that ended without a known outcome: what must wait until somebody has asked for it (X3, X5).
+:class:`UnsettledRequests` has the requests that ended without a known outcome, and what must wait until
+somebody has asked for it (X3, X5).
 """
 
 from typing import Final
@@ -24,12 +25,12 @@ from holdfast.model.outcome import INVALID_POLICY, Refused, Unknown, decode_outc
 from holdfast.model.ports import Clock
 
 FORGOTTEN: Final = ("expired", "abandoned", INVALID_POLICY)
-"""Refusals by which a group says that it does not know, or no longer, whether a request has run (X2), or that
-this copy of it does not run (FTC-95)."""
+"""Refusals by which a group says that it does not know, or no longer knows, whether a request has run (X2),
+or that this copy of it does not run (FTC-95)."""
 
 
 class Outcomes:
-    """The ends of one client's requests to the group that *addresses* are of."""
+    """Chooses how one client's requests to the group of *addresses* end."""
 
     def __init__(self, addresses: Targets, client: ClientId, clock: Clock) -> None:
         self._addresses = addresses
@@ -37,7 +38,7 @@ class Outcomes:
         self._clock = clock
 
     def judged(self, request: PendingRequest, outcome: bytes) -> Ended:
-        """What the group's answer to an unusual request means."""
+        """Return what the group's answer to an unusual request means."""
         about = request.asks_about
         if about is None and (request.is_query or not request.is_maybe):
             return outcome
@@ -45,11 +46,11 @@ class Outcomes:
         is_forgotten = isinstance(found, Unknown) or (isinstance(found, Refused) and found.code in FORGOTTEN)
         if not is_forgotten:
             return outcome
-        # This copy will not run; whether an earlier one did, the group no longer knows.
+        # This copy will not run, but the group no longer knows whether an earlier one did.
         return self.unknown(request) if about is None else self._unknown_of(request, about)
 
     def unserved(self, request: PendingRequest, error: HoldfastError) -> HoldfastError:
-        """*error*, if it is certain that no copy of it was executed."""
+        """Return *error* if it is certain that no copy was executed, else an unknown outcome."""
         return self.unknown(request) if request.may_have_run else error
 
     def unknown(self, request: PendingRequest) -> CallOutcomeUnknown:
@@ -58,12 +59,12 @@ class Outcomes:
         return self._unknown_of(request, named)
 
     def not_sent(self, request: PendingRequest, blocked_by: RequestId) -> HoldfastError:
-        """It waited in a lane behind one whose outcome is not known."""
+        """Return the error of a request that waited in a lane behind one whose outcome is unknown."""
         text = f"not executed: the outcome of request {blocked_by}, which it follows, is unknown"
         return self.unserved(request, Rejected(text))
 
     def nobody(self, request: PendingRequest) -> HoldfastError:
-        """Its duration has passed, and nobody took it."""
+        """Return the error of a request whose duration has passed without any host taking it."""
         name = self._addresses.reference.name
         waited = f"within {self._waited_s(request):g} s; it was not executed"
         if request.turned_by is RefusalCode.OVERLOADED:
@@ -72,14 +73,15 @@ class Outcomes:
         return self.unserved(request, Unavailable(f"{name}: nobody could serve it {waited}{said}"))
 
     def turned_away(self, request: PendingRequest, turned: Turned) -> HoldfastError:
-        """A host will not have it, and no other would."""
+        """Return the error of a request that a host refused and that any other would refuse too."""
         text = turned.text or turned.code
         if turned.code is RefusalCode.BAD_REFERENCE:
             return self.unserved(request, Rejected(text))
         if turned.code is RefusalCode.NO_SUCH_GROUP:
             return self.unserved(request, NoSuchGroup(text))
         if request.relayed is not None and turned.code is RefusalCode.INVALID:
-            return InvalidRequest(text)  # as every copy of it was: they are alike to the byte
+            # the same holds for every copy, because all copies have the same bytes
+            return InvalidRequest(text)
         return self.unserved(request, InvalidRequest(text))
 
     def _unknown_of(self, request: PendingRequest, named: RequestId) -> CallOutcomeUnknown:
@@ -90,7 +92,8 @@ class Outcomes:
 
 
 class UnsettledRequests:
-    """Of one client at one group: members keep their replies, and their lanes stand still."""
+    """The unsettled requests of one client to one group. Members keep their replies, and their lanes stand
+    still."""
 
     def __init__(self, client: ClientId, floor: Floor) -> None:
         self._client = client
@@ -98,7 +101,8 @@ class UnsettledRequests:
         self._blocked: dict[RequestId, OrderedLane] = {}
 
     def add(self, request: PendingRequest, named: RequestId, time_s: int) -> list[PendingRequest]:
-        """It ended and may yet run; *time_s* is the group's time. Answers those of its lane that wait."""
+        """Add a request that ended but may yet run; *time_s* is the group's time. Returns the waiting
+        requests of its lane."""
         self._floor.hold(request.number, request.call.expiration_s)
         if request.lane is None:
             return []
@@ -107,7 +111,7 @@ class UnsettledRequests:
         return request.lane.block(named)
 
     def settle(self, about: RequestId) -> None:
-        """Whatever its outcome is, that request will not run from now on."""
+        """Note that the request will not run from now on, whatever its outcome is."""
         if about.client == self._client:
             self._floor.release(about.number)
         lane = self._blocked.pop(about, None)

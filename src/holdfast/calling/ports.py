@@ -1,4 +1,4 @@
-"""What the requests of one group need of the world, and how they end."""
+"""What the requests to one group need from their surroundings, and how they end."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from holdfast.model.reference import Reference
 from holdfast.styles.call_log import CallLog
 
 Ended = bytes | HoldfastError
-"""An encoded outcome of the group's, or the error by which the request ended here."""
+"""An encoded outcome from the group, or the error with which the request ended here."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPorts:
-    """The ports of :class:`.requests.Invocations`; its network carries the messages of `model.calls`."""
+    """The ports of :class:`.requests.Requests`; its network carries the messages of `model.calls`."""
 
     clock: Clock
     timers: Callable[[Callable[[Hashable], None]], Timers]
@@ -24,11 +24,11 @@ class RequestPorts:
     random: Random
     trace: Trace
     on_ended: Callable[[Any, Ended, Call], None]
-    """A request has ended: its handle, how, and the call as it was last sent, whose number and expiration
-    name it. Must not call back."""
+    """Called when a request has ended: with its handle, how it ended, and the call as last sent, whose number
+    and expiration identify it. It must not call back."""
     later: Callable[[], None]
-    """Ask that ``flush`` be called at the end of this turn."""
+    """Asks for a call of ``flush`` at the end of this turn."""
     on_reference: Callable[[Reference], None]
-    """A newer reference was adopted: its hosts should be connected."""
+    """Called when a newer reference was adopted, whose hosts should be connected."""
     lines: CallLog | None = None
-    """Where people read of calls that are sent again; None: nobody does."""
+    """Logs calls that are sent again, for people; None if nobody reads it."""

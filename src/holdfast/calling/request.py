@@ -1,8 +1,8 @@
-"""A request that has not ended, and the frame that carries it.
+"""A request that has not ended, the frames that carry it, and what is logged about it.
 
-The frames of one group's requests: what every one of them says besides the requests.
-
-What is told of a request that is not simply answered: to people, in lines, and to whoever follows it.
+:func:`calls_frame` and :func:`aside_frame` make the frames, with what each says besides its requests.
+:class:`RequestLog` reports requests that are not simply answered: to people in log lines, and to the
+request's trace.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,48 +30,48 @@ from holdfast.model.traceparent import Traceparent
 
 class PendingRequest(
     msgspec.Struct, eq=False
-):  # a Struct, as one is made for every call: in C, with its defaults
-    """One request, from when it was made until it ends. Its call, number and expiration never change:
-    whatever is sent again is the same request (FTC-93)."""
+):  # a Struct, because one is made for every call: C code makes it, with its defaults
+    """One request, from when it was made until it ends. Its call, number and expiration never change: every
+    copy that is sent again is the same request (FTC-93)."""
 
     call: Call
     handle: object
-    """The maker's own; handed back with the outcome."""
+    """Belongs to the maker, and is handed back with the outcome."""
     size: int
     began_ns: int
     deadline_ns: int
     outcome_ns: int
-    """For how long after that its outcome can be asked for."""
+    """How long after the deadline its outcome can be asked for."""
     flight: "Frame | None" = None
     """The frame that carries it now; None while it waits to be sent."""
     is_plain: bool = True
-    """Nothing below is set: an outcome ends it without further thought."""
+    """Whether nothing below is set, so that any outcome simply ends it."""
     is_maybe: bool = False
-    """A copy was sent of which nothing was heard: it may have been executed."""
+    """Whether a copy was sent and nothing was heard of it, so that it may have been executed."""
     losses: int = 0
-    """Connections that ended while a copy was on its way or being executed there."""
+    """How many connections ended while a copy was on its way or being executed there."""
     turned_by: RefusalCode | None = None
-    """Why it was last turned away, unexecuted."""
+    """Why it was last turned away without being executed."""
     turned_text: str = ""
-    """What a host said of it that could not serve, last: the reason, for people."""
+    """The last reason that a host gave for not serving it, for people."""
     is_reinvoked: bool = True
     is_query: bool = False
-    """Changes nothing, so it is harmless whether it was executed."""
+    """Whether it changes nothing, so that executing it twice is harmless."""
     lane: "OrderedLane | None" = None
     place: int = 0
-    """Among the calls of its lane, from 1."""
+    """Its position among the calls of its lane, from 1."""
     stale_ms: int | None = None
-    """A read that any member may answer from a state this old."""
+    """The age of a state from which any member may answer this read."""
     asks_about: RequestId | None = None
-    """A question about another request."""
+    """The other request that this one asks about."""
     withdraws: bool = False
-    """And if that one stands in line, it shall not begin."""
+    """Whether the other request shall not begin if it is still queued."""
     relayed: Sent | None = None
-    """A group's call to this one (E3)."""
+    """The call of another group to this one (E3)."""
     tries: int = 0
-    """How many of its copies came to nothing."""
+    """How many of its copies failed."""
     story: RequestTrace | None = None
-    """Who follows it."""
+    """The trace of this request."""
 
     @property
     def number(self) -> int:
@@ -87,7 +87,7 @@ class PendingRequest(
 
 
 class Frame:
-    """One frame on its way, and the requests in it that have not ended."""
+    """One frame in flight, and the requests in it that have not ended."""
 
     __slots__ = ("frame", "host", "left", "requests", "sent_ns")
 
@@ -100,7 +100,7 @@ class Frame:
 
 
 def frames_of(requests: Sequence[PendingRequest], bytes_max: int) -> Iterator[list[PendingRequest]]:
-    """*requests* in order, cut into frames of bounded length."""
+    """Yield *requests* in order, cut into frames of bounded length."""
     frame: list[PendingRequest] = []
     size = 0
     for request in requests:
@@ -126,7 +126,8 @@ def calls_frame(
     floor: int,
     horizon_s: int,
 ) -> Calls:
-    """Calls to be ordered. What the group keeps of them is encoded here, once for all members."""
+    """Make a frame of calls to be ordered. What the group keeps of them is encoded here, once for all
+    members."""
     calls = encode_calls([each.call for each in requests])
     if requests[0].lane is None:
         sent = Sent(client, floor, horizon_s, calls)
@@ -138,7 +139,7 @@ def calls_frame(
 def aside_frame(
     frame: int, reference: Reference, seen: Seen, client: ClientId, request: PendingRequest
 ) -> Settle | Reads | Nested:
-    """A question about a request, a group's call to another, or a read of a state that may be old."""
+    """Make the frame of a question about a request, of a call from another group, or of a stale read."""
     if request.relayed is not None:
         sent = msgspec.Raw(_encode(request.relayed))
         return Nested(frame, reference.group, reference.version, seen, request.number, sent)
@@ -160,7 +161,7 @@ def aside_frame(
 
 
 class RequestLog:
-    """Of one client's requests to the group that *addresses* are of."""
+    """Logs one client's requests to the group of *addresses*."""
 
     def __init__(self, addresses: Targets, client: ClientId, ports: RequestPorts) -> None:
         self._addresses = addresses
@@ -173,7 +174,7 @@ class RequestLog:
         return Traceparent.of(call.traceparent, name, self._client, call.number)
 
     def failed(self, event: str, host: HostId, requests: Sequence[PendingRequest], why: str) -> None:
-        """The copies of these at *host* came to nothing."""
+        """Report that the copies of these requests at *host* failed."""
         for each in requests:
             each.tries += 1
             each.is_plain = False
@@ -184,7 +185,8 @@ class RequestLog:
             self._lines.tell(event, name, self._client, calls, host=host, why=why)
 
     def ended(self, request: PendingRequest, how: Ended) -> None:
-        """It has ended, if not at the first try then at a later one, or not at all."""
+        """Report that a request has ended, with an answer or without, if it was not simply answered at the
+        first try."""
         host = request.flight.host if request.flight is not None else None
         is_answered = isinstance(how, bytes)
         if request.story is not None and host is not None:
@@ -202,6 +204,6 @@ class RequestLog:
             )
 
     def _address_of(self, host: HostId) -> str:
-        """Where it listens, if the reference says so."""
+        """Return the host's address, if the reference has it."""
         members = self._addresses.reference.members
         return next((each.address for each in members if each.host == host), "")

@@ -1,21 +1,17 @@
-"""The ids of one client's requests to one group: a number that is never given twice, and an expiration.
+"""The ids of one client's requests to one group: a number that is never reused, and an expiration.
 
-The floor: the lowest number whose reply the members must still keep for this client (X2).
+:class:`Floor` is the lowest number whose reply the members must still keep for this client (X2). It must
+never pass a number that is awaited, because the members would refuse its next copy. It should not pass one
+that ended without a known outcome either, as long as somebody may ask for it. But one such number must not
+make the members keep the replies to everything after it, so it is given up when it lags too far behind.
 
-It must never pass a number that is awaited: the members would refuse its next copy. Nor should it pass one
-that ended without a known outcome, as long as somebody may ask for it; but one such number must not make the
-members keep the replies to everything after it, so it is given up when it lags too far behind.
-
-Requests that a group refused for their expirations before their duration was over, and that are made anew
-(X4).
-
-A request's expiration is reckoned in the group's time, as far as that is known: until the group has replied
+:func:`renewed` makes a request again that the group refused because of its expiration, before its duration
+was over (X4). An expiration counts in the group's time, as far as that is known: until the group has replied
 it is the guess of a host, and later a primary may take over whose clock is ahead. The reply that refuses a
-request tells the time in which it should have been reckoned. It says either that the request has expired or
-that it expires later than replies are kept (FTC-95); such a request is not executed, so if no copy of it was
-ever lost the call can be made again, as another request.
-*Without it:* B's clock is an hour behind, or years ahead, so B is no primary; a client finds the group
-through B, and its first calls are refused.
+request tells the right time. It says that the request has expired, or that it expires later than replies are
+kept (FTC-95). Such a request is not executed, so if no copy of it was ever lost, the call can be made again
+as another request. *Without it:* B's clock is an hour behind, or years ahead, so B is no primary; a client
+finds the group through B, and its first calls are refused.
 """
 
 from collections.abc import Container, Iterable
@@ -33,17 +29,17 @@ from holdfast.sequence.retention import KEPT_S_MAX
 
 
 class RequestIds:
-    """Gives ids, in the group's time (FTC-93, X4)."""
+    """Issues request ids, in the group's time (FTC-93, X4)."""
 
     def __init__(self, time: GroupTime) -> None:
         self._time = time
         self.next_number = 1
         self.horizon_s = 0
-        """The latest expiration given so far (X2)."""
+        """The latest expiration issued so far (X2)."""
 
     def call(self, method: str, arguments: msgspec.Raw, over_ns: int, traceparent: bytes = b"") -> Call:
-        """A call under an id of its own, which may be forgotten when *over_ns* of the local clock has come:
-        its duration is over then, and so is the time to ask for its outcome."""
+        """Return a call with its own id, which may be forgotten at *over_ns* of the local clock: its duration
+        is over then, and so is the time to ask for its outcome."""
         number = self.next_number
         self.next_number = number + 1
         expiration_s = self._time.at(over_ns) // SECOND + 1
@@ -55,11 +51,12 @@ class RequestIds:
 
 
 LAG_MAX: Final = 100_000
-"""Numbers that members keep because of one whose outcome is unknown; more would be theirs to pay."""
+"""How many numbers members keep because of one whose outcome is unknown; more would cost them too much."""
 
 
 class Floor:
-    """Follows the numbers of one client at one group. Asking costs what was ended since, once each."""
+    """The floor of one client at one group. Each ended number costs one step, when the floor is next asked
+    for."""
 
     def __init__(self, *, lag_max: int = LAG_MAX) -> None:
         self._lowest = 1
@@ -67,15 +64,16 @@ class Floor:
         self._unknown: dict[int, int] = {}
 
     def hold(self, number: int, expiration_s: int) -> None:
-        """*number* ended without a known outcome; it may be asked for until *expiration_s*."""
+        """Note that *number* ended without a known outcome, which may be asked for until *expiration_s*."""
         self._unknown[number] = expiration_s
 
     def release(self, number: int) -> None:
-        """Its outcome is known now."""
+        """Note that the outcome of *number* is known now."""
         self._unknown.pop(number, None)
 
     def value(self, awaited: Container[int], next_number: int, time_s: int) -> int:
-        """The floor while *awaited* are awaited and all numbers below *next_number* have been given."""
+        """Return the floor while *awaited* are awaited and all numbers below *next_number* have been
+        issued."""
         lowest, unknown = self._lowest, self._unknown
         while lowest < next_number and lowest not in awaited:
             expiration_s = unknown.get(lowest)
@@ -89,15 +87,17 @@ class Floor:
 
 
 def mistrust(requests: Iterable[PendingRequest], time_s: int) -> None:
-    """The group's time has leapt to *time_s*: outcomes of those are looked at that it may refuse."""
+    """Mark the requests that the group may refuse because its time has leapt to *time_s*, so that their
+    outcomes are checked."""
     for request in requests:
         if _refusal(request, time_s) is not None:
             request.is_plain = False
 
 
 def is_reckoned_wrong(request: PendingRequest, outcome: bytes, time_s: int) -> bool:
-    """Whether it is to be made anew: *outcome* refuses it for its expiration, by the group's time rightly,
-    and no copy of it has run. A group's own call keeps its id (E3), a lane its order (X5)."""
+    """Whether the call is to be made again with a new id: *outcome* refuses it for its expiration, correctly
+    by the group's time, and no copy of it has run. A group's own call keeps its id (E3), and a lane keeps its
+    order (X5)."""
     code = _refusal(request, time_s)
     if code is None or request.relayed is not None or request.asks_about is not None:
         return False
@@ -110,7 +110,7 @@ def is_reckoned_wrong(request: PendingRequest, outcome: bytes, time_s: int) -> b
 
 
 def _refusal(request: PendingRequest, time_s: int) -> str | None:
-    """As what a group refuses it at *time_s*."""
+    """Return the code with which a group refuses the request at *time_s*, if it does."""
     expiration_s = request.call.expiration_s
     if expiration_s <= time_s:
         return "expired"
@@ -118,7 +118,7 @@ def _refusal(request: PendingRequest, time_s: int) -> str | None:
 
 
 def renewed(request: PendingRequest, numbering: RequestIds, trace: Traceparent) -> PendingRequest:
-    """The same call under another id, in the same trace. It ends no later."""
+    """Return the same call under another id, in the same trace. It does not end later."""
     over_ns = request.deadline_ns + request.outcome_ns
     call = numbering.call(request.call.method, request.call.arguments, over_ns, trace.encoded())
     return msgspec.structs.replace(request, call=call, flight=None, is_plain=False)

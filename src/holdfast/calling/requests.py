@@ -1,17 +1,18 @@
-"""The requests of one client to one group, from the call to its end: exactly one outcome each.
+"""The requests of one client to one group, from the call to its end: each has exactly one outcome.
 
-Rules. A request keeps its number and expiration for ever, and a number is never given twice (FTC-93). Its
-expiration is reckoned in the group's time (X4); what turns out to have been reckoned in another, and has not
-run, becomes a new request (:mod:`.request_ids`). It is sent again, as the same request, until its duration
+Rules. A request keeps its number and expiration for ever, and a number is never reused (FTC-93). Its
+expiration counts in the group's time (X4); if it turns out to be wrong and the request has not run, the call
+becomes a new request (:mod:`.request_ids`). A request is sent again, as the same request, until its duration
 has passed: to the primary of the newest reference, else to every other address in turn (FTC-71), whenever
-table 27-1 allows (:mod:`.retry`). Only newer references are adopted. It ends once: with the outcome the group
-gave; with an error that says it was not executed; or as ``CallOutcomeUnknown``, with its id, never with a
+table 27-1 allows (:mod:`.retry`). Only newer references are adopted. A request ends once: with the group's
+outcome, with an error that says it was not executed, or as ``CallOutcomeUnknown`` with its id, never with a
 guess.
 
-How. Requests gather until ``flush``, which sends everything that waits, ``CALLS_PER_FRAME_MAX`` to a frame.
-A frame is in *flight* until all its requests have ended, or until it is turned away, its connection ends or
-patience does; then those that have not ended wait again, together. A frame that was turned away has not been
-executed, because a connection delivers a frame at most once; of one that was lost nothing is known.
+Mechanism. Requests gather until ``flush``, which sends everything that waits, ``CALLS_PER_FRAME_MAX`` to a
+frame. A frame is in *flight* until all its requests have ended, until it is turned away, until its connection
+ends, or until it has gone unanswered for too long; then the requests that have not ended wait again,
+together. A frame that was turned away was not executed, because a connection delivers a frame at most once.
+Of a lost frame nothing is known.
 """
 
 from collections.abc import Hashable
@@ -49,7 +50,7 @@ from holdfast.model.reference import Reference
 
 NO_ARGUMENTS: Final = b"\x90"
 SWEEP_NS: Final = 10 * MILLISECOND
-"""Deadlines are kept to within this: thousands that fall due one after the other are looked at together."""
+"""The precision of deadlines: thousands that are due one after the other are handled together."""
 
 
 class Requests:
@@ -64,7 +65,7 @@ class Requests:
         ports: RequestPorts,
         config: ClientConfig,
     ) -> None:
-        """*time_ns*: the group's time now."""
+        """*time_ns* is the group's time now."""
         self.client = client
         self._ports = ports
         self._config = config
@@ -77,19 +78,19 @@ class Requests:
         self._awaited: dict[int, PendingRequest] = {}
         self._awaited_bytes = 0
         self._window = config.window_calls
-        """How many requests may be awaited: none after the end."""
+        """How many requests may be awaited; 0 after :meth:`close`."""
         self._unsettled = UnsettledRequests(client, self._floor)
         timers = ports.timers(self._on_timer)
         self._outbox = Outbox(config.frame_bytes)
-        self._flights = InFlight(ports.clock, timers, config, "patience")
+        self._in_flight = InFlight(ports.clock, timers, config, "patience")
         self._deadline = DeadlineTimer(timers, ports.clock, "deadline")
-        self._rest = Backoff(timers, ports, config, "rest")
+        self._backoff = Backoff(timers, ports, config, "rest")
         self._is_flush_asked = False
         self._rng = ports.random.stream("invocation")
-        self._endings = Outcomes(self._addresses, client, ports.clock)
-        self._telling = RequestLog(self._addresses, client, ports)
+        self._outcomes = Outcomes(self._addresses, client, ports.clock)
+        self._request_log = RequestLog(self._addresses, client, ports)
 
-    # --- for whoever makes requests
+    # --- making requests
 
     @property
     def reference(self) -> Reference:
@@ -107,8 +108,8 @@ class Requests:
 
     @property
     def frames_sent(self) -> int:
-        """How many frames of requests have left, repetitions included."""
-        return self._flights.departed
+        """How many frames of requests were sent, repetitions included."""
+        return self._in_flight.departed
 
     def call(
         self,
@@ -121,11 +122,11 @@ class Requests:
         lane: OrderedLane | None = None,
         story: RequestTrace | None = None,
     ) -> int:
-        """Make a call; its number. ``on_ended`` follows, with *handle*.
+        """Make a call and return its number. ``on_ended`` follows, with *handle*.
 
-        With *stale_ms* any member may answer from a state that old. *story* follows the call. Raises
-        ``Overloaded`` when there is no room, ``Unavailable`` after the end, ``InvalidRequest`` for arguments
-        that are too long, ``Rejected`` when *lane* is blocked; then nothing was sent.
+        With *stale_ms* any member may answer from a state that old. *story* traces the call. Raises
+        ``Overloaded`` if there is no room, ``Unavailable`` after :meth:`close`, ``InvalidRequest`` if the
+        arguments are too long, and ``Rejected`` if *lane* is blocked; then nothing was sent.
         """
         if len(arguments) > CALL_BYTES_MAX:
             raise InvalidRequest(
@@ -146,8 +147,8 @@ class Requests:
     def ask_outcome(
         self, handle: object, about: RequestId, policy: CallPolicy, *, withdraws: bool = False
     ) -> int:
-        """Ask what became of a request, for good (X3). It ends with that request's outcome. *withdraws*: if
-        it stands in line and has not begun, it shall not."""
+        """Ask for the final outcome of a request (X3). The question ends with that outcome. With *withdraws*,
+        the request is withdrawn if it is queued and has not begun."""
         request = self._new(handle, "", NO_ARGUMENTS, policy)
         request.is_plain = False
         request.is_query = True
@@ -166,8 +167,8 @@ class Requests:
         *,
         may_have_left: bool = True,
     ) -> int:
-        """Make the one call in *sent*, of *method*, on behalf of a group (E3). Its id and expiration are the
-        group's: the same whoever sends it, so a copy may have been sent before (*may_have_left*)."""
+        """Make the single call in *sent*, of *method*, on behalf of a group (E3). Its id and expiration are
+        the group's and the same for every sender, so a copy may have been sent before (*may_have_left*)."""
         request = self._new(handle, method, NO_ARGUMENTS, policy, story)
         request.is_plain = False
         request.is_maybe = may_have_left
@@ -177,18 +178,19 @@ class Requests:
         return request.call.number
 
     def close(self, error: HoldfastError) -> None:
-        """End everything: with *error* what was not executed, as unknown what may have been."""
+        """End all requests: those that were not executed with *error*, those that may have been as
+        unknown."""
         self._window = 0
         for request in list(self._awaited.values()):
-            self._end(request, self._endings.unserved(request, error))
+            self._end(request, self._outcomes.unserved(request, error))
         self._deadline.cancel()
-        self._rest.end()
-        self._flights.close()
+        self._backoff.end()
+        self._in_flight.close()
 
     def flush(self) -> None:
-        """Send everything that waits, if there is anybody to send it to now."""
+        """Send everything that waits, if there is a host to send it to."""
         self._is_flush_asked = False
-        target = None if self._rest.is_on else self._addresses.target()
+        target = None if self._backoff.is_on else self._addresses.target()
         if target is None:
             return
         for requests in self._outbox.take_calls(self._awaited, self._time.most_s()):
@@ -201,11 +203,11 @@ class Requests:
     def on_connected(self, host: HostId) -> None:
         self._addresses.on_connected(host)
         self._ports.network.send(host, Follow(self.reference.group))
-        if not self._rest.is_after_deaths:
-            self._stop_resting()
+        if not self._backoff.is_after_deaths:
+            self._end_backoff()
 
     def on_disconnected(self, host: HostId) -> None:
-        """The connection has ended: of what was sent on it nothing is known."""
+        """Handle the end of a connection: nothing is known of what was sent on it."""
         self._addresses.on_disconnected(host)
         self._lose(host, Failure.COMM_FAILURE)
 
@@ -220,7 +222,7 @@ class Requests:
             case Turned():
                 self._on_turned(host, message, None)
 
-    # --- making
+    # --- creating requests
 
     def _new(
         self,
@@ -262,7 +264,7 @@ class Requests:
 
     def _send_calls(self, host: HostId, requests: list[PendingRequest]) -> None:
         floor = self._floor.value(self._awaited, self._numbering.next_number, self.time_s)
-        frame = self._flights.depart(host, requests)
+        frame = self._in_flight.depart(host, requests)
         horizon_s = self._numbering.horizon_s
         message = calls_frame(
             frame, self.reference, self._seen, self.client, requests, floor=floor, horizon_s=horizon_s
@@ -271,9 +273,9 @@ class Requests:
 
     def _send_aside(self, target: HostId, request: PendingRequest) -> None:
         if request.stale_ms is not None and request.turned_by is None:
-            # Any member will do at first; one that was turned away goes to the primary.
+            # Any member will do at first; a read that was turned away goes to the primary.
             target = self._rng.choice(self._addresses.connected_members() or [target])
-        frame = self._flights.depart(target, [request])
+        frame = self._in_flight.depart(target, [request])
         message = aside_frame(frame, self.reference, self._seen, self.client, request)
         self._ports.network.send(target, message)
 
@@ -283,20 +285,20 @@ class Requests:
         seen = replies.seen
         if (seen.epoch, seen.position) > (self._seen.epoch, self._seen.position):
             self._seen = seen
-        self._flights.on_answered()
-        self._rest.on_answered()
-        awaited, landed, ended = self._awaited, self._flights.on_ended, self._ports.on_ended
+        self._in_flight.on_answered()
+        self._backoff.on_answered()
+        awaited, landed, ended = self._awaited, self._in_flight.on_ended, self._ports.on_ended
         first = next((awaited[number] for number in replies.numbers if number in awaited), None)
         if first is not None and first.stale_ms is None:
-            # Any member answers a stale read, which is alone in its frame: others show who takes calls, and
-            # tell the time by which these are stamped.
+            # Any member answers a stale read, which is alone in its frame. Any other reply shows who takes
+            # calls, and tells the time by which they are stamped.
             self._addresses.on_served()
             if self._time.learn(replies.time_ns, seen.epoch):
                 mistrust(awaited.values(), self.time_s)
         for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
             request = awaited.get(number)
             if request is None:
-                continue  # answered before: another copy of it was answered too
+                continue  # another copy was answered before
             if not request.is_plain:
                 self._judge(request, outcome)
                 continue
@@ -306,21 +308,21 @@ class Requests:
             ended(request.handle, outcome, request.call)
 
     def _judge(self, request: PendingRequest, outcome: bytes) -> None:
-        """An unusual request, whose outcome may mean something else than it says."""
+        """Handle the answer to an unusual request, whose outcome may mean something else than it says."""
         if is_reckoned_wrong(request, outcome, self.time_s):
             self._forget(request)
-            self._begin(renewed(request, self._numbering, self._telling.trace_of(request)))
+            self._begin(renewed(request, self._numbering, self._request_log.trace_of(request)))
             return
         if request.asks_about is not None:
             self._unsettled.settle(request.asks_about)
-        self._end(request, self._endings.judged(request, outcome))
+        self._end(request, self._outcomes.judged(request, outcome))
 
     def _on_turned(self, host: HostId, turned: Turned, reference: Reference | None) -> None:
-        """Nothing of the frame was executed (completion *no*)."""
-        flight = self._flights.take(turned.frame)
+        """Handle a refused frame: nothing of it was executed (completion *no*)."""
+        flight = self._in_flight.take(turned.frame)
         failure = FAILURE_OF_REFUSAL[turned.code]
-        requests = self._carried(flight)
-        self._telling.failed("a call was turned away", host, requests, turned.code.value)
+        requests = self._unended(flight)
+        self._request_log.failed("a call was turned away", host, requests, turned.code.value)
         for request in requests:
             request.flight = None
             request.turned_by = turned.code
@@ -329,22 +331,22 @@ class Requests:
             if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)
             else:
-                self._end(request, self._endings.turned_away(request, turned))
+                self._end(request, self._outcomes.turned_away(request, turned))
         if reference is not None and self._addresses.is_news(reference):
             self._adopt(reference, told_by=host)
         elif flight is not None and (
             turned.code is RefusalCode.OVERLOADED or self._addresses.on_failed(host)
         ):
-            self._rest.begin()
+            self._backoff.begin()
         self._ask_flush()
 
     def _on_moved(self, host: HostId, reference: Reference) -> None:
-        """*host* serves the group from now on, in the view of *reference*."""
+        """Note that *host* serves the group from now on, in the view of *reference*."""
         if self._addresses.is_news(reference):
             self._adopt(reference, told_by=host)
         elif reference == self.reference:
             self._addresses.on_served()
-            self._stop_resting()
+            self._end_backoff()
 
     def _adopt(self, reference: Reference, told_by: HostId) -> None:
         old = self.reference.primary
@@ -352,18 +354,19 @@ class Requests:
         self._ports.trace.note("reference", group=reference.group, version=reference.version)
         self._ports.on_reference(reference)
         if old not in (reference.primary, told_by):
-            # It will commit nothing more. Had it told us itself, it would turn away what it holds.
+            # The old primary will commit nothing more. If it had told us itself, it would turn away what it
+            # holds.
             self._lose(old, Failure.TRANSIENT)
-        self._stop_resting()
+        self._end_backoff()
 
     # --- failures
 
     def _lose(self, host: HostId, failure: Failure) -> None:
-        """Nothing is known of what was sent to *host* and not answered (completion *maybe*)."""
-        lost = [each for flight in self._flights.take_all_to(host) for each in self._carried(flight)]
-        self._telling.failed("a call was lost", host, lost, failure.name.lower())
+        """Handle that nothing is known of the unanswered requests sent to *host* (completion *maybe*)."""
+        lost = [each for flight in self._in_flight.take_all_to(host) for each in self._unended(flight)]
+        self._request_log.failed("a call was lost", host, lost, failure.name.lower())
         if failure is Failure.COMM_FAILURE and any(each.losses for each in lost):
-            self._rest.begin_after_deaths()
+            self._backoff.begin_after_deaths()
         for request in lost:
             request.flight = None
             request.losses += failure is Failure.COMM_FAILURE
@@ -372,13 +375,13 @@ class Requests:
             if may_retry(failure, Completion.MAYBE, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)
             else:
-                self._end(request, self._endings.unknown(request))
+                self._end(request, self._outcomes.unknown(request))
         if lost:
             self._ports.trace.note("lost", host=host, requests=len(lost), why=failure.name)
             self._ask_flush()
 
-    def _carried(self, flight: Frame | None) -> list[PendingRequest]:
-        """The requests of a flight that have not ended."""
+    def _unended(self, flight: Frame | None) -> list[PendingRequest]:
+        """Return the requests of a frame that have not ended."""
         if flight is None:
             return []
         return [each for each in flight.requests if self._awaited.get(each.number) is each]
@@ -386,12 +389,12 @@ class Requests:
     def _wait_again(self, request: PendingRequest) -> None:
         blocked_by = request.lane.blocked_by if request.lane is not None else None
         if blocked_by is not None:
-            self._end(request, self._endings.not_sent(request, blocked_by))
+            self._end(request, self._outcomes.not_sent(request, blocked_by))
         else:
             self._outbox.add(request)
 
-    def _stop_resting(self) -> None:
-        self._rest.end()
+    def _end_backoff(self) -> None:
+        self._backoff.end()
         self._ask_flush()
 
     # --- time
@@ -400,18 +403,18 @@ class Requests:
         if tag == "deadline":
             self._end_overdue()
         elif tag == "patience":
-            for host in self._flights.on_alarm():
+            for host in self._in_flight.on_alarm():
                 self._lose(host, Failure.NO_RESPONSE)
                 self._addresses.on_failed(host)
         else:
-            self._rest.rang()
+            self._backoff.rang()
             self._ask_flush()
 
     def _end_overdue(self) -> None:
         self._deadline.rang()
         now = self._clock.now()
         for request in [each for each in self._awaited.values() if each.deadline_ns <= now]:
-            self._end(request, self._endings.nobody(request))
+            self._end(request, self._outcomes.nobody(request))
         if self._awaited:
             earliest_ns = min(each.deadline_ns for each in self._awaited.values())
             self._deadline.by(max(earliest_ns, now + SWEEP_NS))
@@ -420,18 +423,18 @@ class Requests:
 
     def _end(self, request: PendingRequest, how: Ended) -> None:
         if self._awaited.get(request.number) is not request:
-            return  # the end of another ended it too: calls of a lane end together
-        self._telling.ended(request, how)
+            return  # another request's end ended this one too: the calls of a lane end together
+        self._request_log.ended(request, how)
         self._forget(request)
         self._ports.on_ended(request.handle, how, request.call)
         if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:
             for follower in self._unsettled.add(request, how.request_id, self.time_s):
-                self._end(follower, self._endings.not_sent(follower, how.request_id))
+                self._end(follower, self._outcomes.not_sent(follower, how.request_id))
 
     def _forget(self, request: PendingRequest) -> None:
         del self._awaited[request.number]
         self._awaited_bytes -= request.size
-        self._flights.on_ended(request)
+        self._in_flight.on_ended(request)
         self._outbox.on_ended(request)
         if request.lane is not None:
             self._ask_flush()

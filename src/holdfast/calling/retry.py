@@ -1,10 +1,11 @@
-"""When a request may be sent again: table 27-1 of FTC, as a function of values.
+"""Decides when a request may be sent again: table 27-1 of FTC, as a function of values.
 
 What may be done about a failure depends on what is known of the request. One that was turned away has
-certainly not run (*no*); one whose connection broke may have (*maybe*). Only a request that carries its id
-and expiration may be repeated when it may have run, because only then do the members recognise it.
+certainly not run (*no*); one whose connection broke may have (*maybe*). A request that may have run is
+repeated only if it carries its id and expiration, because only then do the members recognise it.
 
-The pause after nobody could serve: longer each time, and jittered, so that callers do not come as one.
+:class:`Backoff` is the pause after no host could serve. It grows each time and has jitter, so that callers do
+not all come back at once.
 """
 
 from collections.abc import Hashable
@@ -27,7 +28,7 @@ class Completion(Enum):
 
 
 class Failure(Enum):
-    """What went wrong, in the words of the source."""
+    """What went wrong, in the words of Fault Tolerant CORBA."""
 
     COMM_FAILURE = auto()
     """The connection could not be made, or broke."""
@@ -36,9 +37,9 @@ class Failure(Enum):
     NO_RESPONSE = auto()
     """The member does not answer in time."""
     OBJ_ADAPTER = auto()
-    """The host does not house the object."""
+    """The host does not have the object."""
     OTHER = auto()
-    """Anything else is the caller's to hear, and no other member would say otherwise."""
+    """Any other failure is passed to the caller, because no other member would answer differently."""
 
 
 FAILOVER_CONDITIONS: Final = (
@@ -63,7 +64,7 @@ FAILURE_OF_REFUSAL: Final = {
 def may_retry(failure: Failure, completion: Completion, *, is_reinvoked: bool) -> bool:
     """Whether the request may be sent again, to this or another member.
 
-    *is_reinvoked*: the request is under transparent reinvocation, so every copy carries its id.
+    *is_reinvoked* means that the request is under transparent reinvocation, so every copy carries its id.
     """
     if failure not in FAILOVER_CONDITIONS or completion is Completion.YES:
         return False
@@ -71,7 +72,7 @@ def may_retry(failure: Failure, completion: Completion, *, is_reinvoked: bool) -
 
 
 class Backoff:
-    """Whether the requests to one group rest now. Its timer goes off with *tag*."""
+    """The pause of the requests to one group. Its timer fires with *tag*."""
 
     def __init__(self, timers: Timers, ports: RequestPorts, config: ClientConfig, tag: Hashable) -> None:
         self.is_on = False
@@ -89,8 +90,9 @@ class Backoff:
         return self.is_on and self._clock.now() < self._deaths_until_ns
 
     def begin_after_deaths(self) -> None:
-        """Two hosts are gone that had a call: it may be what ended them, and who is asked next must have
-        heard of both deaths by then (E4). A new primary ends this rest, as any; a connection does not."""
+        """Pause after two hosts that had a call are gone. The call may have ended them, and the next host
+        that is asked must have heard of both deaths by then (E4). A new primary ends this pause like any
+        other; a new connection does not."""
         self.is_on = True
         self._deaths_until_ns = self._clock.now() + self._deaths_ns
         self._alarm.cancel()
@@ -109,10 +111,10 @@ class Backoff:
         self._alarm.cancel()
 
     def rang(self) -> None:
-        """To be called when the timer has fired: the rest is over."""
+        """Note that the timer has fired and the pause is over; the owner must call this."""
         self.is_on = False
         self._alarm.rang()
 
     def on_answered(self) -> None:
-        """Somebody serves: the next rest is as short as the first."""
+        """Reset the next pause to the shortest, because somebody serves."""
         self._taken = 0

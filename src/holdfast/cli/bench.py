@@ -15,7 +15,7 @@ from holdfast.cli.output import Output, print_json, print_table, styled, talk
 from holdfast.model.errors import InvalidRequest
 
 EXIT_CODES: Final = {Verdict.MET: 0, Verdict.FAILED: 1, Verdict.MISSED: 4}
-"""Of all benchmarks together."""
+"""The exit code for the verdict on all benchmarks together."""
 
 app = App(name="bench", help="Measure, beside a peer or the machine's limit.")
 _began = time.monotonic()
@@ -55,12 +55,12 @@ def detect(
     kinds: list[str] | None = None,
     output: Output = "table",
 ) -> None:
-    """How soon faults are known and made up for, and how often healthy hosts are suspected under overload.
+    """How soon faults are detected and repaired, and how often healthy hosts are suspected under overload.
 
     Parameters
     ----------
-    rounds: How often each fault is made.
-    overload_seconds: For how long the machine is given twice what it can do; 0: not at all.
+    rounds: How often each fault is caused.
+    overload_seconds: How long the machine is loaded with twice what it can do; 0 for not at all.
     kinds: Only these faults: kill -9, SIGSTOP, unreachable, is_alive false, is_alive blocked, loop blocked.
     output: A table for people, one JSON object for scripts.
     """
@@ -77,12 +77,12 @@ def state(
     rounds: int = 5,
     output: Output = "table",
 ) -> None:
-    """A large object: what its checkpoints add to calls, and its failover.
+    """A large object: what its checkpoints add to the time of calls, and how long its failover takes.
 
     Parameters
     ----------
     megabytes: The size of its checkpoints; as Python objects it takes several times that, on each host.
-    callers: How many call it without pause.
+    callers: How many clients call it without pause.
     seconds: How long it is called, through several checkpoints, before its primary is killed.
     rounds: How often its primary is killed.
     output: A table for people, one JSON object for scripts.
@@ -97,8 +97,8 @@ def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -
 
     Parameters
     ----------
-    rounds: How many hand-overs.
-    callers: How many call without pause.
+    rounds: The number of handovers.
+    callers: How many clients call without pause.
     output: A table for people, one JSON object for scripts.
     """
     _show(_measure("handover", rounds=rounds, callers=callers), output)
@@ -106,14 +106,15 @@ def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -
 
 @app.command
 def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> None:
-    """Calls at once that each await another group: of an interleaved class beside a plain one; and how soon
-    two groups that wait for each other go on, and queries of one that waits for a group that is not served
-    are answered.
+    """Concurrent calls that each await another group: an interleaved class beside a plain one.
+
+    Also how soon two groups that wait for each other continue, and how soon a group that waits for an
+    unserved group answers queries.
 
     Parameters
     ----------
-    rounds: How often each of them is called.
-    calls: How many calls are made at once.
+    rounds: How often each class is measured.
+    calls: How many calls are made concurrently.
     output: A table for people, one JSON object for scripts.
     """
     _show(_measure("nested", rounds=rounds, calls=calls), output)
@@ -125,7 +126,7 @@ def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -
 
     Parameters
     ----------
-    rounds: How often each system is started, measured and robbed of its leader; they take turns.
+    rounds: How often each system is started, measured and loses its leader; they take turns.
     seconds: What each load gets in a round.
     output: A table for people, one JSON object for scripts.
     """
@@ -153,9 +154,9 @@ def claims(
 
     Parameters
     ----------
-    rounds: How many domains are made and robbed of a host.
+    rounds: How many domains are created and lose a host.
     groups: How many groups that host is primary of.
-    etcd: Endpoints of an etcd to be the authority; the embedded one when not given.
+    etcd: Endpoints of an etcd to use as the authority; otherwise the embedded one is used.
     output: A table for people, one JSON object for scripts.
     """
     _show(_measure("claims", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
@@ -175,11 +176,11 @@ def strength(
 
     Parameters
     ----------
-    rounds: How many domains are made and robbed of a host.
+    rounds: How many domains are created and lose a host.
     groups: How many groups of three there are; all are called throughout.
     hosts: How many hosts there are before.
-    loss_seconds: A host that is gone for so long is taken for lost.
-    etcd: Endpoints of an etcd to be the authority; the embedded one when not given.
+    loss_seconds: A host that is gone for so long is considered lost.
+    etcd: Endpoints of an etcd to use as the authority; otherwise the embedded one is used.
     output: A table for people, one JSON object for scripts.
     """
     options = {"rounds": rounds, "groups": groups, "hosts": hosts, "loss_s": loss_seconds}
@@ -190,14 +191,15 @@ def strength(
 def control(
     *, rounds: int = 3, groups: int = 1_000, etcd: list[str] | None = None, output: Output = "table"
 ) -> None:
-    """Groups made per second as they grow from 10, and how long nothing can be changed when the coordinator
-    is killed, beside etcd's own leader.
+    """Groups created per second as they grow from 10, and how long changes wait for a new coordinator.
+
+    The latter is measured after the coordinator is killed, beside etcd's own leader.
 
     Parameters
     ----------
     rounds: How often the coordinator is killed at each number of groups, and etcd's leader beside it.
     groups: The largest number of groups.
-    etcd: Endpoints of an etcd to be the authority; the embedded one when not given.
+    etcd: Endpoints of an etcd to use as the authority; otherwise the embedded one is used.
     output: A table for people, one JSON object for scripts.
     """
     _show_control(_measure("control", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
@@ -211,14 +213,15 @@ def everything(
     groups: int = 10_000,
     output: Output = "table",
 ) -> int:
-    """Every benchmark, one after the other. Exit code 0 when every target was met, 4 when one was missed, 1
-    when something could not be measured.
+    """Run every benchmark, one after the other.
+
+    The exit code is 0 if every target was met, 4 if one was missed, 1 if something could not be measured.
 
     Parameters
     ----------
-    rounds: For each of them; their own numbers when not given.
+    rounds: The rounds of each benchmark; by default each has its own number.
     seconds: What each side gets in a round, where that applies.
-    groups: The largest number of groups that are left idle.
+    groups: The largest number of idle groups.
     output: A table for people, one JSON object for scripts.
     """
     _refuse_nothing({"rounds": rounds, "seconds": seconds, "groups": groups})
@@ -258,13 +261,13 @@ def _refuse_nothing(options: Mapping[str, float | None]) -> None:
 
 
 def _progress(what: str) -> None:
-    """With the time that has passed, so that one can see whether it will take as long as was said."""
+    """Print progress with the elapsed time, so that one can see whether it takes as long as announced."""
     minutes, seconds = divmod(int(time.monotonic() - _began), 60)
     talk.print(f"{minutes:3d}:{seconds:02d}  {what}", highlight=False, soft_wrap=True)
 
 
 def _show_groups(found: dict[str, Any], output: Output) -> None:
-    """One table, a column for each system; what each was asked to do is told beneath."""
+    """Show one table with a column for each system, and below it what each was asked to do."""
     if output == "json":
         print_json(found)
         return
@@ -328,7 +331,7 @@ def _show_detect(found: dict[str, Any], output: Output) -> None:
 
 
 def _show(found: dict[str, Any], output: Output) -> None:
-    """A missed target is shown as missed; it is a finding, not a failure of the command."""
+    """Show results. A missed target is shown as missed; it is a finding, not a failure of the command."""
     if output == "json":
         print_json(found)
         return
@@ -356,4 +359,4 @@ SHOWN: Final = {
     "control": _show_control,
     "control_on_etcd": _show_control,
 }
-"""What is shown in a table of its own, in this order, and not as rows of results."""
+"""Benchmarks shown in tables of their own, in this order, and not as rows of results."""

@@ -18,7 +18,7 @@ from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 PAUSE_S = 3.0
-"""Longer than any lease: another takes over."""
+"""Longer than any lease, so that another member takes over."""
 
 app = App(name="chaos", help="Break something, to see it survive.")
 
@@ -41,17 +41,17 @@ def kill_primary(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
 
 @app.command(name="pause-primary")
 def pause_primary(name: str, *, seconds: float = PAUSE_S, dir: Dir = DIRECTORY_DEFAULT) -> int:
-    """Stop the host that is primary of a group (SIGSTOP), and let it go on after a while (SIGCONT).
+    """Pause the host that is primary of a group (SIGSTOP), and let it continue after a while (SIGCONT).
 
-    Nobody can prove that it is dead, so another takes over only when its lease has run out; and it must find
-    out that it is primary no longer before it answers anything.
+    Nobody can prove that it is dead, so another member takes over only when its lease has expired. When it
+    continues, it must find out that it is no longer primary before it answers anything.
 
     Parameters
     ----------
     name
         The group's name.
     seconds
-        For how long.
+        How long it is paused.
     """
     if seconds <= 0:
         raise InvalidRequest(f"a pause of {seconds:g} s is none")
@@ -85,16 +85,16 @@ def kill_host(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
 
 @app.command
 def cut(one: str, other: str, *, one_way: bool = False, dir: Dir = DIRECTORY_DEFAULT) -> int:
-    """Cut two hosts off from each other: each drops what comes from the other, heartbeats included.
+    """Cut two hosts off from each other: each drops what it receives from the other, including heartbeats.
 
-    A host that is started again hears everybody.
+    A restarted host hears everybody again.
 
     Parameters
     ----------
     one
         A host.
     other
-        Another.
+        The other host.
     one_way
         Only what OTHER gets from ONE is dropped.
     """
@@ -120,9 +120,9 @@ def heal(one: str = "", other: str = "", *, dir: Dir = DIRECTORY_DEFAULT) -> int
     Parameters
     ----------
     one
-        A host; all, when none is given.
+        A host; without it, all cuts are healed.
     other
-        Another.
+        The other host.
     """
     layout = Layout(dir)
     if bool(one) != bool(other):
@@ -138,7 +138,7 @@ async def _deafen(layout: Layout, host: HostId, to: HostId) -> None:
 
 
 async def _hear(layout: Layout, hosts: list[HostId]) -> list[HostId]:
-    """Those of *hosts* that live; one that does not will hear everybody when it does."""
+    """Heal the cuts of those of *hosts* that are alive, and return them; a stopped host forgets its cuts."""
     order = Deafen(hosts=tuple(hosts), is_deaf=False)
     asked = (give_at(layout, order, Deafened, host=each) for each in hosts)
     answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -1,6 +1,7 @@
-"""``holdfast check``: say what a class does that its replicas would not do alike.
+"""``holdfast check``: warn of what a class does that its replicas would not do alike.
 
-Running a class's own methods in this process with made-up arguments, for a bounded time.
+It reads the source, and runs the class's own methods in this process with made-up arguments, for a limited
+time.
 """
 
 import inspect
@@ -31,20 +32,20 @@ from holdfast.sim.lint.class_rules import Caution, cautions_in
 from holdfast.sim.lint.set_order import INSTEAD as ORDER_INSTEAD
 
 WITHIN_S: Final = 30.0
-"""For all operations."""
+"""The time for all operations."""
 OPERATION_S: Final = 1.0
-"""For one: a loop over a number that was made up may take for ever."""
+"""The time for one operation: a loop over a made-up number may take for ever."""
 MEMORY_BYTES: Final = 2 << 30
-"""More than this process has already: a list of a length that was made up may not take the machine's."""
+"""Memory on top of what this process has: a list of a made-up length must not take all of the machine's."""
 TOLD_EVERY_S: Final = 2.0
 
 
 class _OutOfTime(EndsProcess):
-    """Raised within a method; no method can take it for an exception of its own."""
+    """Raised within a method that takes too long; no method can take it for an exception of its own."""
 
 
 def exercised(definition: Definition, *, operations: int, seed: int) -> Exercised:
-    """What making so many operations of the class's methods finds; says how far it is when it takes long."""
+    """What so many operations of the class's methods find; prints its progress if it takes long."""
     until_s = time.monotonic() + WITHIN_S
     told_s = time.monotonic()
 
@@ -98,7 +99,7 @@ INSTEAD = {
     "result": "the annotation of what it returns: callers who have the class get ResultDoesNotFit",
     "await": AWAIT_INSTEAD,
 }
-"""By the kind of what was found."""
+"""What to use instead, by the kind of problem."""
 
 
 def check(
@@ -111,27 +112,29 @@ def check(
     seed: int = 0,
     output: Output = "table",
 ) -> int:
-    """Warn of clocks, randomness, threads, IO and set order in the methods of a class, of calls that are not
-    awaited, and of a state that cannot be captured and read back; ends with 1 when there is any, and when no
-    object could be made to look at.
+    """Warn of whatever in a class would make its replicas differ.
 
-    The methods are also called, on objects of this process, with arguments made of their annotations: states
-    are read back on the way, replays compared, and results held against what the methods say they return.
+    That is clocks, randomness, threads, IO and set order in its methods, calls that are not awaited, and a
+    state that cannot be captured and read back. The exit code is 1 if there is any, or if no object could be
+    created to examine.
+
+    The methods are also called, on objects in this process, with arguments generated from their annotations:
+    states are read back, replays compared, and results checked against the declared return types.
 
     Parameters
     ----------
     name: The class, as package.module:Class.
-    app: Where to import it from; this directory, unless told otherwise.
-    args: What to make an object with, as a JSON array, so that its attributes can be looked at.
-    allowed: It is defined elsewhere, and allowed by name, as by holdfast up --allow-class.
+    app: The directory to import it from; by default the current one.
+    args: The arguments to create an object with, as a JSON array, so that its attributes can be examined.
+    allowed: The class is defined elsewhere, but allowed by name, as by holdfast up --allow-class.
     operations: How many calls are made; 0 for none, if they have effects outside of the object.
-    seed: By which they are drawn.
+    seed: The seed for choosing the calls.
     output: Lines for people, one JSON object for scripts.
     """
     directory = app or Path.cwd()
     if not directory.is_dir():
         raise InvalidRequest(f"{directory} is not a directory to import classes from")
-    # It is this user's own process, in which everything may be imported; a domain's hosts are more careful.
+    # This is the user's own process, in which everything may be imported; a domain's hosts are more careful.
     offer_classes(directory.resolve(), [name])
     cls = load_class(name)
     interface = Interface(cls)
@@ -184,7 +187,7 @@ def _not_offered(name: str, cls: type, app: Path) -> Iterator[Caution]:
 
 
 def _own_classes(cls: type) -> list[type]:
-    """The class and those it inherits from, but for the standard library's."""
+    """The class and its bases, except those of the standard library."""
     return [each for each in cls.__mro__ if each.__module__.partition(".")[0] not in sys.stdlib_module_names]
 
 
@@ -212,8 +215,9 @@ def _arguments(args: str | None) -> list[Any] | None:
 
 
 def _captured(cls: type, args: list[Any] | None) -> tuple[str, Definition | None, str]:
-    """Whether an object's state can be captured, ``unknown`` when none could be made; how it is made, if it
-    can; and why not."""
+    """Whether a state can be captured (``unknown`` if no object could be made), how one is made, and
+    why not.
+    """
     try:
         definition = Definition(group="check", cls=cls, fresh=lambda: cls(*(args or ())))
         instance = definition.make(Timers())
@@ -235,7 +239,7 @@ def _captured(cls: type, args: list[Any] | None) -> tuple[str, Definition | None
 def _about(
     cls: type, method: str, kind: str, what: str, instead: str = "", *, args: str | None = None
 ) -> Caution:
-    """Something that has no line of its own."""
+    """A warning that has no line of its own."""
     try:
         file, line = inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1]
     except (TypeError, OSError):

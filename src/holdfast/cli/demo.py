@@ -17,7 +17,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.node.messages import DomainStatus
 
 EXAMPLES = Path(holdfast.__file__).parents[2] / "examples"
-"""Of the clone that this runs from."""
+"""The examples of the clone that this runs from."""
 BAR_CELLS = 16
 BAR_MS = 1000.0
 """What a full bar stands for."""
@@ -37,16 +37,16 @@ def demo(
 
     Starts a domain of its own in a temporary directory and removes it at the end. One fault in five is a
     pause instead (SIGSTOP past the lease): nobody can prove such a host dead. Afterwards all hosts are
-    stopped, and every call is looked for in the files of every member. Ends with 1 when one is missing, or
-    was executed twice. Ctrl-C ends it early, and what was called until then is counted; a second one ends it
-    at once.
+    stopped, and every call is looked up in the files of every member. Exits with 1 if one is missing or
+    was executed twice. Ctrl-C ends it early, and the calls until then are counted; a second one ends it at
+    once.
 
     Parameters
     ----------
     seconds
-        For how long the ledger is called.
+        How long the ledger is called.
     callers
-        How many call it at the same time, each waiting for its answer.
+        How many clients call it at the same time, each waiting for its answer.
     every
         Seconds between two faults.
     app
@@ -72,7 +72,7 @@ def demo(
 
 
 class _Face:
-    """What can be seen while it runs: a line that moves on a terminal, a line per event elsewhere."""
+    """The display while it runs: a moving line on a terminal, otherwise a line per event."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

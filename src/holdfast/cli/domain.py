@@ -1,6 +1,6 @@
-"""`holdfast up`, `down`, `status`: a domain on this machine.
+"""`holdfast up`, `down`, `status`: start, stop and show a domain on this machine.
 
-A domain as people see it: its hosts in a table, how to reach it, what was broken on purpose.
+The domain is shown as a table of its hosts, with how to reach it and what was broken on purpose.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from holdfast.storage.lock import holder_of
 
 
 def picture(status: DomainStatus) -> RenderableType:
-    """The domain as a table, with what else a person may want to know below it."""
+    """The domain as a table, with further information below it."""
     table = Table(
         *("host", "state", "incarnation", "pid", "restarts", "up", "address", "hears", "last exit"),
         title=_title(status),
@@ -84,13 +84,13 @@ def _row(host: HostStatus) -> list[str | Text]:
 
 
 def url_in(status: DomainStatus) -> str:
-    """What clients connect to; nothing, when no host lives."""
+    """The URL that clients connect to; empty if no host is alive."""
     addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
 
 
 def _lacking(status: DomainStatus) -> list[str]:
-    """Members without their object, by their hosts' own word."""
+    """Members without their object, as their hosts report."""
     reports = [host.report for host in status.hosts if host.alive and host.report is not None]
     return [
         f"{report.host} has no object of {group}: {why}"
@@ -100,7 +100,7 @@ def _lacking(status: DomainStatus) -> list[str]:
 
 
 def _unkept(status: DomainStatus) -> list[str]:
-    """Members whose last checkpoint failed; the same reason of several hosts once."""
+    """Members whose last checkpoint failed; a reason shared by several hosts is given once."""
     reports = [host.report for host in status.hosts if host.alive and host.report is not None]
     hosts: dict[tuple[str, str], list[str]] = {}
     for report in reports:
@@ -113,7 +113,7 @@ def _unkept(status: DomainStatus) -> list[str]:
 
 
 def _doors(status: DomainStatus) -> list[str]:
-    """Where HTTP is spoken; and why not, where it should be."""
+    """The addresses of the HTTP doors, and why one is closed that should be open."""
     told = [host.report for host in status.hosts if host.alive and host.report is not None]
     open_doors = [f"{each.host} {each.details['http']}" for each in told if "http" in each.details]
     shut = [f"{each.host}: {each.details['http_problem']}" for each in told if "http_problem" in each.details]
@@ -121,27 +121,27 @@ def _doors(status: DomainStatus) -> list[str]:
 
 
 def _cuts(status: DomainStatus) -> list[str]:
-    """What `holdfast chaos cut` has done, one line for each host that was told."""
+    """The effects of `holdfast chaos cut`, one line for each host."""
     told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
     lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
     return [*lines, "`holdfast chaos heal` mends it"] if lines else []
 
 
 def _other_code(status: DomainStatus) -> list[str]:
-    """Hosts whose classes are others than their groups are served by."""
+    """Hosts whose classes differ from the code that serves their groups."""
     told = [host.report for host in status.hosts if host.alive and host.report is not None]
     return [f"{each.host}: {line}" for each in told for line in each.other_code]
 
 
 def one_line(status: DomainStatus) -> str:
-    """The domain in a line, for where no table can be kept up to date."""
+    """The domain in one line, for outputs that cannot update a table."""
     hosts = ", ".join(f"{host.id} {host.state} (incarnation {host.incarnation})" for host in status.hosts)
     return f"authority {'alive' if status.authority.alive else 'DOWN'}; {hosts}"
 
 
 REFRESH_S = 0.25
 START_S = 120.0
-"""A busy machine takes its time; a host that cannot live says so well before."""
+"""How long to wait: a busy machine takes its time, and a host that cannot start says so well before."""
 EXIT_INTERRUPTED = 130
 Answer = TypeVar("Answer")
 
@@ -171,21 +171,21 @@ def up(
     etcd
         Endpoints of an etcd to use as authority instead of the embedded one, e.g. http://127.0.0.1:2379.
     app
-        The directory from which the hosts import the classes of groups. Without it, the one the domain was
-        last started with; for a new domain, this one. Groups can be made of the classes that are defined
-        there.
+        The directory from which the hosts import the classes of groups. Without it, the one that the domain
+        was last started with; for a new domain, the current directory. Groups can be made of the classes
+        defined there.
     allow_class
-        A class of an installed package of which groups may be made too: package.module:Class. Without it,
-        those the domain was last started with.
+        A class of an installed package that groups may also be made of: package.module:Class. Without it,
+        those that the domain was last started with.
     group
-        A group to create once the domain is up, unless it is there: NAME=package.module:Class.
+        A group to create once the domain is up, unless it exists: NAME=package.module:Class.
     chaos
-        Whether `holdfast chaos cut` may have hosts drop each other's traffic.
+        Whether `holdfast chaos cut` may make hosts drop each other's traffic.
     loss_seconds
-        A host that is gone for so long is taken for lost, and its members are made anew elsewhere (default
-        10, or as it was last started).
+        A host that is gone for so long is considered lost, and its members are replaced elsewhere (default
+        10, or as the domain was last started).
     detach
-        Return once every host lives; stop the domain later with `holdfast down`.
+        Return once every host is alive; stop the domain later with `holdfast down`.
     """
     check_hosts(hosts)
     wanted = [_wanted_group(each) for each in group or ()]
@@ -208,7 +208,7 @@ def up(
 
 
 def down(*, dir: Dir = DIRECTORY_DEFAULT) -> int:
-    """Stop the domain: hosts, then authority, then agent; also what an agent that was killed left running."""
+    """Stop the domain: hosts, then authority, then agent; also what a killed agent left running."""
     layout = Layout(dir)
     was_running = uvloop.run(stop_domain(layout, layout.read()))
     talk.print(f"{layout.directory}: {'stopped' if was_running else 'nothing runs here'}", soft_wrap=True)
@@ -267,7 +267,7 @@ async def _up(
         await _show(layout, description, agent, stop)
     finally:
         await _stop(agent)
-        await stop_orphans(layout, description)  # what an agent that was killed could not stop
+        await stop_orphans(layout, description)  # what a killed agent could not stop
     return 0
 
 
@@ -279,7 +279,7 @@ def _wanted_group(text: str) -> CreateGroup:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[object, object, Answer]) -> Answer | None:
-    """What *work* returns or raises; None when *stop* was set first."""
+    """What *work* returns or raises; None if *stop* was set first."""
     working, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
     await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -302,7 +302,7 @@ async def _start(layout: Layout, description: Description, agent: "subprocess.Po
 async def _show(
     layout: Layout, description: Description, agent: "subprocess.Popen[bytes]", stop: asyncio.Event
 ) -> None:
-    """Show the domain until told to stop: a live table on a terminal, a line per change elsewhere."""
+    """Show the domain until told to stop: a live table on a terminal, otherwise a line per change."""
     console = Screen()
     shown = ""
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -321,7 +321,7 @@ async def _show(
 
 
 async def _stop(agent: "subprocess.Popen[bytes]") -> None:
-    """Stop the agent, which stops its wards first."""
+    """Stop the agent, which first stops the processes that it supervises."""
     if agent.poll() is None:
         agent.terminate()
     try:

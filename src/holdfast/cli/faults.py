@@ -1,4 +1,4 @@
-"""``holdfast faults``: what goes wrong, as it happens and as it happened; and whether a filter is right."""
+"""``holdfast faults``: show faults as they happen and as they happened, and check filters."""
 
 from typing import Annotated, Final
 
@@ -60,7 +60,7 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
         FaultKind.REPORTS_LOST, "main", _HOST, details={"HostId": "host2", "Count": 12}
     ),
 }
-"""One of each kind, and the scopes of a crash."""
+"""One report of each kind, and of each scope of a crash."""
 
 
 Where = Annotated[str, Parameter(name="--where")]
@@ -77,16 +77,16 @@ def watch(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Show what goes wrong in the domain as it happens, until it is interrupted.
+    """Show faults of the domain as they happen, until interrupted.
 
     Parameters
     ----------
     where
         Only events that pass this filter (docs/filters.md), in single quotes: '$Location[0].id == "host2"'.
     after
-        First those after the event of this number: 0 is everything that is still known.
+        Start after the event of this number: 0 shows everything that is still known.
     members
-        Also what is part of an event that is shown, such as each member of a host that crashed.
+        Also events that are part of another one that is shown, such as each member of a crashed host.
     output
         `table` for people, `json` for machines: one object a line.
     """
@@ -117,16 +117,16 @@ def list_(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Show what went wrong in the domain, as far as is still known, oldest first.
+    """Show the faults of the domain that are still known, oldest first.
 
     Parameters
     ----------
     where
         Only events that pass this filter (docs/filters.md), in single quotes: '$Location[0].id == "host2"'.
     after
-        Only those after the event of this number.
+        Only events after this number.
     members
-        Also what is part of an event that is shown, such as each member of a host that crashed.
+        Also events that are part of another one that is shown, such as each member of a crashed host.
     output
         `table` for people, `json` for machines.
     """
@@ -159,7 +159,7 @@ async def _list(layout: Layout, where: str, after: int, members: bool) -> list[T
 
 
 def _line(news: Told | Gap) -> str:
-    """One event for people."""
+    """One event as a line for people."""
     if isinstance(news, Gap):
         return f"{news.first}-{news.last}  {news.count} events are gone: they were not read in time"
     name = news.event.header.fixed_header.event_type.type_name
@@ -170,7 +170,7 @@ def _line(news: Told | Gap) -> str:
 
 
 def _is_right(where: str) -> bool:
-    """Whether the filter is; if not, the place is shown."""
+    """Whether the filter is valid; if not, the position of the mistake is shown."""
     try:
         parse(where)
     except InvalidConstraint as error:
@@ -187,12 +187,12 @@ def _show_mistake(error: InvalidConstraint, filter: str) -> None:
 
 @app.command
 def check(filter: str, *, output: Output = "table") -> int:
-    """Say whether a filter is right, and which of some example events it passes; ends with 2 if it is not.
+    """Say whether a filter is valid, and which example events it passes; exits with 2 if it is not valid.
 
     Parameters
     ----------
     filter
-        In the constraint language (docs/filters.md), in single quotes: '$Location[0].id == "host2"'.
+        A filter in the constraint language (docs/filters.md), in single quotes: '$Location[0].id == "host2"'.
     output
         `table` for people, `json` for machines.
     """

@@ -1,4 +1,4 @@
-"""`holdfast group upgrade`: let a group go on with the code that its application directory holds now."""
+"""`holdfast group upgrade`: let a group continue with the code that its application directory holds now."""
 
 import asyncio
 import sys
@@ -24,13 +24,13 @@ from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 EXIT_REFUSED = 1
 PATIENCE_S = 30.0
-"""For a question, while hosts come and go: long enough for the group to have another primary."""
+"""How long to repeat a question while hosts restart: long enough for the group to get another primary."""
 POLL_S = 0.2
 ASKED_MAX = 10
 
 
 class NothingToUpgrade(Rejected):
-    """Raised when a group is served by the code that the application's directory holds."""
+    """Raised when a group is already served by the code that the application's directory holds."""
 
     code = "nothing_to_upgrade"
 
@@ -40,7 +40,7 @@ class NothingToTry(Unavailable):
 
 
 class CannotUpgrade(Rejected):
-    """Raised when the new code cannot go on from the group's state."""
+    """Raised when the new code cannot continue from the group's state."""
 
     code = "cannot_upgrade"
 
@@ -54,11 +54,11 @@ def upgrade(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Let a group go on with its class as the application's directory holds it now, without a lost call.
+    """Let a group continue with its class as it is in the application's directory now, without a lost call.
 
-    Its hosts are started again one after the other, backups first, each back in sync before the next; then a
-    member with the new code takes the group over. Interrupted, it is safe, and begun again it goes on. Every
-    group on these hosts gets the code that is there now.
+    Its hosts are restarted one after the other, backups first, each back in sync before the next; then a
+    member with the new code takes the group over. It is safe to interrupt, and continues when run again.
+    Every group on these hosts gets the code that is there now.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ def upgrade(
         The group's name.
     dry_run
         Change nothing: try the new code on the group's present state, in a process of its own, and list what
-        would differ; ends with 1 when the upgrade would be refused.
+        would differ; exits with 1 if the upgrade would be refused.
     replay
-        Replay with the new code also what older code made and no host can replay any more: what was
-        acknowledged may change.
+        Also replay with the new code those calls that older code executed and that no host can replay with it
+        any more: acknowledged results may change.
     yes
         Do not ask.
     output
@@ -99,7 +99,7 @@ def upgrade(
 
 
 async def _tried(layout: Layout, name: str) -> UpgradeTried:
-    """By the primary: its state is the newest. Whoever is primary, if that one dies meanwhile."""
+    """Try the code at the primary, whose state is the newest; at the next primary if it dies."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -115,7 +115,7 @@ async def _tried(layout: Layout, name: str) -> UpgradeTried:
 
 
 async def _groups(layout: Layout, name: str) -> tuple[GroupInfo, ...]:
-    """Asked again, where a host dies as it is asked; of a domain that is down, once."""
+    """Look the group up; repeats if a host dies meanwhile, but fails at once if the domain is down."""
     for _ in range(ASKED_MAX):
         with suppress(OutcomeUnknown):
             return await order_at(layout, ListGroups(name=name))
@@ -124,8 +124,10 @@ async def _groups(layout: Layout, name: str) -> tuple[GroupInfo, ...]:
 
 
 async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
-    """Why the group would not go on with it, as far as that can be tried: where nobody has its object there
-    is nothing to try it on, and it may be just what helps."""
+    """Why the group could not continue with the code, as far as that can be tried.
+
+    If nobody has the group's object there is nothing to try the code on, and it may be just what helps.
+    """
     if is_served_by(info, new):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Orders about groups: given to any host of the domain, on a connection of their own."""
+"""Gives administrative orders to any host of the domain, on a separate connection."""
 
 import secrets
 from collections.abc import Awaitable, Sequence
@@ -56,8 +56,8 @@ CONNECT_S: Final = 2.0
 ORDER_S: Final = 20.0
 """How long a host may take: it waits for the authority, and the authority for its disk."""
 ASK_S: Final = 3.0
-"""How long a host is given for a question while there are others to ask: it may be cut off from the
-authority, and they need not be."""
+"""How long one host may take to answer a question while there are others to ask: it may be cut off from the
+authority while they are not."""
 Marked = (
     CreateGroup
     | CreateObject
@@ -67,7 +67,7 @@ Marked = (
     | RemoveProperties
     | RegisterFaultNotifier
 )
-"""Done once however often they are given, if each time with the same nonce."""
+"""Orders that are executed once, however often they are given with the same nonce."""
 
 
 class AdminRefused(InvalidRequest):
@@ -79,7 +79,7 @@ class AdminRefused(InvalidRequest):
         super().__init__(text)
         self.reason = reason
         self.source_exception = exception
-        """The name of the exception of Fault Tolerant CORBA that says this; empty where there is none."""
+        """The corresponding exception of Fault Tolerant CORBA; empty if there is none."""
         self._about = about
 
     @property
@@ -88,7 +88,7 @@ class AdminRefused(InvalidRequest):
 
 
 class OrderUnsettled(OutcomeUnknown):
-    """Raised when the host that was asked does not know itself whether the order was carried out."""
+    """Raised when the host that was asked does not know whether the order was carried out."""
 
     def __init__(self, text: str) -> None:
         HoldfastError.__init__(self, text)
@@ -99,7 +99,7 @@ AboutGroups = CreateGroup | DeleteGroup | ListGroups | AddMember | RemoveMember
 
 
 class Submit(Protocol):
-    """Have an order done by the domain (:func:`give`)."""
+    """Has an order executed by the domain (:func:`give`)."""
 
     def __call__(self, wanted: Order, kind: type[Given]) -> Awaitable[Given]: ...
 
@@ -111,7 +111,7 @@ async def order(
     *,
     insecure: bool = False,
 ) -> tuple[GroupInfo, ...]:
-    """Have an order about groups done. As :func:`give`."""
+    """Have an order about groups executed. Raises as :func:`give` does."""
     return (await give(addresses, endpoint, wanted, GroupList, insecure=insecure)).groups
 
 
@@ -123,11 +123,10 @@ async def give(
     *,
     insecure: bool = False,
 ) -> Given:
-    """Have *wanted* done by the first host that can be reached and has started; the answer is of *kind*. A
-    question is asked of the next one too, when there is no answer.
+    """Have *wanted* executed by the first host that can be reached and has started; the answer is of *kind*.
 
-    Raises :class:`AdminRefused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have
-    been.
+    A question is also asked of the next host if there is no answer. Raises :class:`AdminRefused`,
+    ``Unavailable`` if the order was not executed, and ``OutcomeUnknown`` if it may have been.
     """
     if isinstance(wanted, Marked) and not wanted.nonce:
         wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
@@ -136,17 +135,17 @@ async def give(
     failure: HoldfastError = Unavailable("no host of the domain is known to live")
     for address in addresses:
         is_asked_on = isinstance(wanted, Question) and address != addresses[-1]
-        giver = _Giver()
+        receiver = _OrderReceiver()
         try:
             connection = await connect(
-                address, giver.begin, endpoint, deadline_s=CONNECT_S, insecure=insecure
+                address, receiver.begin, endpoint, deadline_s=CONNECT_S, insecure=insecure
             )
         except NotConnected as error:
             failure = error
             continue
         try:
             deadline_s = ASK_S if is_asked_on else ORDER_S
-            body = await giver.requests.ask(Kind.GROUP_ORDER, order, deadline_s=deadline_s)
+            body = await receiver.requests.ask(Kind.GROUP_ORDER, order, deadline_s=deadline_s)
         except OutcomeUnknown as error:
             if is_asked_on:
                 continue
@@ -163,7 +162,7 @@ async def give(
 
 
 def _unsettled(wanted: Order, address: Address, error: OutcomeUnknown) -> OrderUnsettled:
-    """In words of whoever gave the order."""
+    """The error for an order that was not answered, in terms of the order."""
     is_ended = isinstance(error, NotHeard)
     how = "ended before it answered" if is_ended else f"has not answered within {error.waited_s:g} s"
     if isinstance(wanted, Question | TryUpgrade):
@@ -174,8 +173,7 @@ def _unsettled(wanted: Order, address: Address, error: OutcomeUnknown) -> OrderU
 
 
 def _encoded(wanted: Order) -> bytes:
-    """*wanted* as it travels, and read as the host will: what does not fit is not sent. Raises
-    ``InvalidRequest``."""
+    """Encode *wanted*. Raises ``InvalidRequest`` if the host could not decode it."""
     try:
         order = encode_order(wanted)
         decode_order(order)
@@ -197,12 +195,12 @@ def _taken(answer: OrderAnswer, kind: type[Given]) -> Given:
     raise Unavailable(answer.text)
 
 
-class _Giver:
+class _OrderReceiver:
     """The receiver of a connection on which orders are given."""
 
     requests: Requests
 
-    def begin(self, connection: Connection) -> "_Giver":
+    def begin(self, connection: Connection) -> "_OrderReceiver":
         self.requests = Requests(connection)
         return self
 

@@ -1,18 +1,16 @@
-"""The faults of a domain, as its clients hear and tell of them: ``domain.faults``.
+"""The faults of a domain as its clients receive and report them: ``domain.faults``.
 
-Events are read from the notifier after the number one has, so whoever was away, or lived through a change of
-primaries, reads on without a gap and without a repetition. The methods of the source (FTC 27.4.6) are here
-under their own names; consumers that are objects of this process are pushed to from here.
+:class:`Faults` reads events from the notifier after the last number that the client has. So a client that was
+away, or saw a change of primaries, continues without a gap and without a repetition. The methods of the
+specification (FTC 27.4.6) are here under their own names.
 
-The notifier's group, as a client calls it: found when it is first needed, asked again when it moves.
-
-Pushing to consumers: objects of this process to which the notifier's events are brought, in order.
-
-At least once, with numbers: what a consumer has taken is acknowledged to the notifier after a while, and
-whoever resumes it may hear the last few again. A consumer that is slow holds up nobody: its events wait in
-the notifier's ring, and if they are gone before it comes, it is told of the gap and the loss is counted.
-
-A filter at the notifier, with the methods of the source (CosNotifyFilter::Filter, FTC-270).
+:class:`NotifierGroup` is the notifier's group: found when it is first needed, and asked again when it moves.
+:class:`Push` delivers events in order to consumers that are objects of this process. Delivery is at least
+once, with numbers: what a consumer has taken is acknowledged to the notifier after a while, and a resumed
+consumer may receive the last few again. A slow consumer delays nobody: its events wait in the notifier's
+ring, and if they are gone before it reads them, it is told of the gap and the loss is counted.
+:class:`SubscriptionFilter` is a filter at the notifier, with the specification's methods
+(CosNotifyFilter::Filter, FTC-270).
 """
 
 import asyncio
@@ -53,13 +51,13 @@ RETRY_S: Final = 0.2
 
 
 class OpenGroup(Protocol):
-    """As ``Domain.group``."""
+    """The signature of ``Domain.group``."""
 
     def __call__(self, name: str, cls: type[Notifier]) -> Awaitable[Group[Notifier]]: ...
 
 
 class NotifierGroup:
-    """The fault notifier of a domain (FTC-245)."""
+    """Calls the fault notifier of a domain (FTC-245)."""
 
     def __init__(self, give: Submit, open_group: OpenGroup) -> None:
         self._give = give
@@ -69,8 +67,11 @@ class NotifierGroup:
     async def ask(
         self, method: Callable[Concatenate[Notifier, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        """What a method of the notifier returns. A question is asked until it is answered, however long the
-        group takes to have a primary again. Raises what the method raises."""
+        """Call a method of the notifier; returns its result.
+
+        A query is repeated until it is answered, however long the group takes to have a primary again. Raises
+        what the method raises.
+        """
         while True:
             try:
                 group = await self._found()
@@ -87,8 +88,10 @@ class NotifierGroup:
     async def tell(
         self, method: Callable[Concatenate[Notifier, P], Any], *args: P.args, **kwargs: P.kwargs
     ) -> None:
-        """Have it executed, as :meth:`ask`, whatever it returns: a notifier that somebody else registered has
-        the source's methods, which return nothing."""
+        """Call a method, as :meth:`ask` does, and ignore its result.
+
+        A notifier that somebody else registered has the specification's methods, which return nothing.
+        """
         with suppress(ResultDoesNotFit):
             await self.ask(method, *args, **kwargs)
 
@@ -100,7 +103,7 @@ class NotifierGroup:
 
 
 def _as_raised(error: MethodRaised) -> HoldfastError:
-    """The notifier's own exception, as callers of the same thing here would get it."""
+    """The notifier's own exception, as the type that a local caller would get."""
     make = _RAISED.get(error.type_name.rpartition(".")[2])
     return error if make is None else make(error.text)
 
@@ -122,9 +125,9 @@ _RAISED: Final[dict[str, Callable[[str], Any]]] = {
 
 
 READ_S: Final = 0.25
-"""Between two questions, when there was nothing new."""
+"""The pause after a read that returned nothing new."""
 BATCH: Final = 100
-"""Events brought at once."""
+"""Events delivered at once."""
 
 log = structlog.get_logger("holdfast.faults")
 
@@ -151,7 +154,7 @@ class HearsOfGaps(Protocol):
 
 
 class Push:
-    """Brings one consumer's events, from when it is made until it is stopped or the consumer fails."""
+    """Delivers one consumer's events, from its creation until it is stopped or the consumer fails."""
 
     def __init__(
         self,
@@ -180,7 +183,8 @@ class Push:
         except InvalidRequest as error:
             log.warning("a consumer hears of faults no more", consumer=self._id, why=str(error))
         except Exception as error:
-            # The consumer is the user's code, and may fail in any way; what it did not take stays unheard.
+            # The consumer is the user's code and may fail in any way; events that it did not take stay
+            # unacknowledged.
             log.error("a consumer of faults failed", consumer=self._id, why=repr(error))
 
     async def _bring(self, page: Page) -> None:
@@ -202,7 +206,7 @@ class Push:
         except InvalidRequest:
             raise
         except HoldfastError:
-            pass  # the next one will do: only whoever resumes would hear these again
+            pass  # the next acknowledgement will do; only a resumed consumer would see these again
 
 
 async def _taken(done: Awaitable[None] | None) -> None:
@@ -211,7 +215,7 @@ async def _taken(done: Awaitable[None] | None) -> None:
 
 
 class SubscriptionFilter:
-    """Made by ``create_subscription_filter``. It lives at the notifier, until it is destroyed."""
+    """A filter made by ``create_subscription_filter``. It exists at the notifier until it is destroyed."""
 
     def __init__(self, number: int, notifier: NotifierGroup) -> None:
         self.number = number
@@ -221,19 +225,19 @@ class SubscriptionFilter:
         return await self._notifier.ask(Notifier.constraint_grammar, self.number)
 
     async def add_constraints(self, expressions: Sequence[ConstraintExp]) -> list[ConstraintInfo]:
-        """All of them or none. Raises ``InvalidConstraint``, which names the first that is not right."""
+        """Add all of them or none. Raises ``InvalidConstraint``, which names the first invalid one."""
         _check(expressions)
         return await self._notifier.ask(Notifier.add_constraints, self.number, [*expressions])
 
     async def modify_constraints(
         self, delete: Sequence[ConstraintId], modify: Sequence[ConstraintInfo]
     ) -> None:
-        """All of it or nothing. Raises ``InvalidConstraint``, ``ConstraintNotFound``."""
+        """Apply all changes or none. Raises ``InvalidConstraint``, ``ConstraintNotFound``."""
         _check([each.constraint_expression for each in modify])
         await self._notifier.ask(Notifier.modify_constraints, self.number, [*delete], [*modify])
 
     async def get_constraints(self, ids: Sequence[ConstraintId]) -> list[ConstraintInfo]:
-        """Raises ``ConstraintNotFound``."""
+        """The constraints with these ids. Raises ``ConstraintNotFound``."""
         return await self._notifier.ask(Notifier.get_constraints, self.number, [*ids])
 
     async def get_all_constraints(self) -> list[ConstraintInfo]:
@@ -250,32 +254,33 @@ class SubscriptionFilter:
 
 
 def _check(expressions: Sequence[ConstraintExp]) -> None:
-    """Before anything is sent, so that a mistake is pointed at as it is anywhere else."""
+    """Check the expressions before they are sent, so that the error points at the mistake."""
     for each in expressions:
         Compiled.of(each)
 
 
 WATCH_S: Final = 0.25
-"""Between two questions, when there was nothing new."""
+"""The pause after a read that returned nothing new."""
 
 
 class Faults:
-    """Of one domain. Closed with it."""
+    """The faults of one domain. Closed with it."""
 
     def __init__(self, give: Submit, open_group: OpenGroup) -> None:
         self._notifier = NotifierGroup(give, open_group)
         self._pushes: dict[int, Push] = {}
 
-    # --- hearing
+    # --- receiving
 
     async def watch(
         self, where: str = "", *, after: int | None = None, parts: bool = False
     ) -> AsyncGenerator[Told | Gap, None]:
-        """Events as they come, for ever: those after number *after*, or from now on.
+        """Yield events as they come, for ever: those after number *after*, or from now on.
 
-        *where*: a filter (docs/filters.md). *parts*: also what is part of an event that passes itself, such
-        as the members of a host that crashed. A :class:`Gap` stands for events that are gone. Raises
-        ``InvalidConstraint`` for a filter that is not right, ``NoSuchNumber`` for a number never given.
+        *where* is a filter (docs/filters.md). *parts* includes events that are part of another one that
+        passes, such as the members of a host that crashed. A :class:`Gap` stands for events that are gone.
+        Raises ``InvalidConstraint`` for an invalid filter, ``NoSuchNumber`` for a number that was never
+        assigned.
         """
         parse(where)
         if after is None:
@@ -291,7 +296,7 @@ class Faults:
                 await asyncio.sleep(WATCH_S)
 
     async def list(self, where: str = "", *, after: int = 0, parts: bool = False) -> list[Told]:
-        """The events that the notifier still has, oldest first. Raises as :meth:`watch`."""
+        """The events that the notifier still has, oldest first. Raises as :meth:`watch` does."""
         parse(where)
         found: list[Told] = []
         page = await self.page(after, where, parts=parts)
@@ -303,29 +308,31 @@ class Faults:
             page = await self.page(page.reached, where, parts=parts)
 
     async def page(self, after: int | None, where: str = "", *, parts: bool = False) -> Page:
-        """Some events after that number, and where to read on; without a number, where the events stand."""
+        """Some events after that number, and where to continue; without a number, only where they end."""
         return await self._notifier.ask(Notifier.read, after, where=where, parts=parts)
 
-    # --- telling
+    # --- reporting
 
     async def push(self, fault: FaultReport | StructuredEvent, *, once: str = "") -> int:
-        """Report a fault that this program has found; the number of its event. With *once* it is told once,
-        however many programs report it under the same words."""
+        """Report a fault that this program has found; returns the number of its event.
+
+        With *once* it counts once, however many programs report it under the same key.
+        """
         event = fault.to_event() if isinstance(fault, FaultReport) else fault
         return await self._notifier.ask(Notifier.push_structured_fault, event, once)
 
     async def analyze(self, analyzer: Analyzer, *, name: str, after: int | None = None) -> None:
-        """Let *analyzer* hear everything, and tell what it makes of it, until cancelled (FTC-241).
+        """Pass all events to *analyzer*, and report what it concludes, until cancelled (FTC-241).
 
-        What it returns for an event is told once under *name* and the event's number, so that several
-        programs can run the same analyzer, and one that failed can start again from an earlier number.
+        Its results for an event are reported once, under *name* and the event's number. So several programs
+        can run the same analyzer, and one that failed can start again from an earlier number.
         """
         async for news in self.watch(after=after, parts=True):
             if isinstance(news, Told):
                 for index, condensed in enumerate(analyzer.take(news)):
                     await self.push(condensed, once=f"{name}/{news.number}/{index}")
 
-    # --- the source's own methods
+    # --- the specification's own methods
 
     async def push_structured_fault(self, event: StructuredEvent) -> None:
         await self._notifier.tell(Notifier.push_structured_fault, event)
@@ -341,8 +348,11 @@ class Faults:
     async def connect_structured_fault_consumer(
         self, push_consumer: StructuredPushConsumer, filter: SubscriptionFilter | None = None
     ) -> int:
-        """Push every event that passes *filter* to *push_consumer*, one by one and in order, until it is
-        disconnected or the domain closed; its id, by which it can be resumed (:meth:`resume`)."""
+        """Push every event that passes *filter* to *push_consumer*, one by one and in order.
+
+        This goes on until it is disconnected or the domain closed. Returns its id, by which it can be resumed
+        (:meth:`resume`).
+        """
         connect = Notifier.connect_structured_fault_consumer
         id = await self._notifier.ask(connect, _name(push_consumer), _number(filter))
         self._start(id, push_consumer)
@@ -351,7 +361,7 @@ class Faults:
     async def connect_sequence_fault_consumer(
         self, push_consumer: SequencePushConsumer, filter: SubscriptionFilter | None = None
     ) -> int:
-        """The same in batches."""
+        """As :meth:`connect_structured_fault_consumer`, but push events in batches."""
         connect = Notifier.connect_sequence_fault_consumer
         id = await self._notifier.ask(connect, _name(push_consumer), _number(filter))
         self._start(id, push_consumer)
@@ -364,25 +374,27 @@ class Faults:
         *,
         after: int | None = None,
     ) -> None:
-        """Push on to a consumer that was connected before, by this program or another: from where it had
-        acknowledged, or after that number. Raises ``Disconnected``."""
+        """Continue to push to a consumer that was connected before, by this program or another.
+
+        It starts after the last acknowledged event, or after *after*. Raises ``Disconnected``.
+        """
         await self._notifier.ask(Notifier.read_for, connection, after, 1)
         await self._stop([connection])
         self._start(connection, push_consumer, after)
 
     async def disconnect_consumer(self, connection: int) -> None:
-        """Raises ``Disconnected`` when there is no such consumer."""
+        """Disconnect a consumer. Raises ``Disconnected`` if there is none of that id."""
         await self._stop([connection])
         await self._notifier.ask(Notifier.disconnect_consumer, connection)
 
     async def consumers(self) -> tuple[Consumer, ...]:
-        """Who is connected, how far each has come, and how many events it missed."""
+        """The connected consumers, how far each has come, and how many events it missed."""
         return await self._notifier.ask(Notifier.consumers)
 
-    # --- keeping
+    # --- upkeep
 
     async def close(self) -> None:
-        """Push nothing any more. Consumers stay connected, and can be resumed."""
+        """Stop all pushes. Consumers stay connected, and can be resumed."""
         await self._stop(list(self._pushes))
 
     def _start(

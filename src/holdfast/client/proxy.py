@@ -1,4 +1,4 @@
-"""Proxies: a group's methods as methods to await."""
+"""Proxies: a group's methods as awaitable methods."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 Consistency = Literal["linearizable", "stale"]
 METHODS_KEPT_MAX: Final = 1_000
-"""Names are the caller's: without a bound a mistake could fill the memory."""
+"""Method names come from the caller: without a limit, a mistake could fill the memory."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -33,11 +33,12 @@ class Group(Generic[T]):
     """A group to call. ``await group.deposit("alice", 5)`` calls its method ``deposit``.
 
     With the class given (``domain.group("ledger", Ledger)``) method names and arguments are checked before
-    anything is sent, what comes back is made into the type that the method says it returns, and
-    ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
+    anything is sent, results are converted to the method's declared return type, and ``await
+    group.call(Ledger.deposit, "alice", 5)`` has that method's types.
+
     A method whose name is taken here (``call``, ``options``, ``typed``, ``add_member``, ``create_member``,
-    ``remove_member``, ``set_primary``, ``reference``, ``properties``) is reached as ``call("options")``.
-    Two proxies are equal if they are of one group of one domain, however they call it and whatever view of it
+    ``remove_member``, ``set_primary``, ``reference``, ``properties``) is reached as ``call("options")``. Two
+    proxies are equal if they are of one group of one domain, whatever their options and whatever view of it
     they know (FTC-47).
     """
 
@@ -79,12 +80,12 @@ class Group(Generic[T]):
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]: ...
 
     def call(self, method: Any, /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
-        """Call a method, given by name or as the class has it; a future of what it returns.
+        """Call a method, given by name or as a function of the class; returns a future of its result.
 
-        Raises at once what can be known at once: arguments that have no form on the wire or do not fit.
-        The future raises ``MethodRaised`` for an exception of the method's own, ``ResultDoesNotFit`` when it
-        was executed and what came back is not of the type that the class says, ``CallOutcomeUnknown`` when
-        it may have been executed, and other errors when it was not.
+        Raises at once what is known at once: arguments that cannot be encoded or do not fit. The future
+        raises ``MethodRaised`` for an exception of the method's own, ``ResultDoesNotFit`` if it was executed
+        but the result is not of the declared type, ``CallOutcomeUnknown`` if it may have been executed, and
+        other errors if it was not.
         """
         name = method if isinstance(method, str) else method.__name__
         return (self._methods.get(name) or self._method(name))(*args, **kwargs)
@@ -100,14 +101,14 @@ class Group(Generic[T]):
         reinvoke: bool | None = None,
         wait: bool | None = None,
     ) -> "Group[T]":
-        """The same group, called otherwise.
+        """The same group, called with other options.
 
-        *duration_s* is the request duration: how long a call is tried before it ends unanswered; for
-        *outcome_s* more its outcome can be asked for, and calls it makes in its turn may go on. *ordered*
+        *duration_s* is the request duration: how long a call is tried before it ends unanswered. For
+        *outcome_s* longer its outcome can be asked for, and nested calls that it makes may go on. *ordered*
         calls run in the order they are made, one frame of them at a time (X5). ``consistency="stale"`` lets
-        any member answer queries from a state at most *stale_s* old, though never older than what this
-        client has seen. *reinvoke* says whether a call that may have been executed is sent again, *wait*
-        whether a call waits for room when too many are in flight.
+        any member answer queries from a state at most *stale_s* old, though never older than what this client
+        has seen. *reinvoke* says whether a call that may have been executed is sent again, *wait* whether a
+        call waits for room when too many are in flight.
         """
         changes: dict[str, Any] = {}
         if duration_s is not None:
@@ -142,34 +143,34 @@ class Group(Generic[T]):
         )
 
     async def add_member(self, host: str, own: str = "") -> GroupInfo:
-        """As :meth:`.resources.Members.add`."""
-        return await self._steward().add(host, own)
+        """See :meth:`.resources.Members.add`."""
+        return await self._require_members().add(host, own)
 
     async def remove_member(self, host: str) -> GroupInfo:
-        """As :meth:`.resources.Members.remove`."""
-        return await self._steward().remove(host)
+        """See :meth:`.resources.Members.remove`."""
+        return await self._require_members().remove(host)
 
     async def create_member(
         self, location: str, *, type_id: str = "", criteria: Mapping[str, Any] = NONE
     ) -> GroupReference:
-        """As :meth:`.resources.Members.create`."""
-        return await self._steward().create(location, type_id=type_id, criteria=criteria)
+        """See :meth:`.resources.Members.create`."""
+        return await self._require_members().create(location, type_id=type_id, criteria=criteria)
 
     async def reference(self) -> GroupReference:
-        """As :meth:`.resources.Members.reference`."""
-        return await self._steward().reference()
+        """See :meth:`.resources.Members.reference`."""
+        return await self._require_members().reference()
 
     @property
     def properties(self) -> Properties:
-        """What is in effect for the group, and can be set while it runs."""
-        return self._steward().properties
+        """The properties in effect for the group, which can be set while it runs."""
+        return self._require_members().properties
 
     async def set_primary(self, host: str) -> GroupInfo:
-        """As :meth:`.resources.Members.set_primary`."""
-        return await self._steward().set_primary(host)
+        """See :meth:`.resources.Members.set_primary`."""
+        return await self._require_members().set_primary(host)
 
     def typed(self, interface: Callable[..., R]) -> R:
-        """This proxy, for the type checker an *interface*: a Protocol whose methods are ``async def``."""
+        """This proxy, typed as *interface*: a Protocol whose methods are ``async def``."""
         return cast(R, self)
 
     def __getattr__(self, name: str) -> Callable[..., Answer]:
@@ -179,7 +180,7 @@ class Group(Generic[T]):
             method = self._method(name)
         except BadCall as error:
             raise AttributeError(str(error)) from None
-        # Kept, so that the next call finds it as an ordinary attribute.
+        # Stored, so that the next call finds it as an ordinary attribute.
         self.__dict__[name] = method
         return method
 
@@ -196,7 +197,7 @@ class Group(Generic[T]):
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    def _steward(self) -> Members:
+    def _require_members(self) -> Members:
         if self._members is None:
             raise InvalidRequest("members are changed through a group that a domain gave")
         return self._members
@@ -215,7 +216,7 @@ class Group(Generic[T]):
         def method(*args: Any, **kwargs: Any) -> Answer:
             arguments = _encoded(name, args, kwargs)
             if operation is not None:
-                operation.decoded(arguments)  # as the group will: what does not fit is not sent
+                operation.decoded(arguments)  # as the group will, so that invalid arguments are not sent
             return call(name, arguments, policy, is_query, stale_ms, lane, returns)
 
         if len(self._methods) < METHODS_KEPT_MAX:

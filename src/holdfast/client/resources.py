@@ -1,10 +1,8 @@
-"""Where one group has its members, and who is primary: changed through any host of its domain.
+"""A group's members, properties of all levels, and object factories, used through any host of the domain.
 
-Properties of a domain, of a class, or of a running group: read and changed through any host.
-
-Factories: the replication manager, and those of hosts. Both are asked alike (FTC-206).
-
-Criteria, on their way to a factory.
+:class:`Members` changes where a group has members and which is primary. :class:`Properties` reads and changes
+properties of a domain, of a class, or of a running group. :class:`ObjectFactory` is the replication manager
+or the factory of a host; both take the same requests (FTC-206).
 """
 
 import secrets
@@ -35,7 +33,7 @@ NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def encoded(criteria: Mapping[str, Any]) -> str:
-    """Raises ``InvalidRequest`` for what has no form in JSON."""
+    """Encode *criteria* for a factory. Raises ``InvalidRequest`` if they cannot be written as JSON."""
     try:
         return msgspec.json.encode(dict(criteria)).decode()
     except (TypeError, OverflowError, RecursionError) as error:
@@ -43,9 +41,11 @@ def encoded(criteria: Mapping[str, Any]) -> str:
 
 
 class Properties:
-    """Of the group or of the class that is named, or else of the domain. Names may be written without
-    ``org.omg.ft.``. What is set is in effect for what is ordered of the same host from then on, and of the
-    others a moment later."""
+    """The properties of the named group or class, or else of the domain.
+
+    Names may be written without ``org.omg.ft.``. A new value applies to later orders through the same host at
+    once, and through other hosts a moment later.
+    """
 
     def __init__(self, give: Submit, *, type_id: str = "", group: str = "") -> None:
         self._give = give
@@ -53,22 +53,24 @@ class Properties:
         self._group = group
 
     async def get(self) -> dict[str, Any]:
-        """What is in effect there: of a class with the defaults (FTC-187), of a group on all levels
+        """The properties in effect: of a class with the defaults (FTC-187), of a group on all levels
         (FTC-190)."""
         return (await self._shown()).effective
 
     async def own(self) -> dict[str, Any]:
-        """What is set there, and nowhere above or below."""
+        """Only the properties that are set at this level itself."""
         return (await self._shown()).own
 
     async def set(self, **properties: Any) -> dict[str, Any]:
-        """Set these, beside those that are; what is in effect then. Raises ``InvalidRequest`` for what may
-        not be set there, or not to that, naming the first."""
+        """Set these in addition to those already set; returns the properties in effect.
+
+        Raises ``InvalidRequest`` naming the first that may not be set here, or not to that value.
+        """
         order = SetProperties(properties=properties, type_id=self._type_id, group=self._group)
         return (await self._give(order, PropertiesShown)).effective
 
     async def remove(self, *names: str) -> dict[str, Any]:
-        """Let these be set there no longer; what is in effect then."""
+        """Remove these from this level; returns the properties in effect."""
         properties: dict[str, Any] = dict.fromkeys(names)
         order = RemoveProperties(properties=properties, type_id=self._type_id, group=self._group)
         return (await self._give(order, PropertiesShown)).effective
@@ -78,36 +80,45 @@ class Properties:
 
 
 class Members:
-    """Of one group. Each method answers the group as it stands then."""
+    """The members of one group. Each method returns the group as it is afterwards."""
 
     def __init__(self, name: str, give: Submit) -> None:
         self._name = name
         self._give = give
         self.properties = Properties(give, group=name)
-        """The group's, which are set while it runs."""
+        """The properties of the group, which can be set while it runs."""
 
     async def add(self, host: str, own: str = "") -> GroupInfo:
-        """Let the group have a member on *host*. It is placed when this returns (``placed_on``), and in-sync
-        once it has caught up (``in_sync``). *own*: the object of the application's that shall be it, as
-        ``package.module:name``; it takes the group's state, and is not deleted when it is removed. Raises
-        ``InvalidRequest`` when the group has one there, there is no such host or no such object,
-        ``Unavailable`` when that host does not live or is still leaving."""
+        """Add a member on *host*.
+
+        It is placed when this returns (``placed_on``), and in sync once it has caught up (``in_sync``). *own*
+        is an object of the application that is to be the member, as ``package.module:name``; it takes the
+        group's state, and is not deleted when it is removed. Raises ``InvalidRequest`` if the group has a
+        member there or if there is no such host or object, ``Unavailable`` if that host is not alive or its
+        member is still leaving.
+        """
         order = AddMember(name=self._name, host=HostId(host), own=own)
         (info,) = (await self._give(order, GroupList)).groups
         return info
 
     async def remove(self, host: str) -> GroupInfo:
-        """Let the group have no member on *host*. It is told so when this returns (``leaving``), and leaves
-        as soon as the others can do without it; a primary hands over first. Raises ``InvalidRequest`` when it
-        has none there, or would be left with fewer than ``min_in_sync``."""
+        """Remove the member on *host*.
+
+        It has been told so when this returns (``leaving``), and leaves as soon as the others can do without
+        it; a primary hands over first. Raises ``InvalidRequest`` if there is none, or if fewer than
+        ``min_in_sync`` would be left.
+        """
         (info,) = (await self._give(RemoveMember(name=self._name, host=HostId(host)), GroupList)).groups
         return info
 
     async def create(
         self, location: str, *, type_id: str = "", criteria: Mapping[str, Any] = NONE
     ) -> GroupReference:
-        """Have the factory at *location* make a member; the group's reference then. *criteria* go over those
-        of the group's Factories. Raises as :meth:`add`, and ``InvalidRequest`` when nothing there can."""
+        """Have the factory at *location* create a member; returns the group's new reference.
+
+        *criteria* override those of the group's Factories. Raises as :meth:`add` does, and ``InvalidRequest``
+        if no factory there can do it.
+        """
         order = CreateMember(name=self._name, location=location, type_id=type_id, criteria=encoded(criteria))
         return await self._give(order, GroupReference)
 
@@ -116,24 +127,26 @@ class Members:
         return await self._give(ShowReference(name=self._name), GroupReference)
 
     async def set_primary(self, host: str) -> GroupInfo:
-        """Let the in-sync member on *host* be primary; it is, when this returns. Raises ``InvalidRequest``
-        when it is not in-sync, ``Unavailable`` when it did not come to be in time."""
+        """Make the in-sync member on *host* primary; it is when this returns.
+
+        Raises ``InvalidRequest`` if it is not in sync, ``Unavailable`` if it did not become primary in time.
+        """
         return (await self._give(SetPrimary(name=self._name, host=HostId(host)), HandedOver)).group
 
 
 class ObjectFactory:
-    """Made by the replication manager; with a *location*, by the factory there, without replicas."""
+    """Objects made by the replication manager, or without replicas by the factory at *location*."""
 
     def __init__(self, give: Submit, location: str = "") -> None:
         self._give = give
         self._location = location
 
     async def create(self, type_id: str, criteria: Mapping[str, Any] = NONE) -> ObjectCreated:
-        """Make an object of the class; its reference, and the id under which it is deleted.
+        """Create an object of the class; returns its reference, and the id under which it is deleted.
 
         Criteria: ``org.omg.ft.FTProperties`` for the manager, ``org.omg.ft.ObjectLocation`` for a host's
         factory; ``name``, ``arguments``, ``min_in_sync``, ``durability`` and ``on_total_loss`` for both. A
-        group whose members the application controls is made without any. Raises ``InvalidRequest``.
+        group whose members the application controls is created without any. Raises ``InvalidRequest``.
         """
         order = CreateObject(
             type_id=type_id,
@@ -144,6 +157,6 @@ class ObjectFactory:
         return await self._give(order, ObjectCreated)
 
     async def delete(self, factory_creation_id: int) -> GroupReference:
-        """Delete what was made under that id; its last reference. Raises ``InvalidRequest``."""
+        """Delete the object with that id; returns its last reference. Raises ``InvalidRequest``."""
         order = DeleteObject(factory_creation_id=GroupId(factory_creation_id), location=self._location)
         return await self._give(order, GroupReference)

@@ -1,6 +1,7 @@
-"""The groups that a client calls: each is found by asking hosts, and has one place for its requests.
+"""Finds the groups that a client calls, and keeps the client connected to the domain's hosts.
 
-The hosts of a domain, as one client reaches them: where it begins, and wherever they go from there.
+:class:`GroupLookup` finds each group by asking hosts, and keeps one ``GroupClient`` for its requests.
+:class:`HostReach` connects to the given addresses, and follows the hosts wherever they move.
 """
 
 import asyncio
@@ -31,23 +32,28 @@ from holdfast.model.reference import Reference
 from holdfast.net import Address, ConnectionSettings
 
 ASK_S: Final = 1.0
-"""How long one host is given to say where a group is, before another is asked."""
+"""How long one host may take to say where a group is, before another is asked."""
 PAUSE_S: Final = 0.05
 NO_GROUP: Final = GroupId(0)
 CALLERS_KEPT: Final = 1_000
-"""Groups that a client remembers how to call, of those that no proxy stands on. One that it calls again later
-is found anew, under a new client id."""
+"""How many groups without a proxy a client remembers how to call. A forgotten one is looked up again when it
+is called, under a new client id."""
 
 
 def new_client() -> ClientId:
-    """An id under which a group remembers requests (FTC-91). One that numbers from 1 needs its own: under an
-    id that was used before, a new request would be answered with the reply to an old one."""
+    """A new id under which a group remembers requests (FTC-91).
+
+    Each sequence of request numbers starts at 1 and needs its own id: under a used one, a new request would
+    be answered with the reply to an old one.
+    """
     return ClientId(secrets.token_hex(12))
 
 
 class GroupLookup:
-    """Of one client. *hosts* are whom it is connected to, *on_reference* is told when a group may be reached
-    at other places."""
+    """The groups that one client calls.
+
+    *hosts* returns its connections; *on_reference* is called when a group may be reached at other places.
+    """
 
     def __init__(
         self,
@@ -66,42 +72,41 @@ class GroupLookup:
         self._asked = 0
 
     def references(self) -> Iterator[Reference]:
-        """Where the groups are, as far as is known."""
+        """The known references of the groups."""
         return (caller.reference for caller in self._callers.values())
 
     def forget(self, group: GroupId) -> None:
-        """It was removed."""
+        """Drop a group that was deleted."""
         caller = self._callers.pop(group, None)
         if caller is not None:
             caller.close()
 
     def supersede(self, name: str, *, by: GroupId) -> None:
-        """The group of that name is *by*: any other that had it was removed."""
+        """Note that the group of that name is now *by*: any other that had the name was deleted."""
         for caller in self._callers.values():
             if caller.reference.name == name and caller.reference.group != by:
                 caller.is_gone = True
 
     def close(self) -> None:
-        """Calls that have not ended end now: as unknown, if they may have been executed."""
+        """End all unfinished calls now, as unknown if they may have been executed."""
         for caller in self._callers.values():
             caller.close()
         self._callers.clear()
 
     async def find(self, *, name: str = "", group: GroupId = NO_GROUP) -> GroupClient:
-        """The requests to the group of that name or number. Raises ``NoSuchGroup``, and ``Unavailable`` when
-        nobody could say."""
+        """The client of the group with that name or number. Raises ``NoSuchGroup``, ``Unavailable``."""
         for known in self._callers.values():
             is_named = known.reference.name == name and not known.is_gone
             if is_named or known.reference.group == group:
-                # Last: those that were not asked for the longest go first.
+                # Moved to the end: the least recently used are forgotten first.
                 self._callers[known.reference.group] = self._callers.pop(known.reference.group)
                 return known
         located = await self._locate(name, group)
         reference = located.reference
         self._forget_gone(reference.name)
-        # Somebody else may have found it meanwhile: its numbers must come from one place.
+        # Another task may have found it meanwhile: all its request numbers must come from one client.
         if reference.group not in self._callers:
-            self._let_go()
+            self._forget_unused()
             self._callers[reference.group] = GroupClient(
                 reference,
                 new_client(),
@@ -137,15 +142,15 @@ class GroupLookup:
     # --- finding groups
 
     def _forget_gone(self, name: str) -> None:
-        """Of groups that were removed one is remembered for each name, and no more."""
+        """Forget deleted groups of that name; at most one is remembered for each name."""
         gone = [
             group for group, each in self._callers.items() if each.is_gone and each.reference.name == name
         ]
         for group in gone:
             self._callers.pop(group).close()
 
-    def _let_go(self) -> None:
-        """Make room for one more, of groups that nobody waits for and no proxy stands on."""
+    def _forget_unused(self) -> None:
+        """Make room for one more by forgetting groups without waiting calls and without a proxy."""
         unused = [group for group, each in self._callers.items() if each.is_idle and not each.is_held]
         for group in unused[: max(0, len(unused) + 1 - CALLERS_KEPT)]:
             self._callers.pop(group).close()
@@ -168,7 +173,7 @@ class GroupLookup:
             raise Unavailable(f"nobody could say within {waited_s:g} s where {what!r} is") from None
 
     async def _ask(self, host: HostId, question: Callable[[int], Locate]) -> Located | Turned | None:
-        """One host's answer; None when there is none in time."""
+        """One host's answer; None if there is none in time."""
         self._asked += 1
         frame = self._asked
         answer: asyncio.Future[Located | Turned] = asyncio.get_running_loop().create_future()
@@ -184,13 +189,13 @@ class GroupLookup:
 
 
 class ReachedGroups(HostEvents, Protocol):
-    """The groups that are called, which want to know what befalls the hosts."""
+    """The called groups, which are notified of events of the hosts."""
 
     def references(self) -> Iterable[Reference]: ...
 
 
 class HostReach:
-    """Of one client, which begins at *addresses*. Nothing happens until :meth:`open`."""
+    """The hosts that one client reaches, starting from *addresses*. Nothing happens until :meth:`open`."""
 
     def __init__(
         self,
@@ -202,7 +207,7 @@ class HostReach:
         insecure: bool,
     ) -> None:
         self._endpoint = endpoint
-        self._given = addresses
+        self._first_addresses = addresses
         self._called = called
         self._config = config
         self._insecure = insecure
@@ -212,42 +217,45 @@ class HostReach:
         self._is_keeping = False
 
     async def open(self, within_s: float) -> None:
-        """Be connected from here on; returns when one host is. Raises ``Unavailable``."""
+        """Start to connect; returns when one host is connected. Raises ``Unavailable``."""
         self._hosts = HostConnections(self._endpoint, self, self._config, insecure=self._insecure)
-        self._hosts.keep(self._given)
+        self._hosts.keep(self._first_addresses)
         try:
             async with asyncio.timeout(within_s):
                 await self._connected.wait()
         except TimeoutError:
-            where = ", ".join(map(str, self._given))
+            where = ", ".join(map(str, self._first_addresses))
             why = "; ".join(self._hosts.failures)
             said = f"none of {where} could be reached within {within_s:g} s"
             raise Unavailable(f"{said}: {why}" if why else said) from None
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         hosts, self._hosts = self._hosts, None
         if hosts is not None:
             await hosts.close()
 
     @property
     def hosts(self) -> HostConnections:
-        """The connections. Raises ``Unavailable`` when they are closed."""
+        """The connections. Raises ``Unavailable`` if they are closed."""
         if self._hosts is None:
             raise _closed()
         return self._hosts
 
     async def give(self, wanted: Order, kind: type[Given]) -> Given:
-        """Have an order done by any host that is known. Raises ``Unavailable`` when closed, and what the
-        order comes to."""
+        """Have an order executed by any known host. Raises ``Unavailable`` if closed, or the order's
+        error.
+        """
         if self._hosts is None:
             raise _closed()
         addresses = list(dict.fromkeys(self._addresses()))
         return await give(addresses, self._endpoint, wanted, kind, insecure=self._insecure)
 
     def keep_connected_soon(self) -> None:
-        """Be connected to every host, before it is needed: looked at once per turn, since a host that dies
-        makes many groups move together."""
+        """Connect to every host before it is needed.
+
+        This runs at most once per turn of the loop, since a host that dies makes many groups move together.
+        """
         if not self._is_keeping:
             self._is_keeping = True
             asyncio.get_running_loop().call_soon(self._keep_connected)
@@ -259,13 +267,13 @@ class HostReach:
 
     def _addresses(self) -> list[Address]:
         known = self._known.addresses(self._called.references())
-        return [*self._given, *map(Address.parse, known)]
+        return [*self._first_addresses, *map(Address.parse, known)]
 
     # --- events of the hosts
 
     def on_up(self, host: HostId) -> None:
         if self._hosts is None:
-            return  # it came while the others were hung up
+            return  # it connected while the others were being closed
         self._connected.set()
         self._hosts.send(host, FollowHosts())
         self._called.on_up(host)

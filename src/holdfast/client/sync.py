@@ -1,6 +1,6 @@
-"""The same without an event loop of one's own: a thread runs one, and every call waits for its outcome.
+"""The client for programs without an event loop: a thread runs one, and every call waits for its outcome.
 
-An event loop in a thread of its own, to which other threads hand what they wait for.
+:class:`LoopThread` runs the event loop in a separate thread, to which other threads submit coroutines.
 """
 
 import asyncio
@@ -29,30 +29,35 @@ from holdfast.model.errors import Unavailable
 T = TypeVar("T")
 
 END_S: Final = 10.0
-"""How long what is cancelled at the end may take to clean up; what takes longer is left behind."""
+"""How long cancelled tasks may take to clean up at the end; those that take longer are left behind."""
 
 
 class LoopThread:
-    """Runs from when it is made until :meth:`stop`. Of the process that made it alone: one that is forked has
-    a copy of everything but the thread."""
+    """An event loop in a thread, running from its creation until :meth:`stop`.
+
+    It belongs to the process that made it: a forked process has a copy of everything but the thread.
+    """
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._handing = threading.Lock()
-        """Held to hand something in, and to stop: what was handed in is seen by who stops."""
+        """Held to submit something and to stop, so that a stop sees everything that was submitted."""
         self._is_stopped = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast client", daemon=True)
         self._thread.start()
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this is a copy, in a process that was forked."""
+        """Whether this is a copy in a forked process."""
         return os.getpid() != self._process
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, is_question: bool = False) -> T:
-        """Wait for *coroutine*. Raises ``Unavailable`` when it cannot run. If it is ended by :meth:`stop`, so
-        does a *question*; of anything else it is unknown what it came to (``OutcomeUnknown``)."""
+        """Wait for *coroutine*. Raises ``Unavailable`` if it cannot run.
+
+        If :meth:`stop` ends it, a *question* raises ``Unavailable`` as well; the outcome of anything else is
+        unknown (``OutcomeUnknown``).
+        """
         future = self._hand_in(coroutine)
         try:
             return future.result()
@@ -62,7 +67,8 @@ class LoopThread:
             raise OrderUnsettled("the domain was closed; it may have been carried out") from None
 
     def stop(self) -> None:
-        """End all that runs, and the thread. Nothing happens to a copy: its loop's files are the parent's."""
+        """Cancel everything that runs, and end the thread. In a forked copy this does nothing: its loop's
+        files are the parent's."""
         if self.is_inherited:
             return
         with self._handing:
@@ -74,7 +80,7 @@ class LoopThread:
         self._loop.close()
 
     def _hand_in(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        if self.is_inherited:  # looked at first: another thread may have held the lock as it was forked
+        if self.is_inherited:  # first: another thread may have held the lock at the fork
             coroutine.close()
             raise Unavailable("this process was forked since the domain was entered: connect anew")
         with self._handing:
@@ -101,7 +107,8 @@ def connect_sync(
     config: ClientConfig | None = None,
     insecure: bool = False,
 ) -> "SyncDomain":
-    """A domain to be entered: ``with connect_sync(url) as domain``. As :func:`.domain.connect`."""
+    """A domain to be entered: ``with connect_sync(url) as domain``. The arguments are those of
+    :func:`.domain.connect`."""
 
     def make() -> Domain:
         return connect(url, certs=certs, name=name, policy=policy, config=config, insecure=insecure)
@@ -143,17 +150,17 @@ class SyncDomain:
     def group(self, name: str, cls: type[T]) -> T: ...
 
     def group(self, name: str, cls: type[Any] | None = None) -> Any:
-        """The group of that name: its methods return what the group's do. With *cls* the type checker, too,
-        takes it for one."""
+        """The group of that name; its methods return what the group's methods return. With *cls*, type
+        checkers treat it as one."""
         found = self.run(self._group(name, cls), is_question=True)
         return SyncGroup(self, found)
 
     def create(self, cls: str | type[Any], *, name: str, **properties: Any) -> Any:
-        """As :meth:`.domain.Domain.create`; the group, as :meth:`group` gives it."""
+        """Create a group as :meth:`.domain.Domain.create` does; returns it as :meth:`group` does."""
         return SyncGroup(self, self.run(self._running().create(cls, name=name, **properties)))
 
     def delete(self, name: str) -> None:
-        """As :meth:`.domain.Domain.delete`."""
+        """See :meth:`.domain.Domain.delete`."""
         self.run(self._running().delete(name))
 
     def groups(self) -> tuple[GroupInfo, ...]:
@@ -167,26 +174,29 @@ class SyncDomain:
     def outcome(self, request: RequestId | str, returns: type[T]) -> T: ...
 
     def outcome(self, request: RequestId | str, returns: Any = None) -> Any:
-        """As :meth:`.domain.Domain.outcome`."""
+        """See :meth:`.domain.Domain.outcome`."""
         return self.run(self._running().outcome(request, returns))
 
     @property
     def faults(self) -> "SyncFaults":
-        """As :attr:`.domain.Domain.faults`."""
+        """See :attr:`.domain.Domain.faults`."""
         return SyncFaults(self, self._running().faults)
 
     @property
     def properties(self) -> "SyncProperties":
-        """As :attr:`.domain.Domain.properties`."""
+        """See :attr:`.domain.Domain.properties`."""
         return SyncProperties(self, self._running().properties)
 
     def type_properties(self, cls: str | type[Any]) -> "SyncProperties":
-        """As :meth:`.domain.Domain.type_properties`."""
+        """See :meth:`.domain.Domain.type_properties`."""
         return SyncProperties(self, self._running().type_properties(cls))
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, is_question: bool = False) -> T:
-        """Wait for *coroutine*, which runs in the domain's own thread. If another thread leaves the domain
-        meanwhile, it ends: a *question*, which changes nothing, with ``Unavailable``."""
+        """Wait for *coroutine*, which runs in the domain's own thread.
+
+        If another thread leaves the domain meanwhile, it ends; a *question*, which changes nothing, with
+        ``Unavailable``.
+        """
         thread = self._thread
         if thread is None:
             coroutine.close()
@@ -214,7 +224,7 @@ class SyncDomain:
 
 
 class SyncFaults:
-    """As :class:`.faults.Faults`, waiting for each answer."""
+    """:class:`.faults.Faults` with methods that wait for each answer."""
 
     def __init__(self, domain: SyncDomain, faults: Faults) -> None:
         self._domain = domain
@@ -223,7 +233,7 @@ class SyncFaults:
     def watch(
         self, where: str = "", *, after: int | None = None, parts: bool = False
     ) -> Generator[Told | Gap, None, None]:
-        """Events as they come; each ``next`` waits for one."""
+        """Yield events as they come; each ``next`` waits for one."""
         news = self._faults.watch(where, after=after, parts=parts)
         try:
             while True:
@@ -247,7 +257,7 @@ async def _close(news: AsyncGenerator[Told | Gap, None]) -> None:
 
 
 class SyncProperties:
-    """As :class:`.resources.Properties`, waiting for each answer."""
+    """:class:`.resources.Properties` with methods that wait for each answer."""
 
     def __init__(self, domain: SyncDomain, properties: Properties) -> None:
         self._domain = domain
@@ -274,32 +284,32 @@ class SyncGroup:
         self._group = group
 
     def options(self, **options: Any) -> "SyncGroup":
-        """As :meth:`.proxy.Group.options`."""
+        """See :meth:`.proxy.Group.options`."""
         return SyncGroup(self._domain, self._group.options(**options))
 
     def add_member(self, host: str, own: str = "") -> GroupInfo:
-        """As :meth:`.resources.Members.add`."""
+        """See :meth:`.resources.Members.add`."""
         return self._domain.run(self._group.add_member(host, own))
 
     def remove_member(self, host: str) -> GroupInfo:
-        """As :meth:`.resources.Members.remove`."""
+        """See :meth:`.resources.Members.remove`."""
         return self._domain.run(self._group.remove_member(host))
 
     def create_member(self, location: str, **options: Any) -> GroupReference:
-        """As :meth:`.resources.Members.create`."""
+        """See :meth:`.resources.Members.create`."""
         return self._domain.run(self._group.create_member(location, **options))
 
     def reference(self) -> GroupReference:
-        """As :meth:`.resources.Members.reference`."""
+        """See :meth:`.resources.Members.reference`."""
         return self._domain.run(self._group.reference(), is_question=True)
 
     @property
     def properties(self) -> SyncProperties:
-        """As :attr:`.proxy.Group.properties`."""
+        """See :attr:`.proxy.Group.properties`."""
         return SyncProperties(self._domain, self._group.properties)
 
     def set_primary(self, host: str) -> GroupInfo:
-        """As :meth:`.resources.Members.set_primary`."""
+        """See :meth:`.resources.Members.set_primary`."""
         return self._domain.run(self._group.set_primary(host))
 
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,4 @@
-"""How the clock refuses, each class saying what may be done about it.
-
-The clock's settings.
-"""
+"""The clock's errors, each of which says what the caller may do about it, and the clock's settings."""
 
 from typing import Final
 
@@ -55,7 +52,7 @@ class SkewTooLarge(Rejected):
 
 
 class DuplicateReplica(InvalidRequest):
-    """Raised when a peer claims a replica id that is another's: their CSNs could not be told apart."""
+    """Raised when a peer claims a replica id that another has: their CSNs could not be told apart."""
 
     code = "duplicate_replica"
 
@@ -67,7 +64,8 @@ class DuplicateReplica(InvalidRequest):
 
 
 class DifferentGeneration(Rejected):
-    """Raised when vectors of two data sets meet; the consumer needs a full initialisation first."""
+    """Raised when two vectors belong to different data sets; the consumer needs a full initialisation
+    first."""
 
     code = "different_generation"
 
@@ -78,7 +76,7 @@ class DifferentGeneration(Rejected):
 
 
 class ClockFileMissing(Corruption):
-    """Raised when a store that is not new has no clock file: its time must not begin anew."""
+    """Raised when a store that is not new has no clock file: its time must not start over."""
 
     code = "clock_file_missing"
 
@@ -89,33 +87,34 @@ class ClockFileMissing(Corruption):
 
 
 SKEW_S_MAX: Final = 10 * 365 * 86_400
-"""Ten years: beyond that a limit protects nobody."""
+"""The largest skew limit, ten years; a greater one would protect nobody."""
 
 
 class ClockConfig(Struct, frozen=True, kw_only=True):
     """How far clocks may differ, and how often the future timestamp is stored."""
 
     csn_max_skew_s: int = 3600
-    """By how many seconds, in total, peers may pull this clock forward. Higher accepts worse clocks, lower
-    finds them earlier. Suggested: 3600."""
+    """By how many seconds, in total, peers may pull this clock forward. A higher value accepts worse clocks,
+    a lower one finds them earlier. Suggested: 3600."""
 
     clock_limit_s: int = 60
     """A step of the system clock by more seconds than this is not followed until other hosts agree with it,
-    and a host whose time differs by more from most others' leaves claims to them (X4). Lower
-    notices more, and takes slow networks and coarse clocks for wrong ones. Suggested: 60."""
+    and a host whose time differs by more from most others' leaves claims to them (X4). A lower value notices
+    more, but mistakes slow networks and coarse clocks for wrong ones. Suggested: 60."""
 
     store_interval_s: int = 3
     """Seconds of logical time between two stores. Each crash moves the clock forward by up to this plus
-    `store_spare_s`, each store costs two syncs. Suggested: 3."""
+    `store_spare_s`, and each store costs two syncs. Suggested: 3."""
 
     store_spare_s: int = 2
-    """Seconds that a store may take before the timestamp has to wait for it. Suggested: 2."""
+    """How many seconds a store may take before the timestamp has to wait for it. Suggested: 2."""
 
     in_flight_max: int = 100_000
-    """CSNs assigned and neither committed nor aborted; beyond it generation is refused as overloaded."""
+    """How many CSNs may be assigned and neither committed nor aborted; beyond it generation is refused as
+    overloaded."""
 
     def validate(self) -> None:
-        """Raises :class:`InvalidRequest` naming every setting that is wrong."""
+        """Raise :class:`InvalidRequest` naming every setting that is wrong."""
         problems = [
             f"{name} must be within {low}..{high}, not {value}"
             for name, value, low, high in (

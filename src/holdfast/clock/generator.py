@@ -1,20 +1,20 @@
 """The generator of change sequence numbers.
 
-Rules. Every CSN handed out is greater than every one this server ever handed out (CSN-19) and than every one
-it has observed from others (CSN-20), across restarts and crashes (CSN-21).
+Rules. Every CSN that the generator assigns is greater than every CSN that this server ever assigned (CSN-19)
+and than every one that it has observed from others (CSN-20), across restarts and crashes (CSN-21).
 
 How. Time never goes back (:mod:`.offsets`). A future timestamp is in stable storage (:mod:`.state`) and no
-CSN reaches it, so whatever a crash forgets is below the timestamp at which the next run resumes. A new
-future is stored about every ``store_interval_s``. Where a store is late, the time waits just below what is
-stored and S goes on counting; when S is used up too, or a peer has pulled the time past it, ``take`` raises
-:class:`FutureNotStored`, and ``on_stored`` says when to ask again. A failed store stops the generator for
-good (D1).
+CSN reaches it, so everything that a crash forgets is below the timestamp at which the next run resumes. A new
+future timestamp is stored about every ``store_interval_s``. If a store is late, the time waits just below the
+stored timestamp and S goes on counting. When S is used up too, or a peer has pulled the time past it,
+``take`` raises :class:`FutureNotStored`, and ``on_stored`` says when to ask again. A failed store stops the
+generator for good (D1).
 
-Threads. ``take``, ``commit``, ``abort`` and ``status`` may be called from any thread: they touch no port but
-the trace. All else belongs to the thread that drives the core. Callbacks run outside the lock, so two
-threads' callbacks may overtake each other; ``oldest_in_flight`` does not lie meanwhile (see :mod:`.vector`).
+Threads. ``take``, ``commit``, ``abort`` and ``status`` may be called from any thread: they use no port but
+the trace. Everything else belongs to the thread that drives the core. Callbacks run outside the lock, so two
+threads' callbacks may overtake each other; ``oldest_in_flight`` is correct meanwhile (see :mod:`.vector`).
 
-Which peer is which replica: no two may share an id (CSN-40).
+:class:`Sessions` records which peer is which replica; no two may share an id (CSN-40).
 """
 
 from collections.abc import Callable, Hashable
@@ -43,14 +43,14 @@ from holdfast.model.ports import Clock, Disk, Timers, Token, Trace
 
 
 class Sessions:
-    """The replica ids of the peers in session with this server."""
+    """The replica ids of the peers that have a session with this server."""
 
     def __init__(self, own: ReplicaId) -> None:
         self._own = own
         self._replicas: dict[str, ReplicaId] = {}
 
     def check(self, peer: str, replica: ReplicaId) -> None:
-        """Raises :class:`DuplicateReplica` when *replica* is this server or another peer in session."""
+        """Raise :class:`DuplicateReplica` if *replica* is this server or another peer in session."""
         if replica == self._own:
             raise DuplicateReplica(peer, replica, "this server")
         for other, taken in self._replicas.items():
@@ -71,7 +71,7 @@ PARTS_MAX: Final = SUB_SEQUENCE_MAX + 1
 
 @dataclass(frozen=True, slots=True)
 class ClockPorts:
-    """The outside world of a generator. The disk may be shared: file names and tokens begin with "clock"."""
+    """The ports of a generator. The disk may be shared: file names and tokens begin with "clock"."""
 
     clock: Clock
     timers: Timers
@@ -80,7 +80,7 @@ class ClockPorts:
 
 
 class Phase(Enum):
-    """What a generator is doing."""
+    """The phases in the life of a generator."""
 
     OPENING = "opening"  # until its first future timestamp is stored
     RUNNING = "running"
@@ -91,7 +91,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClockStatus:
-    """A generator at one moment, for monitoring."""
+    """The state of a generator at one moment, for monitoring."""
 
     phase: Phase
     state: ClockState
@@ -106,7 +106,7 @@ class ClockStatus:
 
 
 class Generator:
-    """Assigns CSNs for one replica id. Feed its events in: ``on_timer``, ``on_synced``."""
+    """Assigns CSNs for one replica id. The host calls ``on_timer`` and ``on_synced``."""
 
     def __init__(
         self,
@@ -118,8 +118,9 @@ class Generator:
         on_stored: Callable[[], None] = lambda: None,
         on_failed: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """*lock*: a ``threading.Lock()`` where several threads take CSNs. *on_stored* follows every store;
-        *on_failed* is told once, whichever event made the store fail, and the host must stop (D1)."""
+        """*lock*: a ``threading.Lock()`` if several threads take CSNs. *on_stored* is called after every
+        store. *on_failed* is called once, whichever event made the store fail, and the host must then stop
+        (D1)."""
         self._config = config or ClockConfig()
         self._config.validate()
         if not 0 <= replica <= REPLICA_MAX:
@@ -139,17 +140,18 @@ class Generator:
         self._is_clock_readable = True
         self._until = 0
         self._limit = 0
-        """T may be handed out below this: the stored future, or 0 while nothing may be."""
+        """Only a T below this may be assigned: the stored future timestamp, or 0 while no CSN may be
+        assigned."""
 
-    # --- life
+    # --- opening and closing
 
     def open(self, *, is_new: bool, csnstate: str | None = None) -> None:
         """Resume where an earlier run left off, and store the first future timestamp.
 
-        *is_new*: this store has never been open; else a missing clock file raises :class:`Corruption`.
+        *is_new*: this store has never been open; otherwise a missing clock file raises :class:`Corruption`.
         *csnstate*: the text kept in the directory tree, if any; the later of it and the file counts (CSN-45).
-        CSNs can be taken from the first ``on_stored`` on. Raises :class:`GeneratorStopped` when the disk
-        takes no more.
+        CSNs can be taken after the first ``on_stored``. Raises :class:`GeneratorStopped` if writing to the
+        disk fails.
         """
         file = self._future.load(is_new=is_new)
         tree = None if csnstate is None else ClockState.parse(csnstate)
@@ -162,7 +164,7 @@ class Generator:
             raise self._refusal()
 
     def close(self) -> None:
-        """Hand out no more, and store exactly where the next run may go on; then ``is_closed``."""
+        """Stop assigning CSNs, and store exactly where the next run may continue; then ``is_closed``."""
         if self._phase in (Phase.RUNNING, Phase.OPENING):
             self._become(Phase.CLOSING)
             self._store_if_due()
@@ -173,16 +175,16 @@ class Generator:
 
     @property
     def failure(self) -> str | None:
-        """Why the store failed, None while it works; the host must stop then (D1)."""
+        """Why the store failed, None while it works; after a failure the host must stop (D1)."""
         return self._future.failure
 
-    # --- CSNs: any thread
+    # --- CSNs (from any thread)
 
     def take(self, parts: int = 1) -> Csn:
         """Assign the next CSN, for one operation of *parts* parts or one batch of as many operations.
 
         Part i has the CSN ``csn.part(i)``. Every CSN taken must end in one :meth:`commit` or :meth:`abort`.
-        Raises :class:`Unavailable` (wait for ``on_stored``, or for the clock) and :class:`Overloaded`.
+        Raises :class:`Unavailable` (wait for ``on_stored``, or for the clock) or :class:`Overloaded`.
         """
         if not 0 < parts <= PARTS_MAX:
             raise InvalidRequest(f"one CSN has 1 to {PARTS_MAX} parts, not {parts}")
@@ -201,20 +203,22 @@ class Generator:
         return csn
 
     def commit(self, csn: Csn) -> None:
-        """The operation of *csn* is durable. Raises :class:`InvalidRequest` unless *csn* is in flight."""
+        """Record that the operation of *csn* is durable. Raises :class:`InvalidRequest` unless *csn* is in
+        flight."""
         self.assignments.commit(csn)
 
     def abort(self, csn: Csn) -> None:
-        """*csn* will never be committed. Raises :class:`InvalidRequest` unless it is in flight."""
+        """Record that *csn* will never be committed. Raises :class:`InvalidRequest` unless it is in
+        flight."""
         self.assignments.abort(csn)
 
-    # --- what others know
+    # --- CSNs of peers
 
     def observe(self, peer: str, csn: Csn, *, override_reason: str | None = None) -> bool:
-        """Make every later CSN greater than *csn*; True when that survives a crash already.
+        """Make every later CSN greater than *csn*; True if that already survives a crash.
 
-        When False, whoever promises anything on it asks again after ``on_stored``.
-        Raises :class:`SkewTooLarge` with nothing changed. *override_reason* lifts the limit this once, for
+        If False, a caller that promises anything based on it must ask again after ``on_stored``. Raises
+        :class:`SkewTooLarge` with nothing changed. *override_reason* lifts the limit for this call, for
         recovery, and is logged.
         """
         time = self._time
@@ -240,10 +244,10 @@ class Generator:
         return csn.timestamp < self._until
 
     def begin_session(self, peer: str, replica: ReplicaId, vector: Vector) -> bool:
-        """A replication session begins: check the peer's id, and observe the newest CSN of its *vector*.
+        """Begin a replication session: check the peer's id, and observe the newest CSN of its *vector*.
 
-        Answers as :meth:`observe`. Raises :class:`DuplicateReplica` and :class:`SkewTooLarge`; the session
-        is then refused and nothing here has changed.
+        Returns the same as :meth:`observe`. Raises :class:`DuplicateReplica` or :class:`SkewTooLarge`; then
+        the session is refused and nothing here has changed.
         """
         self._sessions.check(peer, replica)
         newest = vector.newest()
@@ -255,25 +259,26 @@ class Generator:
         self._sessions.end(peer)
 
     def set_max_skew(self, seconds: int) -> None:
-        """Change ``csn_max_skew`` while running. Offsets already grown stay: they never decrease."""
+        """Change ``csn_max_skew`` while running. Offsets that have already grown stay: they never
+        decrease."""
         ClockConfig(csn_max_skew_s=seconds).validate()
         self._ports.trace.note("clock_max_skew", before_s=self._max_skew_s, after_s=seconds)
         self._max_skew_s = seconds
 
-    # --- what can be seen
+    # --- time and status
 
     def current_time(self) -> int:
         """The system clock in whole seconds, as sampled within the last second."""
         return self._sampled_ns // SECOND
 
     def time_ns(self) -> int:
-        """The logical time by the system clock as it is now, which is never behind the last sample."""
+        """The logical time by a fresh reading of the system clock; never behind the last sample."""
         wall_ns, time = self._ports.clock.wall(), self._time
         with self._lock:
             return max(wall_ns, time.system_ns) + time.local_ns + time.network_ns
 
     def csnstate(self) -> str:
-        """The attribute ``csnstate`` of the generator's entry (CSN-42)."""
+        """The value of the attribute ``csnstate`` of the generator's entry (CSN-42)."""
         with self._lock:
             return self._state().text()
 
@@ -306,7 +311,7 @@ class Generator:
         elif is_complete:
             self._stored()
 
-    # --- inside
+    # --- internal
 
     def _read_clock(self) -> int:
         try:
@@ -337,7 +342,7 @@ class Generator:
             self._ports.trace.note("clock_set_back", local_offset_grew_ns=grown_ns)
 
     def _store_if_due(self) -> None:
-        """Store the next future timestamp, when it is time and no store is under way."""
+        """Store the next future timestamp, if it is time and no store is under way."""
         if self._future.is_storing:
             return
         with self._lock:
@@ -398,7 +403,7 @@ class Generator:
         return ClockState.of(self._time)
 
     def _refusal(self) -> HoldfastError:
-        """Why no CSN can be handed out now."""
+        """The error that says why no CSN can be assigned now."""
         if self._phase is Phase.FAILED:
             return GeneratorStopped(f"the clock's store failed: {self._future.failure}")
         if self._phase in (Phase.CLOSING, Phase.CLOSED):

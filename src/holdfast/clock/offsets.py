@@ -1,24 +1,27 @@
-"""Logical time: the system clock, corrected so that it never goes back and never lags what is known.
+"""Logical time that never goes back, and a wall clock that does not jump (X4).
+
+:class:`LogicalTime` is the system clock, corrected so that it never goes back and never lags behind known
+CSNs:
 
     logical time = system clock + local offset + network offset            T = its whole seconds
 
 * The **local offset** grows when the system clock is set back, when S is used up within one T, and when a
-  restart finds the clock behind the stored future timestamp. Else it stays zero.
+  restart finds the clock behind the stored future timestamp. Otherwise it stays zero.
 * The **network offset** grows when a peer's CSN is ahead, in total by at most ``csn_max_skew``.
 * Neither ever decreases.
 
-All three are kept in nanoseconds although T has whole seconds. With whole-second offsets two servers whose
-clocks differ by a few milliseconds would push each other up by one second every second: the one just past
-a full second seems one ahead, the other adds one and is then ahead itself. An offset that grows to exactly
-the start of the peer's second never makes this clock lead the peer's, so the foremost clock leads for ever.
-For the same reason a peer is judged by a fresh reading of the clock, not by the cached one.
+All three are kept in nanoseconds although T has whole seconds. With whole-second offsets, two servers whose
+clocks differ by a few milliseconds would push each other up by one second every second: the one just past a
+full second seems one second ahead, the other adds one and is then ahead itself. An offset that grows to
+exactly the start of the peer's second never makes this clock lead the peer's, so the foremost clock always
+stays in the lead. For the same reason a peer is compared with a fresh reading of the clock, not with the
+cached one.
 
-A wall clock that does not jump (X4).
-
-A machine's clock may be set, by hours and at any moment, and what is stamped by it cannot be taken back: the
-group's time would be hours ahead on every successor. So a step of more than the limit is not followed: time
-goes on from where it was, by the clock that nobody sets, until others say that the new time is the right one
-(:mod:`holdfast.sequence.peer_clocks`). Smaller steps are followed at once.
+A :class:`SteadyClock` is needed because a machine's clock may be set, by hours and at any moment, and
+timestamps once given cannot be taken back: the group's time would be hours ahead on every successor. So a
+step of more than the limit is not followed. Time goes on from where it was, by the monotonic clock, which
+nobody sets, until other hosts agree with the new time (:mod:`holdfast.sequence.peer_clocks`). Smaller steps
+are followed at once.
 """
 
 from holdfast.clock.errors import SkewTooLarge
@@ -28,10 +31,10 @@ from holdfast.model.ports import Clock
 
 
 class LogicalTime:
-    """The three terms, and the next CSN's T and S that follow from them.
+    """The system clock's reading and the two offsets, and the T and S of the next CSN.
 
-    ``timestamp`` is at all times the whole seconds of the sum, and together with ``sequence`` greater than
-    every (T, S) handed out or observed.
+    ``timestamp`` is always the whole seconds of the sum. Together with ``sequence`` it is greater than every
+    (T, S) assigned or observed.
     """
 
     __slots__ = ("local_ns", "network_ns", "sequence", "system_ns", "timestamp")
@@ -48,7 +51,8 @@ class LogicalTime:
         return self.system_ns + self.local_ns + self.network_ns
 
     def resume(self, timestamp: int, sequence: int) -> None:
-        """Start at (*timestamp*, *sequence*) or later; what the clock lacks goes to the local offset."""
+        """Start at (*timestamp*, *sequence*) or later; if the clock is behind, the local offset makes up for
+        it."""
         if self.timestamp < timestamp:
             self.local_ns += timestamp * SECOND - self.logical_ns
             self.timestamp = timestamp
@@ -56,9 +60,9 @@ class LogicalTime:
             self.sequence = sequence
 
     def sample(self, system_ns: int, *, until: int) -> None:
-        """Take over a reading of the system clock, as far as the time stays below the timestamp *until*.
+        """Take in a reading of the system clock, as far as the time stays below the timestamp *until*.
 
-        Time beyond what is stored must wait (CSN-24), and S serves meanwhile.
+        Time beyond what is stored must wait (CSN-24), and S goes on counting meanwhile.
         """
         offsets_ns = self.local_ns + self.network_ns
         logical_ns = system_ns + offsets_ns
@@ -69,15 +73,16 @@ class LogicalTime:
             self._advance(min(logical_ns, ceiling_ns) - offsets_ns)
 
     def roll_over(self) -> None:
-        """S is used up: the next T, never a repetition."""
+        """Move on to the next T because S is used up; a CSN is never repeated."""
         self.timestamp += 1
         self.sequence = 0
         self.local_ns += self.timestamp * SECOND - self.logical_ns
 
     def observe(self, peer: str, csn: Csn, *, system_ns: int, max_skew_s: int | None) -> int:
-        """Get past *csn*, given a fresh reading of the clock; how far it was ahead, in nanoseconds.
+        """Move past *csn*, given a fresh reading of the clock; returns by how many nanoseconds *csn* was
+        ahead.
 
-        Raises :class:`SkewTooLarge`, with nothing changed, when the network offset would exceed *max_skew_s*
+        Raises :class:`SkewTooLarge`, with nothing changed, if the network offset would exceed *max_skew_s*
         (None: no limit).
         """
         fresh_ns = max(system_ns + self.local_ns + self.network_ns, self.logical_ns)
@@ -93,7 +98,8 @@ class LogicalTime:
         return ahead_ns
 
     def _pass_sequence(self, csn: Csn) -> None:
-        # S goes on from the peer's rather than restart at 0: within one T that would be behind it (CSN-20).
+        # S continues from the peer's instead of restarting at 0: within one T that would be behind it
+        # (CSN-20).
         if csn.timestamp == self.timestamp and csn.sequence >= self.sequence:
             self.sequence = csn.sequence + 1
             if csn.sequence == SEQUENCE_MAX:
@@ -112,13 +118,13 @@ class LogicalTime:
 
 
 class SteadyClock:
-    """The Clock port of whoever stamps."""
+    """The Clock port for code that stamps operations: its wall time does not jump."""
 
     def __init__(self, clock: Clock, limit_ns: int) -> None:
         self._clock = clock
         self.limit_ns = limit_ns
         self._ahead_ns = self._shown_ns()
-        """By how much wall time is ahead of ``now()``."""
+        """How far wall time is ahead of ``now()``."""
         self.now = clock.now
 
     def wall(self) -> int:
@@ -131,12 +137,12 @@ class SteadyClock:
         return self._look()
 
     def follow(self) -> None:
-        """The machine's clock is right, however far it jumped."""
+        """Accept the machine's clock as right, however far it jumped."""
         self._ahead_ns = self._shown_ns()
 
     def _look(self) -> int:
-        """Follow the machine's clock, unless it jumped; how far it did. Between a look at one clock and one
-        at the other time goes by, so two looks never agree to the nanosecond."""
+        """Follow the machine's clock unless it jumped; returns the size of the jump. Time passes between
+        reading one clock and the other, so two looks never agree to the nanosecond."""
         shown_ns = self._shown_ns()
         jump_ns = shown_ns - self._ahead_ns
         if abs(jump_ns) > self.limit_ns:

@@ -1,22 +1,20 @@
-"""The generator's state as text: ``csnstate`` for administrators, and the line of the clock file.
+"""The generator's state as text, and the file that stores the future timestamp (CSN-22..25).
 
-``csnstate`` (version 1) is one line of ASCII, the same on every machine::
+``csnstate`` (version 1), for administrators, is one line of ASCII, the same on every machine::
 
     system=1700000000.123456789 local=0.000000000 network=0.250000000 sequence=17
 
-seconds with nine decimals, UTC; *sequence* is the S that the next CSN gets. Every CSN handed out before is
-smaller than (whole seconds of the sum, sequence).
+Times are UTC seconds with nine decimals; *sequence* is the S that the next CSN gets. Every CSN assigned
+before is smaller than (whole seconds of the sum, sequence).
 
-The clock file holds one line: the position to resume at, the state of the moment, and a checksum over all
-that stands before it. While the generator runs, the position is a future one (CSN-24)::
+The clock file contains one line: the position to resume at, the state at that moment, and a checksum over
+everything before it. While the generator runs, the position lies in the future (CSN-24)::
 
     holdfast-clock-1 resume=1700000005.0 system=... local=... network=... sequence=17 crc=0d4b8ad1
 
-The future timestamp in stable storage (CSN-22..25).
-
-A store writes ``clock.new``, syncs it, renames it over ``clock`` and syncs the directory; only then does the
-promise in it count. A crash in between leaves the old file whole, or the new one, never half of either.
-A failed write or sync is final (D1): nothing more is stored, and the owner must stop.
+:class:`FutureStore` writes ``clock.new``, syncs it, renames it to ``clock`` and syncs the directory; only
+then does the stored timestamp count. A crash in between leaves the old file whole, or the new one, never half
+of either. A failed write or sync is final (D1): nothing more is stored, and the owner must stop.
 """
 
 import re
@@ -33,7 +31,7 @@ from holdfast.model.ids import SECOND
 from holdfast.model.ports import Disk, Token
 
 CLOCK_LINE_BYTES_MAX: Final = 512
-"""More than any state needs (offsets are bounded by the timestamp's 32 bits)."""
+"""The longest clock line; longer than any state needs (offsets are bounded by the timestamp's 32 bits)."""
 
 _SECONDS: Final = r"(\d{1,11})\.(\d{9})"
 _STATE: Final = re.compile(
@@ -46,7 +44,7 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """The three terms of the logical time and the next S."""
+    """The three terms of the logical time, and the next S."""
 
     system_ns: int
     local_ns: int
@@ -59,7 +57,7 @@ class ClockState:
 
     @property
     def position(self) -> tuple[int, int]:
-        """(T, S) that the next CSN may have."""
+        """The (T, S) that the next CSN may have."""
         return (self.system_ns + self.local_ns + self.network_ns) // SECOND, self.sequence
 
     def text(self) -> str:
@@ -71,7 +69,7 @@ class ClockState:
 
     @classmethod
     def parse(cls, text: str) -> "ClockState":
-        """Read a ``csnstate``. Raises :class:`InvalidRequest`."""
+        """Parse a ``csnstate``. Raises :class:`InvalidRequest`."""
         found = _STATE.fullmatch(text)
         if found is None:
             raise InvalidRequest(f"not a csnstate: {text[:CLOCK_LINE_BYTES_MAX]!r}")
@@ -89,7 +87,7 @@ class ClockState:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What the clock file promises: every CSN handed out so far is smaller than (*timestamp*, *sequence*)."""
+    """The promise in the clock file: every CSN assigned so far is smaller than (*timestamp*, *sequence*)."""
 
     timestamp: int
     sequence: int
@@ -105,7 +103,7 @@ class Reservation:
 
     @classmethod
     def decode(cls, data: bytes, *, file: str) -> "Reservation":
-        """Read a clock file whole. Raises :class:`Corruption` for anything but what was written."""
+        """Decode a whole clock file. Raises :class:`Corruption` for anything but what was written."""
         line = data.decode("ascii", errors="replace")
         found = _LINE.fullmatch(line)
         if found is None:
@@ -122,7 +120,8 @@ class Reservation:
 
 
 def resumed(system_ns: int, *, file: Reservation | None, csnstate: ClockState | None) -> LogicalTime:
-    """The logical time a generator starts with: past both records; the later one's offsets count (CSN-45)."""
+    """The logical time with which a generator starts: past both records, with the later one's offsets
+    (CSN-45)."""
     records = [record for record in (file, csnstate) if record is not None]
     if not records:
         return LogicalTime(system_ns)
@@ -147,16 +146,16 @@ class _Step(Enum):
 
 
 class FutureStore:
-    """Keeps one :class:`Reservation` on a disk, replacing it atomically; one store at a time."""
+    """Keeps one :class:`Reservation` on a disk and replaces it atomically; one store at a time."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._number = 0
         self._storing: Reservation | None = None
         self.stored: Reservation | None = None
-        """What is known to survive a power cut."""
+        """The reservation that is known to survive a power cut."""
         self.failure: str | None = None
-        """Why nothing is stored any more."""
+        """Why nothing is stored any more; None while storing works."""
 
     @property
     def is_storing(self) -> bool:
@@ -166,11 +165,11 @@ class FutureStore:
         """Read what an earlier run stored; None only for a store that *is_new*.
 
         Raises :class:`Corruption` for a missing, torn or damaged file: read as zero, it would let the clock
-        start behind CSNs already handed out.
+        start behind CSNs already assigned.
         """
         names = self._disk.list()
         if NEW_FILE in names:
-            self._disk.remove(NEW_FILE)  # a store that a crash cut short: it never counted
+            self._disk.remove(NEW_FILE)  # left by a crash in the middle of a store; it never counted
         if CLOCK_FILE in names:
             data = self._disk.read(CLOCK_FILE, 0, CLOCK_LINE_BYTES_MAX)
             self.stored = Reservation.decode(data, file=CLOCK_FILE)
@@ -189,7 +188,7 @@ class FutureStore:
             self._fail(str(error))
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Go on with the store; True when this completed it. Tokens of others are not its business."""
+        """Continue the store; True if this completed it. Ignores the tokens of others."""
         if self._storing is None:
             return False
         if token == self._token(_Step.FILE):

@@ -1,19 +1,20 @@
-"""Replica update vectors: per replica, the newest CSN whose change a server has.
+"""Replica update vectors, the lists of pending changes, and which changes to send.
 
-A vector belongs to one data set, named by its generation; vectors of different ones are never mixed. It
-covers a CSN when it holds that one or a newer one of the same replica, for changes of one replica travel in
-order. s plays no part: an operation arrives whole. A retired replica's id leaves the vector for good; it is
-remembered, else the next merge with a peer that has not heard of it would bring it back.
+A vector has, for each replica, the newest CSN whose change a server has. It belongs to one data set, named by
+its generation; vectors of different data sets are never mixed. It covers a CSN if it contains that CSN or a
+newer one of the same replica, since changes of one replica travel in order. s does not matter, since an
+operation arrives whole. The id of a retired replica leaves the vector for good. The vector remembers it;
+otherwise the next merge with a peer that has not heard of the retirement would bring it back.
 
-Text (version 1), one line, sorted: ``GENERATION [CSN]... [-REPLICA]...``, for example
-``2f6c 03626325e00010001 03626325f00000002 -0003``: the newest CSN of replicas 1 and 2, and 3 is retired.
+The text form (version 1) is one sorted line, ``GENERATION [CSN]... [-REPLICA]...``, for example ``2f6c
+03626325e00010001 03626325f00000002 -0003``: the newest CSN of replicas 1 and 2, and 3 is retired.
 
-Pending lists: which committed changes of a replica may be sent (CSN-52..54).
+A pending list says which committed changes of a replica may be sent (CSN-52..54). A vector means "everything
+up to here", so a change may be sent, and counted in a vector, only when no smaller CSN of the same replica is
+still in flight. Aborted CSNs hold up nothing.
 
-A vector says "everything up to here", so a change may be sent, and counted in a vector, only when no
-smaller CSN of the same replica is still in flight. Aborted ones hold nobody up.
-
-What to send: the smallest set of changes that brings a consumer up to date (CSN-62).
+:func:`missing` and :func:`to_send` find the smallest set of changes that brings a consumer up to date
+(CSN-62).
 """
 
 import re
@@ -34,17 +35,17 @@ _RETIRED: Final = re.compile(r"-[0-9a-f]{4}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """What one server has of one data set. A value: changes give a new vector."""
+    """What one server has of one data set. Immutable: a change gives a new vector."""
 
     generation: str
     _newest: Mapping[ReplicaId, Csn]
-    """Sorted by replica; each CSN without its s."""
+    """The newest CSN of each replica, without its s; sorted by replica."""
     retired: tuple[ReplicaId, ...] = ()
-    """Sorted; none of them in the vector."""
+    """The retired replicas, sorted; none of them is in the vector."""
 
     @classmethod
     def of(cls, generation: str, csns: Iterable[Csn] = (), *, retired: Iterable[ReplicaId] = ()) -> "Vector":
-        """The vector of a server that has *csns*, and of each replica everything older."""
+        """The vector of a server that has *csns* and, of each replica, everything older."""
         if not _GENERATION.fullmatch(generation):
             raise InvalidRequest(f"not a generation mark: {generation!r}")
         gone = dict.fromkeys(sorted(retired))
@@ -63,17 +64,17 @@ class Vector:
         return len(self._newest)
 
     def get(self, replica: ReplicaId) -> Csn | None:
-        """The newest CSN of *replica*, None when nothing of it is known."""
+        """The newest CSN of *replica*; None if nothing of it is known."""
         return self._newest.get(replica)
 
     def newest(self) -> Csn | None:
-        """The newest CSN of all: what a generator must get past."""
+        """The newest CSN of all, which a generator must pass."""
         return max(self._newest.values(), default=None)
 
     def covers(self, csn: Csn) -> bool:
-        """Nothing of *csn* needs to be sent to the owner of this vector.
+        """Whether nothing of *csn* needs to be sent to the owner of this vector.
 
-        A retired replica's changes are always covered: nobody sends or takes them any more.
+        A retired replica's changes are always covered: nobody sends or accepts them any more.
         """
         known = self._newest.get(csn.replica)
         if known is None:
@@ -81,12 +82,12 @@ class Vector:
         return csn.operation <= known
 
     def covers_all(self, other: "Vector") -> bool:
-        """The owner of this vector has everything that *other*'s owner has."""
+        """Whether the owner of this vector has everything that *other*'s owner has."""
         self.check_generation(other)
         return all(self.covers(csn) for csn in other)
 
     def advanced(self, csn: Csn) -> "Vector":
-        """This vector after the change of *csn*; covered ones change nothing."""
+        """This vector after the change of *csn*; a covered CSN changes nothing."""
         return self if self.covers(csn) else self._with((csn,), ())
 
     def merged(self, other: "Vector") -> "Vector":
@@ -95,7 +96,7 @@ class Vector:
         return self._with(other, other.retired)
 
     def without(self, replica: ReplicaId) -> "Vector":
-        """Retire *replica*: its id leaves this vector and every one merged with it (CSN-72)."""
+        """Retire *replica*: its id leaves this vector and every vector merged with it (CSN-72)."""
         return self._with((), (replica,))
 
     def check_generation(self, other: "Vector") -> None:
@@ -103,13 +104,13 @@ class Vector:
             raise DifferentGeneration(self.generation, other.generation)
 
     def text(self) -> str:
-        """One line; equal vectors give equal text."""
+        """The vector as one line; equal vectors give equal text."""
         csns = [csn.text() for csn in self]
         return " ".join([self.generation, *csns, *(f"-{replica:04x}" for replica in self.retired)])
 
     @classmethod
     def parse(cls, text: str) -> "Vector":
-        """Read :meth:`text`, strictly. Raises :class:`InvalidRequest`."""
+        """Parse the output of :meth:`text`, strictly. Raises :class:`InvalidRequest`."""
         generation, *words = text.split(" ")
         retired = [ReplicaId(int(word[1:], 16)) for word in words if _RETIRED.fullmatch(word)]
         vector = cls.of(generation, map(parse, words[: len(words) - len(retired)]), retired=retired)
@@ -122,30 +123,30 @@ class Vector:
 
 
 PENDING_MAX: Final = 200_000
-"""CSNs known and not yet drained; beyond it something holds the list up, and it must be looked at."""
+"""How many CSNs may be pending; with more, something holds up the list and must be investigated."""
 
 
 class PendingList:
-    """The CSNs of one replica, from assigned (or received) to drained as sendable, in order.
+    """The CSNs of one replica in order, from assigned (or received) until they are drained as sendable.
 
-    For the server's own replica register ``assigned``, ``committed`` and ``aborted`` with the generator.
+    For the server's own replica, register ``assigned``, ``committed`` and ``aborted`` with the generator.
     They run outside its lock, so with several threads a CSN may be committed here before a smaller one is
-    even known here: then drain with ``below=generator.oldest_in_flight()``, read *after* the commits.
+    even known here. Then drain with ``below=generator.oldest_in_flight()``, read *after* the commits.
     """
 
     def __init__(self, replica: ReplicaId, *, lock: AbstractContextManager[object] | None = None) -> None:
         self.replica = replica
         self._lock = lock or nullcontext()
         self._is_committed: dict[Csn, bool] = {}
-        """Every CSN that is pending."""
+        """Every pending CSN, and whether it is committed."""
         self._order: list[Csn] = []
-        """A heap of them; aborted ones linger until they come up."""
+        """A heap of the pending CSNs; aborted ones stay until they reach the top."""
 
     def __len__(self) -> int:
         return len(self._is_committed)
 
     def assigned(self, csn: Csn, _argument: object = None) -> None:
-        """*csn* is in flight: assigned here, or received and not yet durable."""
+        """Record that *csn* is in flight: assigned here, or received and not yet durable."""
         if csn.replica != self.replica:
             raise InvalidRequest(f"CSN {csn} is not of replica {self.replica}")
         with self._lock:
@@ -157,21 +158,21 @@ class PendingList:
             heappush(self._order, csn)
 
     def committed(self, csn: Csn, _argument: object = None) -> None:
-        """The change of *csn* is durable."""
+        """Record that the change of *csn* is durable."""
         with self._lock:
             self._require_in_flight(csn)
             self._is_committed[csn] = True
 
     def aborted(self, csn: Csn, _argument: object = None) -> None:
-        """*csn* will never be committed; nobody waits for it."""
+        """Record that *csn* will never be committed; nothing waits for it."""
         with self._lock:
             self._require_in_flight(csn)
             del self._is_committed[csn]
 
     def take_sendable(self, *, below: Csn | None = None) -> list[Csn]:
-        """Drain, in order, the committed CSNs that no smaller one in flight holds up.
+        """Drain, in order, the committed CSNs that no smaller CSN in flight holds up.
 
-        The last of them is what the vector may say of this replica.
+        The last of them is what the vector may claim for this replica.
         """
         sendable: list[Csn] = []
         with self._lock:
@@ -213,7 +214,8 @@ def missing(supplier: Vector, consumer: Vector) -> tuple[Missing, ...]:
 def to_send(changes: Iterable[Csn], supplier: Vector, consumer: Vector) -> list[Csn]:
     """Those of *changes* that *consumer* lacks, in the order in which they must be sent.
 
-    Nothing beyond the supplier's own vector: a smaller CSN of that replica may still be in flight there.
+    Nothing beyond the supplier's own vector is sent: a smaller CSN of that replica may still be in flight
+    there.
     """
     ranges = {part.replica: part for part in missing(supplier, consumer)}
     wanted = [csn for csn in changes if csn.replica in ranges and ranges[csn.replica].includes(csn)]

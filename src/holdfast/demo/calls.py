@@ -1,14 +1,13 @@
-"""Callers of a ledger, of whose calls each can be told apart for ever, though the ledger keeps balances only.
+"""Callers of a ledger whose every call can be distinguished forever, and the count of what became of them.
 
-Every call owns one octal digit of one balance: the deposit is a power of eight, ``CALLS_PER_ACCOUNT`` calls
-share an account. What the digit says when everything is over is how often its call was executed: 0 is lost,
-1 is right, more is duplicated. A ledger that kept a line for each call would say the same and grow without
-end; this one stays small, so that fail-over shows what it costs and not what a huge state costs.
+The ledger keeps balances only. Every call owns one octal digit of one balance: the deposit is a power of
+eight, and ``CALLS_PER_ACCOUNT`` calls share an account. At the end the digit says how often its call was
+executed: 0 is lost, 1 is right, more is duplicated. A ledger with a line for each call would say the same and
+grow without end. This one stays small, so that failover shows its own cost and not that of a huge state.
 
-Counting what became of every call, from the files of the stopped members and from nothing else.
-
-Of each member: its newest checkpoint and the log behind it give the balances that it would serve. All logs
-are compared with each other, record by record. What the group answered while it ran plays no part in it.
+The count uses only the files of the stopped members. The newest checkpoint of each member and the log after
+it give the balances that it would serve. All logs are compared with each other, record by record. What the
+group answered while it ran plays no part.
 """
 
 import asyncio
@@ -32,27 +31,27 @@ from holdfast.storage.inspect import records
 
 BASE: Final = 8
 CALLS_PER_ACCOUNT: Final = 20
-"""8 to the 20th still is an integer that every wire carries."""
+"""8 to the 20th is still an integer that every wire format carries."""
 
 
 def place_of(caller: int, number: int) -> tuple[str, int]:
-    """The account and the amount of a caller's call; numbers count from 0."""
+    """Return the account and the amount of a caller's call; numbers count from 0."""
     account, digit = divmod(number, CALLS_PER_ACCOUNT)
     return f"{caller}/{account}", BASE**digit
 
 
 def executions(balance: int) -> list[int]:
-    """How often each call of an account was executed."""
+    """Return how often each call of an account was executed."""
     return [balance // BASE**digit % BASE for digit in range(CALLS_PER_ACCOUNT)]
 
 
 @dataclass(slots=True)
 class Caller:
-    """One caller: its calls one after the other."""
+    """One caller, which makes its calls one after the other."""
 
     id: int
     sent: int = 0
-    """Calls made so far: the last one may be under way."""
+    """Calls made so far; the last one may be in progress."""
     unknown: list[int] = field(default_factory=list)
     """Numbers of calls that ended without an outcome."""
 
@@ -63,18 +62,18 @@ class Load:
 
     callers: list[Caller]
     pace_s: float = 0.0
-    """What each caller waits between an answer and its next call."""
+    """How long each caller waits between an answer and its next call."""
     answered_at: "array[float]" = field(default_factory=lambda: array("d"))
     took_s: "array[float]" = field(default_factory=lambda: array("d"))
     wrong_replies: int = 0
-    """Answers other than what the balance must have been then."""
+    """Answers that differ from what the balance must have been then."""
 
     @classmethod
     def of(cls, callers: int, *, pace_s: float = 0.0) -> "Load":
         return cls([Caller(each) for each in range(callers)], pace_s)
 
     async def run(self, ledger: Any, stop: asyncio.Event) -> None:
-        """Call until told to stop; ends when the last call has ended."""
+        """Call until *stop* is set; returns when the last call has ended."""
         await asyncio.gather(*(self._call(ledger, caller, stop) for caller in self.callers))
 
     async def _call(self, ledger: Any, caller: Caller, stop: asyncio.Event) -> None:
@@ -110,28 +109,29 @@ class Remains:
     balances: Mapping[str, int]
     position: Position
     log: Mapping[Position, int]
-    """The checksum of each record in its log, by the record's first position: each covers all before it."""
+    """The checksum of each record in its log, by the record's first position; each covers all records before
+    it."""
 
 
 class Count(Struct, frozen=True, kw_only=True):
-    """What became of the calls, as the members' files tell."""
+    """What became of the calls, according to the members' files."""
 
     acknowledged: int
     lost: int
-    """Acknowledged, and missing from a member."""
+    """Calls that were acknowledged and are missing from a member."""
     duplicated: int
-    """Executions too many, in the member where they are the most."""
+    """Surplus executions, in the member that has the most of them."""
     unknown: int
     """Calls that ended without an outcome."""
     unknown_executed: int
     members: tuple[HostId, ...]
     records_compared: int
     records_differing: int
-    """Records at the same position of two members' logs that are not the same."""
+    """Records at the same position of two members' logs that differ."""
 
 
 def read_member(host: HostId, store: Path, group: GroupId, definition: Definition) -> Remains:
-    """Raises ``Corruption`` when the store is damaged."""
+    """Read the state and the log that a member left. Raises ``Corruption`` when the store is damaged."""
     disk = Directory(store)
     checkpoint = _newest(disk, group)
     if checkpoint is None:
@@ -148,7 +148,7 @@ def read_member(host: HostId, store: Path, group: GroupId, definition: Definitio
 
 
 def count(callers: Iterable[Caller], members: list[Remains]) -> Count:
-    """What became of the calls of *callers*. Lost or duplicated in one member is lost or duplicated."""
+    """Count what became of the calls of *callers*. A call lost or duplicated in one member counts as such."""
     acknowledged = lost = duplicated = unknown = unknown_executed = 0
     known: set[str] = set()
     for caller in callers:
@@ -167,7 +167,7 @@ def count(callers: Iterable[Caller], members: list[Remains]) -> Count:
                     unknown_executed += max(times) > 0
                 elif number < caller.sent:
                     lost += min(times) == 0
-    # Deposits that nobody has made: money from nowhere is a duplicate of something.
+    # Deposits that nobody made count as duplicates.
     duplicated += sum(account not in known for member in members for account in member.balances)
     compared, differing = _compare(members)
     return Count(
@@ -193,7 +193,7 @@ def _compare(members: list[Remains]) -> tuple[int, int]:
 
 
 def _newest(disk: Directory, group: GroupId) -> Checkpoint | None:
-    """The newest checkpoint that is whole."""
+    """Return the newest checkpoint that is complete."""
     named = ((checkpoint_of(name), name) for name in disk.list() if not name.endswith(UNFINISHED))
     found = sorted((of[1], name) for of, name in named if of is not None and of[0] == group)
     for _, name in reversed(found):

@@ -1,6 +1,6 @@
-"""A domain on this machine and what people do to it; or one for a while, that leaves nothing behind.
+"""A domain on this machine and what people do to it, a temporary domain, and the end of a demo on a signal.
 
-Ending a demo or a soak before its time, so that what was called until then is counted all the same.
+:class:`Ending` ends a demo or a soak early in such a way that the calls made until then are still counted.
 """
 
 import asyncio
@@ -44,15 +44,17 @@ class LocalDomain:
     def __init__(self, directory: Path) -> None:
         self.layout = Layout(directory)
         self.is_kept = False
-        """Whether its files are to stay, for somebody to look at."""
+        """Whether its files are kept for someone to examine."""
 
     async def url(self) -> str:
-        """What clients connect to. Raises ``InvalidRequest`` when there is no domain, ``Unavailable`` when
-        none of its hosts lives."""
+        """Return what clients connect to.
+
+        Raises ``InvalidRequest`` when there is no domain, ``Unavailable`` when none of its hosts lives.
+        """
         return await url_of(self.layout, self.layout.read())
 
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
-        """Have *host*, or any, do *order*. Raises ``Unavailable``."""
+        """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""
         description = self.layout.read()
         endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "demo"))
         if host is None:
@@ -68,14 +70,14 @@ class LocalDomain:
         return await self.ask(ShowHistory(name=name), GroupHistory)
 
     async def wait_in_sync(self, name: str, *, members: int, within_s: float) -> GroupInfo | None:
-        """The group, once so many members are in sync; None when that takes too long."""
+        """Return the group once that many members are in sync; None when that takes too long."""
         try:
             async with asyncio.timeout(within_s):
                 while True:
                     try:
                         found = await self.group(name)
                     except (Unavailable, OutcomeUnknown):
-                        found = None  # its hosts are being started again
+                        found = None  # its hosts are being restarted
                     if found is not None and len(found.in_sync) >= members:
                         return found
                     await asyncio.sleep(POLL_S)
@@ -83,15 +85,15 @@ class LocalDomain:
             return None
 
     def signal_authority(self, number: signal.Signals) -> bool:
-        """Signal the embedded authority's process; False when there is none."""
+        """Signal the embedded authority's process; returns False when there is none."""
         return signal_holder(self.layout.authority, number)
 
     def signal(self, host: HostId, number: signal.Signals) -> bool:
-        """Signal a host's process; False when there is none."""
+        """Signal a host's process; returns False when there is none."""
         return signal_holder(self.layout.host(host), number)
 
     async def stop(self) -> None:
-        """End every process in order; the files stay."""
+        """End every process in an orderly way; the files remain."""
         if self.layout.exists:
             await stop_domain(self.layout, self.layout.read())
 
@@ -100,10 +102,11 @@ class LocalDomain:
 async def temporary_domain(
     app: Path, *, hosts: int = 3, progress: Progress = lambda status: None
 ) -> AsyncIterator[LocalDomain]:
-    """A new domain, up; afterwards nothing of it is left, unless it says otherwise by ``is_kept``. Its hosts
-    import classes from *app*.
+    """Start a new domain, which is removed afterwards unless ``is_kept`` is set.
 
-    Raises ``Unavailable`` with what its processes said when none comes up.
+    Its hosts import classes from *app*.
+
+    Raises ``Unavailable`` with the output of its processes when the domain does not start.
     """
     directory = Path(tempfile.mkdtemp(prefix="holdfast-"))
     domain = LocalDomain(directory)
@@ -112,7 +115,7 @@ async def temporary_domain(
         yield domain
     finally:
         try:
-            # Not to be cut short by a second Ctrl-C: what would be left behind is processes.
+            # A second Ctrl-C must not cut this short: it would leave processes behind.
             await asyncio.shield(domain.stop())
         finally:
             if not domain.is_kept:
@@ -137,9 +140,12 @@ Found = TypeVar("Found")
 
 
 class Ending:
-    """What signals ask for. The first, once there are calls to count, asks for an end in order; a second, or
-    one before that, ends *at once* by cancelling *task*. Whatever comes then is not heard: all that is left
-    to do is to end processes, and it must not be cut short."""
+    """Handles signals that ask for the end.
+
+    The first signal, once there are calls to count, asks for an orderly end. A second signal, or one before
+    that, ends *at once* by cancelling *task*. Signals after that are ignored: only processes remain to be
+    ended, and that must not be cut short.
+    """
 
     def __init__(self, task: "asyncio.Task[Any]", on_asked: Callable[[str], None]) -> None:
         self._task = task
@@ -153,7 +159,7 @@ class Ending:
         return self._asked.is_set()
 
     def on_load(self) -> None:
-        """The first call is about to be made."""
+        """Note that the first call is about to be made."""
         self._is_loaded = True
 
     def on_signal(self) -> None:
@@ -165,7 +171,7 @@ class Ending:
             self._task.cancel()
 
     async def rest(self, seconds: float) -> None:
-        """Wait so long, or until the end is asked for."""
+        """Wait that long, or until the end is requested."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._asked.wait()
@@ -174,12 +180,15 @@ class Ending:
 def run_until_asked(
     main: Callable[[Ending], Coroutine[Any, Any, Found]], *, on_asked: Callable[[str], None]
 ) -> Found:
-    """Run *main* in a loop of its own, with an ending that hears SIGINT and SIGTERM; *on_asked* gets a line
-    for people when there is to be an end in order. Raises ``KeyboardInterrupt`` when it was ended at once."""
+    """Run *main* in its own event loop, with an ending that handles SIGINT and SIGTERM.
+
+    *on_asked* gets a line for people when an orderly end was requested. Raises ``KeyboardInterrupt`` when the
+    run was ended at once.
+    """
 
     async def heard() -> Found:
         task = asyncio.current_task()
-        assert task is not None  # a coroutine that runs has one
+        assert task is not None  # a running coroutine has a task
         ending = Ending(task, on_asked)
         for number in SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, ending.on_signal)

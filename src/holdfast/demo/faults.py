@@ -1,6 +1,7 @@
-"""The faults of a demo: the primary killed at every interval, and now and then paused past its lease.
+"""The faults of the demo and of the soak.
 
-Faults of every kind on a domain of this machine, one after the other, drawn from a seed.
+The demo kills the primary at every interval, and sometimes pauses it past its lease (:class:`PrimaryFaults`).
+The soak causes faults of every kind, one after the other, drawn from a seed (:class:`Chaos`).
 """
 
 import asyncio
@@ -24,11 +25,11 @@ from holdfast.model.errors import HoldfastError, OutcomeUnknown, Rejected, Unava
 from holdfast.model.ids import HostId
 
 PAUSE_S: Final = 2.0
-"""Three times a lease: another takes over, and the paused one finds that out when it goes on."""
+"""Three times a lease: another member takes over, and the paused one notices when it resumes."""
 PAUSE_EACH: Final = 5
-"""Of so many faults the second is a pause, the others are kills."""
+"""The second of every this many faults is a pause, the others are kills."""
 LAST_WORDS_S: Final = 0.05
-"""Answers that a process gave before it ended may arrive so much later."""
+"""Answers that a process gave before it ended may arrive up to this much later."""
 RECOVERY_S: Final = 30.0
 """How long the demo waits for the group to be whole before it breaks it again."""
 
@@ -36,27 +37,29 @@ Kind = Literal["kill", "pause"]
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """One fault, and what came of it."""
+    """One fault, and what followed from it."""
 
     kind: Kind
     host: HostId
     at_s: float
-    """Since the load began."""
+    """Seconds since the load began."""
     silent_ms: float | None = None
-    """From the fault to the next answer that a caller got; None when none came."""
+    """Milliseconds from the fault to the next answer that a caller got; None when none came."""
     took_over: HostId | None = None
     why: str = ""
-    """Why the group has another primary, in the word of its history."""
+    """Why the group has another primary, in the words of its history."""
     claimed_ms: float | None = None
     committed_ms: float | None = None
     ready_ms: float | None = None
-    """The new primary's own account, counted from when it had ground to claim."""
+    """The new primary's own measurement, from the moment it had reason to claim."""
     replayed: int | None = None
 
 
-class Harassment:
-    """Breaks the primary of a group, at every interval, as long as all members are in sync by then and
-    *ending* is not asked for."""
+class PrimaryFaults:
+    """Breaks the primary of a group at every interval.
+
+    It does so as long as all members are in sync by then and *ending* is not requested.
+    """
 
     def __init__(
         self,
@@ -74,11 +77,11 @@ class Harassment:
         self._ending = ending
         self._members = 0
         self.faults: list[tuple[float, int, Fault]] = []
-        """With the moment of each, by ``time.monotonic`` and by the wall clock, which histories go by."""
+        """The faults, each with its time by ``time.monotonic`` and by the wall clock, which histories use."""
         self._views: dict[int, ViewInfo] = {}
 
     async def run(self, began: float, until: float) -> None:
-        """From *began* until there is no time left to see another fault's end."""
+        """Cause faults from *began* until there is no time left to see the end of another."""
         self._members = len((await self._domain.group(self._name)).placed_on)
         for number in itertools.count(1):
             due = began + number * self._every_s
@@ -108,7 +111,7 @@ class Harassment:
                 self._domain.signal(host, signal.SIGCONT)
 
     async def explained(self, answered_at: "array[float]") -> list[Fault]:
-        """The faults with what came of them, once it is over."""
+        """Return the faults with what followed from them, once all is over."""
         await self._learn_views()
         claims = [view for _, view in sorted(self._views.items()) if view.why in ("dead", "silent")]
         return [
@@ -121,17 +124,19 @@ class Harassment:
         ]
 
     async def _learn_views(self) -> None:
-        """A history is bounded: a long demo must look at it now and then."""
+        """Read the views so far: a history is bounded, so a long demo must read it regularly."""
         try:
             views = (await self._domain.history(self._name)).views
         except (Unavailable, OutcomeUnknown):
-            return  # it is looked at again
+            return  # it will be read again
         self._views.update((each.epoch, each) for each in views)
 
 
 def silence_after(at: float, answered_at: "array[float]") -> float | None:
-    """Milliseconds from *at* to the end of the silence that began with it: the longest one among those that
-    began within ``LAST_WORDS_S``."""
+    """Return the milliseconds from *at* to the end of the silence that began with it.
+
+    It is the longest of the silences that began within ``LAST_WORDS_S``.
+    """
     first = bisect_right(answered_at, at)
     moments = [at, *itertools.takewhile(lambda each: each <= at + LAST_WORDS_S, answered_at[first:])]
     after = first + len(moments) - 1
@@ -158,15 +163,15 @@ def _explained(fault: Fault, silent_ms: float | None, claim: ViewInfo | None) ->
 
 
 MEND_S: Final = 120.0
-"""How long a cut is tried to be healed: the hosts may be on their way up, and the machine busy."""
+"""How long the demo tries to mend a cut: the hosts may be starting, and the machine may be busy."""
 MEND_EACH_S: Final = 0.5
 CUT_S: Final = (0.2, 4.0)
 SOAK_PAUSE_S: Final = (0.2, 3.0)
-"""Shorter and longer than a lease."""
+"""From shorter to longer than a lease."""
 
 
 class Chaos:
-    """What can be done to the groups *names* of *domain*; :meth:`strike` does one thing, drawn from *rng*."""
+    """The faults that can hit the groups *names* of *domain*; :meth:`strike` causes one, drawn from *rng*."""
 
     def __init__(self, domain: LocalDomain, names: Sequence[str], rng: random.Random) -> None:
         self._domain = domain
@@ -174,9 +179,9 @@ class Chaos:
         self._rng = rng
         self._hosts = [HostId(each) for each in domain.layout.read().hosts]
         self.tried: Counter[str] = Counter()
-        """What took effect, by kind."""
+        """The faults that had an effect, by kind."""
         self.unmended: list[str] = []
-        """What could not be undone, and why: whatever follows is no wonder."""
+        """What could not be undone, and why; problems after that are to be expected."""
         self._kinds: dict[str, tuple[int, Callable[[], Awaitable[bool]]]] = {
             "kill_primary": (5, self._kill_primary),
             "kill_host": (3, self._kill_host),
@@ -190,7 +195,7 @@ class Chaos:
         }
 
     async def strike(self) -> str:
-        """One fault, to its end: what was paused goes on, what was cut is mended. Its kind."""
+        """Cause one fault and end it: resume what was paused, mend what was cut. Returns its kind."""
         weights = [weight for weight, _ in self._kinds.values()]
         (kind,) = self._rng.choices(list(self._kinds), weights)
         with suppress(Unavailable, Rejected, OutcomeUnknown):
@@ -258,7 +263,7 @@ class Chaos:
         return True
 
     async def _mended(self, host: HostId, to: HostId) -> None:
-        """Until it is done, or *host* has been started again, which mends it too."""
+        """Mend a cut, unless *host* has been restarted, which mends it too."""
         why = ""
         try:
             async with asyncio.timeout(MEND_S):

@@ -1,4 +1,4 @@
-"""One demo from beginning to end: start a domain, load it, break it, stop it, count."""
+"""One demo from beginning to end: it starts a domain, loads it, breaks it, stops it, and counts."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from holdfast.app_code.loader import load_code, offer_classes
 from holdfast.client.domain import connect
 from holdfast.demo.calls import Count, Load, Remains, count, read_member
 from holdfast.demo.domain import Ending, temporary_domain
-from holdfast.demo.faults import RECOVERY_S, Fault, Harassment
+from holdfast.demo.faults import RECOVERY_S, Fault, PrimaryFaults
 from holdfast.execution.definition import Definition
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
@@ -30,7 +30,7 @@ TICK_S: Final = 0.2
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a demo found. An interface: scripts read it, so it changes only by adding."""
+    """What a demo found. Scripts read this interface, so only add to it."""
 
     seconds: float
     callers: int
@@ -38,25 +38,25 @@ class Result(Struct, frozen=True, kw_only=True):
     calls_lost: int
     calls_duplicated: int
     calls_unknown: int
-    """Ended without an outcome; how many of them were executed all the same is the next field."""
+    """Calls that ended without an outcome; the next field says how many of them were executed."""
     calls_unknown_executed: int
     replies_wrong: int
     failovers: int
     failover_ms: list[float]
-    """After kills: from the kill to the next answer that a caller got."""
+    """After kills: milliseconds from the kill to the next answer that a caller got."""
     failover_ms_median: float | None
     pause_failover_ms: list[float]
     p50_ms: float
     p99_ms: float
     calls_per_s: float
     longest_silence_ms: float
-    """Between any two answers, whatever the reason."""
+    """The longest time between any two answers, whatever the reason."""
     members_counted: list[HostId]
     records_compared: int
     records_differing: int
     faults: list[Fault]
     ended_early: bool = False
-    """Somebody asked for the end before the seconds were over."""
+    """Whether the end was requested before the seconds were over."""
 
     @property
     def is_whole(self) -> bool:
@@ -67,11 +67,11 @@ class Result(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Who wants to see how it goes."""
+    """Callbacks for a display of the progress."""
 
     on_starting: Callable[[DomainStatus | None], None]
     on_tick: Callable[[float, int], None]
-    """Seconds since the load began, and answers so far."""
+    """Called with the seconds since the load began, and the answers so far."""
     on_fault: Callable[[Fault], None]
     on_stage: Callable[[str], None]
 
@@ -79,9 +79,10 @@ class Watcher:
 async def run_demo(
     app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher, ending: Ending
 ) -> Result:
-    """Load and break for so many seconds, or until *ending* is asked for; then count.
+    """Load and break a domain for that many seconds, or until *ending* is requested; then count.
 
-    Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up.
+    Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when the domain does not
+    start.
     """
     definition = definition_in(app)
     async with temporary_domain(app, progress=watcher.on_starting) as domain:
@@ -91,15 +92,18 @@ async def run_demo(
             info = await domain.group(GROUP)
             members = len(info.placed_on)
             await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
-            harassment = Harassment(domain, GROUP, every_s=every_s, on_fault=watcher.on_fault, ending=ending)
+            primary_faults = PrimaryFaults(
+                domain, GROUP, every_s=every_s, on_fault=watcher.on_fault, ending=ending
+            )
             began = time.monotonic()
-            await _load(load, ledger, harassment, began, seconds, watcher, ending)
+            await _load(load, ledger, primary_faults, began, seconds, watcher, ending)
             ended_early, ended = ending.is_asked, time.monotonic()
             watcher.on_stage("waiting until every member is in sync, to read all of them")
             last = await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
-            # Not in sync for so long: those that are must have everything, the others need not.
+            # Some members stayed out of sync too long: those in sync must have everything, the others need
+            # not.
             in_sync = (last or await domain.group(GROUP)).in_sync
-            faults = await harassment.explained(load.answered_at)
+            faults = await primary_faults.explained(load.answered_at)
         watcher.on_stage("stopping all hosts")
         await domain.stop()
         watcher.on_stage("counting from the files of each member")
@@ -111,7 +115,7 @@ async def run_demo(
 async def _load(
     load: Load,
     ledger: object,
-    harassment: Harassment,
+    primary_faults: PrimaryFaults,
     began: float,
     seconds: float,
     watcher: Watcher,
@@ -126,7 +130,7 @@ async def _load(
 
     async def end() -> None:
         try:
-            await harassment.run(began, began + seconds)
+            await primary_faults.run(began, began + seconds)
             await ending.rest(max(0.0, began + seconds - time.monotonic()))
         finally:
             stop.set()
@@ -139,7 +143,7 @@ async def _load(
 
 
 def definition_in(app: Path) -> Definition:
-    """The ledger of *app*. Raises ``InvalidRequest`` when there is none."""
+    """Return the definition of the ledger of *app*. Raises ``InvalidRequest`` when there is none."""
     if not (app / "ledger.py").is_file():
         raise InvalidRequest(
             f"{app} has no ledger.py; name the examples of a clone of Holdfast with --app DIR"
@@ -152,7 +156,7 @@ def definition_in(app: Path) -> Definition:
 def read_members(
     layout: Layout, hosts: tuple[HostId, ...], group: GroupId, definition: Definition
 ) -> list[Remains]:
-    """What the members of a stopped domain left on their disks."""
+    """Read what the members of a stopped domain left on their disks."""
     return [read_member(host, layout.host(host) / STORE, group, definition) for host in sorted(hosts)]
 
 

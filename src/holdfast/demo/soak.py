@@ -1,4 +1,4 @@
-"""A soak: groups of every style under calls and under all kinds of faults for a long time, then counted."""
+"""A soak: groups of every style are called under all kinds of faults for a long time, then counted."""
 
 import asyncio
 import random
@@ -23,11 +23,11 @@ STYLES: Final = ("cold_passive", "warm_passive", "active")
 CALLERS: Final = 8
 PACE_S: Final = 0.02
 PATIENCE_S: Final = 60.0
-"""A group that has not all its members in sync so long after a fault ended does not recover."""
+"""A group that still lacks members in sync this long after a fault ended does not recover."""
 REST_S: Final = (0.1, 3.0)
-"""Between the recovery from one fault and the next."""
+"""The pause between the recovery from one fault and the next fault."""
 HURRIED: Final = 0.3
-"""How often the next fault does not wait for the recovery from the last."""
+"""The probability that the next fault does not wait for the recovery from the last."""
 
 
 class GroupSoaked(Struct, frozen=True, kw_only=True):
@@ -39,25 +39,25 @@ class GroupSoaked(Struct, frozen=True, kw_only=True):
 
 
 class Soaked(Struct, frozen=True, kw_only=True):
-    """What a soak found. An interface: scripts read it, so it changes only by adding."""
+    """What a soak found. Scripts read this interface, so only add to it."""
 
     minutes: float
     seed: int
     tried: dict[str, int]
-    """Faults by kind."""
+    """The number of faults, by kind."""
     calls_acknowledged: int
     calls_lost: int
     calls_duplicated: int
     calls_unknown: int
     not_recovered: list[str]
-    """Groups that were not whole again in time, with the fault before it; cuts that could not be mended."""
+    """Groups that were not whole again in time, with the fault before; and cuts that could not be mended."""
     groups: list[GroupSoaked]
     files: str = ""
     """Where the hosts' files and logs are, when something was wrong."""
     ended_early: bool = False
-    """Somebody asked for the end before the minutes were over."""
+    """Whether the end was requested before the minutes were over."""
     minutes_taken: float = 0.0
-    """From the first call to the last."""
+    """The minutes from the first call to the last."""
 
     @property
     def is_whole(self) -> bool:
@@ -66,18 +66,20 @@ class Soaked(Struct, frozen=True, kw_only=True):
 
 
 class Watcher(Struct, frozen=True):
-    """Who wants to see how it goes."""
+    """Callbacks for a display of the progress."""
 
     on_starting: Callable[[DomainStatus | None], None]
     on_fault: Callable[[float, str, dict[str, int], int], None]
-    """Seconds since the load began, the fault's kind, all faults so far, answers so far."""
+    """Called with the seconds since the load began, the fault's kind, all faults so far, and the answers so
+    far."""
     on_stage: Callable[[str], None]
 
 
 async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher, ending: Ending) -> Soaked:
-    """Soak for so many minutes, or until *ending* is asked for; then count.
+    """Soak for that many minutes, or until *ending* is requested; then count.
 
-    Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up.
+    Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when the domain does not
+    start.
     """
     definition = definition_in(app)
     loads = {style: Load.of(CALLERS, pace_s=PACE_S) for style in STYLES}
@@ -93,7 +95,8 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher, en
             watcher.on_stage("waiting until every member is in sync, to read all of them")
             whole = await _whole(domain)
             not_recovered += [f"{style} at the end" for style, info in whole.items() if info is None]
-            # Not in sync for so long: those that are must have everything, the others need not.
+            # Some members stayed out of sync too long: those in sync must have everything, the others need
+            # not.
             in_sync = {style: (info or await domain.group(style)).in_sync for style, info in whole.items()}
         watcher.on_stage("stopping all hosts, and counting from the files of each member")
         await domain.stop()
@@ -153,7 +156,7 @@ async def _soak(
     not_recovered: list[str] = []
     began = time.monotonic()
 
-    async def harass() -> None:
+    async def cause_faults() -> None:
         try:
             while time.monotonic() - began < minutes * 60 and not not_recovered and not ending.is_asked:
                 kind = await chaos.strike()
@@ -170,16 +173,16 @@ async def _soak(
     async with asyncio.TaskGroup() as tasks:
         for style, load in loads.items():
             tasks.create_task(load.run(ledgers[style], stop))
-        tasks.create_task(harass())
+        tasks.create_task(cause_faults())
     return not_recovered
 
 
 async def _missing(domain: LocalDomain) -> list[str]:
-    """Groups that do not become whole."""
+    """Return the groups that do not become whole."""
     return [style for style, whole in (await _whole(domain)).items() if whole is None]
 
 
 async def _whole(domain: LocalDomain) -> dict[str, GroupInfo | None]:
-    """Every group once all its members are in sync; None for one that takes too long."""
+    """Return every group once all its members are in sync; None for one that takes too long."""
     members = len(domain.layout.read().hosts)
     return {style: await domain.wait_in_sync(style, members=members, within_s=PATIENCE_S) for style in STYLES}

@@ -1,7 +1,7 @@
-"""Playing a story on a replicated object: what `python examples/NAME.py` does.
+"""Plays a story on a replicated object, as `python examples/NAME.py` does.
 
-Starts a domain of its own, or with ``--dir`` goes to the one there; makes a group of the class; lets the
-story call it and kill its primary; and leaves nothing behind.
+It starts its own domain, or with ``--dir`` uses the one there; creates a group of the class; lets the story
+call it and kill its primary; and removes what it created.
 """
 
 import argparse
@@ -27,7 +27,7 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class Stage:
-    """What a story has: the group, by a proxy, and the power to make others, and to kill."""
+    """What a story works with: a proxy of the group, and methods to create others and to kill."""
 
     def __init__(
         self, domain: LocalDomain, client: Domain, group: Any, name: str, options: argparse.Namespace
@@ -37,11 +37,14 @@ class Stage:
         self.name = name
         self.group = group
         self.options = options
-        """What the story takes on its command line."""
+        """The options that the story takes on its command line."""
         self.others: list[str] = []
 
     async def create(self, cls: type, arguments: list[Any]) -> tuple[str, Any]:
-        """One more group of a class of the script, its name and its proxy; it is gone after the story."""
+        """Create one more group of a class of the script; return its name and its proxy.
+
+        It is removed after the story.
+        """
         name = f"{self.name}-{len(self.others) + 1}"
         script, _, _ = self.name.rpartition("-")
         group = await self._client.create(f"{script}:{cls.__name__}", name=name, args=arguments)
@@ -49,7 +52,7 @@ class Stage:
         return name, group
 
     async def kill_primary(self, name: str = "") -> None:
-        """As a crash would, once there is somebody to take over."""
+        """Kill the primary, as a crash would, once another member could take over."""
         name = name or self.name
         members = len((await self._domain.group(name)).placed_on)
         found = await self._domain.wait_in_sync(name, members=members, within_s=WHOLE_S)
@@ -70,8 +73,10 @@ def say(text: str) -> None:
 
 
 def play(cls: type, story: Story, options: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-    """Play *story* on a group of *cls*, the class of the script that is running; ends the process. *options*:
-    of the story's own, as ``argparse`` takes them."""
+    """Play *story* on a group of *cls*, the class of the script that is running; ends the process.
+
+    *options* are the story's own, in the form that ``argparse`` takes.
+    """
     script = Path(sys.argv[0]).resolve()
     told = sys.modules["__main__"].__doc__
     arguments = argparse.ArgumentParser(
@@ -99,7 +104,7 @@ async def _play(class_name: str, script: Path, options: argparse.Namespace, stor
             await story(stage)
         finally:
             for each in (*stage.others, name):
-                await client.delete(each)  # a domain that was there before stays as it was
+                await client.delete(each)  # a domain that existed before stays as it was
 
 
 @asynccontextmanager

@@ -1,13 +1,14 @@
-"""An object's state as bytes and back (checklist FTC, Checkpointable and Updateable).
+"""Turns an object's state into bytes and back (checklist FTC, Checkpointable and Updateable).
 
-A class may say how, by ``get_state`` and ``set_state`` (and ``get_update``, ``set_update`` for what changed
-since); otherwise its attributes are taken as they are. An attribute must come back as it went: annotate it
-on the class where its value alone does not tell (a set, a tuple, a struct of your own). One that cannot be
-captured is refused by name when the group is created, not discovered at the first failover.
+A class may encode its own state with ``get_state`` and ``set_state``, and the changes since the last capture
+with ``get_update`` and ``set_update``. Otherwise its attributes are encoded one by one. Each attribute must
+come back as it was: annotate it on the class if its value alone does not determine the type (a set, a tuple,
+your own struct). An attribute that cannot be captured is rejected by name when the group is created, rather
+than discovered at the first failover.
 
-What is captured is read back at once and compared with what the object holds, piece by piece (E9): encoding
-does not look at annotations, decoding does. A class that sets its state itself is tried on a fresh object,
-which must then hold the same attributes, or give the same state.
+Every captured state is decoded again at once and compared with the object, piece by piece (E9), because
+encoding ignores annotations and decoding follows them. For a class with its own ``set_state``, a fresh object
+takes the state and must then have the same attributes or return the same state.
 """
 
 import dataclasses
@@ -27,42 +28,44 @@ from holdfast.model.outcome import error_in_words, text_of
 
 STATE_BYTES_MAX: Final = 1 << 31
 OWN_PIECE_BYTES: Final = 1 << 20
-"""Of a state that a class encodes itself: it is put together again before the class sees it."""
+"""The size of one piece of a state that a class encodes itself. All pieces are joined before
+``set_state``."""
 
 AT_ONCE_BYTES: Final = 4 * PIECE_BYTES
-"""What is encoded and longer is read back in parts."""
+"""An encoded value longer than this is decoded and compared in parts."""
 _UNENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
 _digests: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 class NoStateAvailable(Exception):
-    """Raised by a class's ``get_state`` when its state cannot be had now. No fault: the log is kept, and it
-    is asked again after the next interval (FTC-311)."""
+    """Raised by a class's ``get_state`` when its state is not available now. This is not a fault: the log is
+    kept, and the class is asked again after the next interval (FTC-311)."""
 
 
 class InvalidState(Exception):
-    """Raised by a class's ``set_state`` for a state it cannot take: the object counts as failed (FTC-310)."""
+    """Raised by a class's ``set_state`` for a state it cannot accept: the object counts as failed
+    (FTC-310)."""
 
 
 class NoUpdateAvailable(Exception):
-    """Raised by a class's ``get_update`` when it cannot say now what changed. No fault: backups replay, and
-    it is asked again (FTC-311)."""
+    """Raised by a class's ``get_update`` when it cannot tell now what changed. This is not a fault: backups
+    replay the log instead, and the class is asked again (FTC-311)."""
 
 
 class InvalidUpdate(Exception):
-    """Raised by a class's ``set_update`` for an update it cannot take: the object counts as failed
+    """Raised by a class's ``set_update`` for an update it cannot accept: the object counts as failed
     (FTC-310)."""
 
 
 class NotCapturable(InvalidRequest):
-    """Raised when an object's state cannot be captured; names the attribute and what would help."""
+    """Raised when an object's state cannot be captured. The message names the attribute and a remedy."""
 
     code = "not_capturable"
 
 
 @runtime_checkable
 class Checkpointable(Protocol):
-    """A class that says itself what its state is."""
+    """A class that encodes and decodes its own state."""
 
     def get_state(self) -> bytes: ...
 
@@ -71,7 +74,7 @@ class Checkpointable(Protocol):
 
 @runtime_checkable
 class Updateable(Checkpointable, Protocol):
-    """A class that can also say what changed since its last ``get_state`` or ``get_update``."""
+    """A class that can also encode what changed since its last ``get_state`` or ``get_update``."""
 
     def get_update(self) -> bytes: ...
 
@@ -80,12 +83,13 @@ class Updateable(Checkpointable, Protocol):
 
 @cache
 def _is_a(cls: type, protocol: type) -> bool:
-    """Remembered, because looking takes so long that a host that takes over many groups would feel it."""
+    """Whether *cls* implements *protocol*. Cached: the check is slow enough to delay a host that takes over
+    many groups."""
     return issubclass(cls, protocol)
 
 
 class Capture:
-    """How the objects of one class are captured and restored."""
+    """Captures and restores the objects of one class."""
 
     def __init__(self, cls: type) -> None:
         self._cls = cls
@@ -101,8 +105,8 @@ class Capture:
             )
 
     def state_of(self, instance: object, fresh: Callable[[], Any] | None = None, version: str = "") -> bytes:
-        """The whole state; read back, where *fresh* is given (:meth:`restored`). Raises
-        :class:`NotCapturable`, or what ``get_state`` raises."""
+        """Return the whole state as bytes. If *fresh* is given, the state is also restored and compared.
+        Raises :class:`NotCapturable`, or what ``get_state`` raises."""
         if isinstance(instance, Checkpointable):
             state = _as_bytes(run_own(instance.get_state), f"{self._cls.__name__}.get_state")
             if fresh is not None:
@@ -116,9 +120,9 @@ class Capture:
         )
 
     def restored(self, state: bytes, fresh: Callable[[], Any], version: str = "") -> Any:
-        """An object with that state, which the class of that *version* gave. *fresh* makes one as the group's
-        creation did, for a class that sets its state itself; any other is built bare, and its ``__init__`` is
-        not run again."""
+        """Return a new object with that state, which was captured by *version* of the class. If the class has
+        its own ``set_state``, *fresh* makes the object as at the group's creation; otherwise the object is
+        built from its attributes and ``__init__`` does not run again."""
         if self.is_checkpointable:
             instance = fresh()
             self.set_state(instance, state, version)
@@ -129,15 +133,15 @@ class Capture:
         return instance
 
     def set_state(self, instance: Any, state: bytes, version: str) -> None:
-        """Raises what ``set_state`` raises."""
+        """Pass the state to the object's ``set_state``. Raises what ``set_state`` raises."""
         if self._takes_version:
             run_own(instance.set_state, state, version)
         else:
             run_own(instance.set_state, state)
 
     def pieces_of(self, instance: object, fresh: Callable[[], Any], version: str = "") -> Iterator[bytes]:
-        """The whole state, in pieces for :class:`Restoring`, each read back and dropped. Raises as
-        :meth:`state_of`."""
+        """Yield the whole state in pieces for :class:`Restoring`. Each piece is checked by decoding it.
+        Raises what :meth:`state_of` raises."""
         if isinstance(instance, Checkpointable):
             state = self.state_of(instance, fresh, version)
             for start in range(0, max(len(state), 1), OWN_PIECE_BYTES):
@@ -153,7 +157,8 @@ class Capture:
                 yield _piece(name, part, is_part=number > 0)
 
     def restoring(self, fresh: Callable[[], Any], version: str = "") -> "Restoring":
-        """See :meth:`restored`."""
+        """Return a :class:`Restoring` that builds an object piece by piece; the arguments are those of
+        :meth:`restored`."""
 
         def finish(state: bytes) -> Any:
             return self.restored(state, fresh, version)
@@ -161,39 +166,40 @@ class Capture:
         return Restoring(self._cls, self._decoded, finish if self.is_checkpointable else None)
 
     def digest_of(self, instance: object) -> bytes:
-        """Bytes that are equal for equal states. Unlike the state they do not follow the order of sets,
-        which is another in each process."""
+        """Return bytes that are equal for equal states. Unlike the state itself they do not depend on the
+        iteration order of sets, which differs between processes."""
         if isinstance(instance, Checkpointable):
             return self.state_of(instance)
         attributes = dict(_attributes(instance))
         try:
             return _digests.encode(attributes)
         except TypeError:
-            # A dictionary with keys other than text: msgspec cannot order those.
+            # msgspec cannot sort the keys of this dictionary, because they are not text.
             return _digests.encode(_ordered(attributes))
 
     def update_of(self, instance: object) -> bytes:
-        """What changed since the last state or update; the class must be updateable."""
+        """Return what changed since the last state or update. The class must be updateable."""
         if not isinstance(instance, Updateable):
             raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
         return _as_bytes(run_own(instance.get_update), f"{self._cls.__name__}.get_update")
 
     def apply_update(self, instance: object, update: bytes) -> None:
-        """Raises what ``set_update`` raises, as :class:`InvalidUpdate`."""
+        """Pass an update to the object. Raises what ``set_update`` raises, for example
+        :class:`InvalidUpdate`."""
         if not isinstance(instance, Updateable):
             raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
         run_own(instance.set_update, update)
 
     def check(self, instance: object, fresh: Callable[[], Any], version: str = "") -> None:
-        """Raise :class:`NotCapturable` for the first attribute that does not come back as it went."""
+        """Raise :class:`NotCapturable` for the first attribute that does not come back as it was."""
         if not isinstance(instance, Checkpointable):
             _check_bare(self._cls)
         self.state_of(instance, fresh, version)
 
-    # --- reading back
+    # --- checking that a captured state comes back
 
     def _encoded(self, name: str, value: object, first: int = 0, *, is_read_back: bool) -> msgspec.Raw:
-        """An attribute's value, or that of a part of it that begins with its item *first*."""
+        """Encode an attribute's value, or a part of it. *first* is the index of the part's first item."""
         try:
             encoded = msgspec.msgpack.encode(value)
         except _UNENCODABLE as error:
@@ -204,7 +210,7 @@ class Capture:
             ) from None
         raw = msgspec.Raw(encoded)
         if is_read_back and len(encoded) > AT_ONCE_BYTES and is_cut(value, self._types.get(name, Any)):
-            # In one go it would take so long that not even another thread gets to run meanwhile.
+            # Decoding it in one step would hold the interpreter so long that no other thread could run.
             for _ in parts(value, lambda part, at: self._encoded(name, part, first + at, is_read_back=True)):
                 pass
         elif is_read_back:
@@ -212,7 +218,8 @@ class Capture:
         return raw
 
     def _decoded(self, name: str, encoded: msgspec.Raw) -> Any:
-        """Raises ``msgspec.DecodeError``, and what types of the user's own raise."""
+        """Decode the attribute *name*. Raises ``msgspec.DecodeError``, and what the user's own types
+        raise."""
         decoder = self._decoders.get(name)
         if decoder is None:
             decoder = self._decoders[name] = msgspec.msgpack.Decoder(self._types.get(name, Any))
@@ -223,7 +230,8 @@ class Capture:
         try:
             back = run_own(self._decoded, name, encoded)
         except Exception as error:
-            # The annotation does not fit, or a type of the user's own refuses it in whatever way.
+            # The annotation does not fit the value, or one of the user's own types rejects it with any
+            # exception.
             kind = self._types.get(name, Any)
             found = misfit(value, kind, _why_not_read, _in_words(error), first)
             raise NotCapturable(
@@ -239,7 +247,8 @@ class Capture:
             )
 
     def _read_back_own(self, instance: object, state: bytes, restored: Callable[[], Any]) -> None:
-        """*state* is what ``get_state`` of *instance* gave; *restored* makes an object of it."""
+        """Check that *state*, which *instance* returned from ``get_state``, restores to an equal object.
+        *restored* makes an object from it."""
         cls = self._cls.__name__
         try:
             back = restored()
@@ -252,7 +261,7 @@ class Capture:
         try:
             again = _as_bytes(run_own(back.get_state), f"{cls}.get_state")
             if is_state_same(state, again) or again != run_own(restored().get_state):
-                return  # or it is another each time, and cannot be compared
+                return  # equal, or different at every call and so not comparable
         except NoStateAvailable:
             return
         except Exception as error:
@@ -268,7 +277,7 @@ class Capture:
 
 
 class Restoring:
-    """An object that is made of its pieces, one after the other."""
+    """Builds an object from the pieces of its state, given one after the other."""
 
     def __init__(
         self,
@@ -276,8 +285,8 @@ class Restoring:
         decoded: Callable[[str, msgspec.Raw], Any],
         restored: Callable[[bytes], Any] | None,
     ) -> None:
-        """*decoded* reads an attribute of that name. *restored*: the object with a state, for a class that
-        sets its state itself."""
+        """*decoded* decodes the attribute with the given name. *restored* makes an object from a whole state;
+        it is given only for a class with its own ``set_state``."""
         self._cls = cls
         self._decoded = decoded
         self._restored = restored
@@ -285,7 +294,7 @@ class Restoring:
         self._state = bytearray()
 
     def take(self, encoded: bytes) -> None:
-        """The next piece. Raises ``msgspec.DecodeError``."""
+        """Add the next piece. Raises ``msgspec.DecodeError``."""
         piece = msgspec.msgpack.decode(encoded, type=Piece)
         if self._restored is not None:
             self._state += msgspec.msgpack.decode(piece.value, type=bytes)
@@ -294,7 +303,7 @@ class Restoring:
         self._values[piece.name] = joined(self._values[piece.name], value) if piece.is_part else value
 
     def finish(self) -> Any:
-        """The object. Raises what ``set_state`` raises."""
+        """Return the object. Raises what ``set_state`` raises."""
         if self._restored is not None:
             return self._restored(bytes(self._state))
         instance: Any = object.__new__(self._cls)
@@ -304,7 +313,8 @@ class Restoring:
 
 
 def _takes_version(cls: type) -> bool:
-    """Whether its ``set_state`` wants to know by which version the state was given (E7)."""
+    """Whether ``set_state`` has a second parameter for the version of the code that captured the state
+    (E7)."""
     try:
         inspect.signature(cls.set_state).bind(None, b"", "")  # type: ignore[attr-defined]  # it has one
     except (TypeError, ValueError):
@@ -317,7 +327,8 @@ def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
 
 
 def _ordered(value: Any) -> Any:
-    """*value* with its dictionaries and sets as lists in an order of their own encoding."""
+    """Return *value* with its dictionaries and sets replaced by lists, sorted by the encoding of their
+    items."""
     if isinstance(value, dict):
         pairs = [(_digests.encode(_ordered(key)), _ordered(each)) for key, each in value.items()]
         return sorted(pairs, key=lambda pair: pair[0])
@@ -333,12 +344,12 @@ def _ordered(value: Any) -> Any:
 
 
 def attribute_names(instance: object) -> list[str]:
-    """Of every attribute that is set."""
+    """The names of all attributes that are set on *instance*."""
     return [name for name, _ in _attributes(instance)]
 
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:
-    """Every attribute that is set, from ``__dict__`` and ``__slots__``, by name."""
+    """All attributes that are set on *instance*, from ``__dict__`` and ``__slots__``, sorted by name."""
     found = dict(getattr(instance, "__dict__", {}))
     for cls in type(instance).__mro__:
         slots = cls.__dict__.get("__slots__", ())
@@ -350,7 +361,8 @@ def _attributes(instance: object) -> list[tuple[str, Any]]:
 
 
 def _mangled(cls: type, name: str) -> str:
-    """What a private name in the class's ``__slots__`` is called on its objects."""
+    """The attribute name on the object for a name in the class's ``__slots__``, which Python mangles if
+    private."""
     owner = cls.__name__.lstrip("_")
     return f"_{owner}{name}" if owner and name.startswith("__") and not name.endswith("__") else name
 
@@ -364,7 +376,8 @@ def _is_bare(cls: type) -> bool:
 
 
 def _have_same_attributes(one: object, other: object) -> bool:
-    """Whether that is so beyond doubt: a handle of each object's own is not comparable."""
+    """Whether the attributes of both objects are certainly equal. False if they cannot be compared, for
+    example because each object holds its own handle."""
     try:
         return run_own(is_same, dict(_attributes(one)), dict(_attributes(other)))
     except Exception:
@@ -372,13 +385,13 @@ def _have_same_attributes(one: object, other: object) -> bool:
 
 
 def is_state_same(one: bytes, other: bytes) -> bool:
-    """Whether two states that a class encoded itself are the same, or the same in another order: that of a
-    set is another after it was built anew, and does not matter."""
+    """Whether two states that a class encoded itself are equal, or contain the same bytes in another order:
+    the order of a set changes when it is rebuilt, and does not matter."""
     return one == other or (len(one) == len(other) and Counter(one) == Counter(other))
 
 
 def _why_not_encoded(value: object, kind: Any) -> str:
-    """Why *value* cannot be encoded; empty if it can."""
+    """Return why *value* cannot be encoded; empty if it can."""
     try:
         msgspec.msgpack.encode(value)
     except _UNENCODABLE as error:
@@ -387,7 +400,7 @@ def _why_not_encoded(value: object, kind: Any) -> str:
 
 
 def _why_not_read(value: object, kind: Any) -> str:
-    """Why *value*, annotated as *kind*, cannot be read back; empty if it can."""
+    """Return why *value*, annotated as *kind*, cannot be decoded again; empty if it can."""
     try:
         run_own(msgspec.msgpack.decode, msgspec.msgpack.encode(value), type=kind)
     except Exception as error:
@@ -404,7 +417,8 @@ def _holds(value: object) -> str:
 
 
 def _check_bare(cls: type) -> None:
-    """An object is built of its attributes: of a dictionary or a list the contents would be missing."""
+    """Raise :class:`NotCapturable` unless an object of *cls* can be rebuilt from its attributes alone. A
+    subclass of ``dict`` or ``list`` cannot: its contents would be missing."""
     try:
         object.__new__(cls)
     except TypeError as error:

@@ -1,7 +1,8 @@
-"""What a method may ask for instead of a clock, a die, a thread or a socket.
+"""What a method uses instead of a clock, a random source, a thread or a socket.
 
-Everything here comes from the operation that is being executed, so every member and every replay gets the
-same. ``holdfast.context`` is the one :class:`Context`; outside an operation all it does is say so.
+Everything here is derived from the operation being executed, so every member and every replay gets the same
+values. ``holdfast.context`` is the only :class:`Context`. Outside an operation all its methods raise
+:class:`OutsideOperation`.
 """
 
 import random
@@ -38,13 +39,13 @@ class OutsideOperation(InvalidRequest):
 
 
 class NotOrdered(InvalidRequest):
-    """Raised when a query, or a stateless group, asks for what only an ordered operation can have."""
+    """Raised when a query or a stateless group asks for something that only an ordered operation may do."""
 
     code = "not_ordered"
 
 
 class Scope:
-    """One operation that is being executed, as its method may see it."""
+    """The operation that is being executed, with everything its method can reach through the context."""
 
     __slots__ = (
         "calls",
@@ -73,9 +74,9 @@ class Scope:
         self.group = group
         self.interface = interface
         self.timers = timers
-        """None where nothing is ordered: no timer can be set there and no group called."""
+        """None where operations are not ordered: no timer can be set and no other group called."""
         self.on_raised = on_raised
-        """Told of what a method raises, besides whoever called it."""
+        """Called with every exception that a method raises, in addition to the caller's reply."""
         self.sends = sends
         """None where nothing can be sent."""
         self.sent = 0
@@ -88,10 +89,10 @@ class Scope:
         self.calls = 0
         self.random: random.Random | None = None
         self.unawaited: list[NestedCall[Any]] | None = None
-        """Calls to other groups that the method has made and not awaited; None as long as it made none."""
+        """Calls to other groups that the method has made but not awaited; None while it has made none."""
 
     def begin(self, client: ClientId, number: int, time_ns: int, carried: bytes = b"") -> None:
-        """Stand for this operation from here on."""
+        """Start representing this operation."""
         self.client = client
         self.number = number
         self.time_ns = time_ns
@@ -111,7 +112,7 @@ class Scope:
 
 DELAY_S_MAX: Final = 100 * 366 * 24 * 3600
 SEND_S: Final = 300.0
-"""How long a call that was sent is repeated, unless told otherwise."""
+"""How long a sent call is retried by default."""
 SEND_S_MAX: Final = 24 * 3600
 
 OnRaised = Callable[[Scope, BaseException], None]
@@ -121,7 +122,7 @@ scope_now: ContextVar[Scope | None] = ContextVar("scope_now", default=None)
 
 
 class NestedCall(Generic[R]):
-    """A call to another group, as an operation makes it. Awaiting it suspends the operation until its
+    """A call that an operation makes to another group. Awaiting it suspends the operation until the call's
     outcome is a record of the sequence (E3)."""
 
     __slots__ = ("arguments", "call", "group", "method", "returns", "timeout_ns")
@@ -138,10 +139,10 @@ class NestedCall(Generic[R]):
         self.method = method
         self.arguments = arguments
         self.timeout_ns = timeout_ns
-        """For how long it is waited for; None: as long as anybody waits for the operation itself."""
+        """How long the operation waits for this call; None: as long as the operation's own caller waits."""
         self.returns = returns
         self.call = 0
-        """Which of the operation's calls this is, from 1; numbered when it is awaited."""
+        """The index of this call among the operation's calls, from 1. Assigned when the call is awaited."""
 
     def __await__(self) -> Generator["NestedCall[Any]", Outcome, R]:
         scope, _ = _ordered("calls another group")
@@ -158,16 +159,16 @@ class NestedCall(Generic[R]):
 
 
 class OtherGroup(Generic[T]):
-    """Another group, seen from within an operation: ``await group.reserve(item)`` calls its method.
+    """Another group as an operation sees it: ``await group.reserve(item)`` calls its method ``reserve``.
 
-    With the class given (``context.group("stock", Stock)``) method names and arguments are checked before the
-    call is made, what comes back is made into the type that the method says it returns, and
-    ``await group.call(Stock.reserve, item)`` is typed as that method is. A method that is called ``call``
-    itself is reached as ``call("call")``.
+    If the class is given (``context.group("stock", Stock)``), method names and arguments are checked before
+    the call is made, the result is converted to the method's return type, and
+    ``await group.call(Stock.reserve, item)`` has the type of that method. A method named ``call`` is reached
+    with ``call("call")``.
     """
 
     def __init__(self, name: str, interface: Interface | None = None, timeout_s: float | None = None) -> None:
-        """Raises ``InvalidRequest`` for what is no timeout."""
+        """Raises ``InvalidRequest`` for an invalid timeout."""
         if timeout_s is not None and not 0 < timeout_s <= TIMEOUT_S_MAX:
             raise InvalidRequest(
                 f"a call's timeout is above 0 and at most {TIMEOUT_S_MAX} s, not {timeout_s}"
@@ -194,8 +195,8 @@ class OtherGroup(Generic[T]):
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> NestedCall[Any]: ...
 
     def call(self, method: Any, /, *args: Any, **kwargs: Any) -> NestedCall[Any]:
-        """A method by name, or as the class has it: to be awaited. Raises ``BadCall`` for what does not
-        fit."""
+        """Return an awaitable call of *method*, given by name or as a function of the class. Raises
+        ``BadCall`` if the method does not exist or the arguments do not fit."""
         name = method if isinstance(method, str) else method.__name__
         return self._made(name, self._operation(name), args, kwargs)
 
@@ -220,7 +221,7 @@ class OtherGroup(Generic[T]):
     ) -> NestedCall[Any]:
         arguments, scope = encode_arguments_in_order(args, kwargs), scope_now.get()
         if operation is not None:
-            operation.decoded(arguments)  # as the group will: what does not fit is not sent
+            operation.decoded(arguments)  # the same check as the called group makes
         returns = operation.returns if operation is not None else Any
         made: NestedCall[Any] = NestedCall(self._name, name, arguments, self._timeout_ns, returns)
         if scope is not None and scope.timers is not None:
@@ -230,11 +231,11 @@ class OtherGroup(Generic[T]):
 
 
 class Receiver(Generic[T]):
-    """Another group, to which calls are sent that nobody waits for. With its class given they are checked
-    before they are sent, and ``call(Audit.note, text)`` is typed as that method is."""
+    """Another group, as the receiver of one-way calls. If the class is given, calls are checked before they
+    are sent, and ``call(Audit.note, text)`` has the type of that method."""
 
     def __init__(self, name: str, interface: Interface | None, expires_s: float) -> None:
-        """Raises ``InvalidRequest`` for what is no time to expire in."""
+        """Raises ``InvalidRequest`` for an invalid expiration."""
         if not 0 < expires_s <= SEND_S_MAX:
             raise InvalidRequest(f"a send expires within {SEND_S_MAX} s, not {expires_s}")
         self._name = name
@@ -250,13 +251,13 @@ class Receiver(Generic[T]):
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> None: ...
 
     def call(self, method: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Send a call of a method by name, or as the class has it. Raises ``OutboxFull``, and ``BadCall`` for
-        what does not fit."""
+        """Send a call of *method*, given by name or as a function of the class. Raises ``OutboxFull``, and
+        ``BadCall`` if the method does not exist or the arguments do not fit."""
         name = method if isinstance(method, str) else method.__name__
         scope, sends = _sender()
         arguments = encode_arguments_in_order(args, kwargs)
         if self._interface is not None:
-            self._interface.operation(name).decoded(arguments)  # what does not fit is not sent
+            self._interface.operation(name).decoded(arguments)  # a call that does not fit is not sent
         caller, carried = Request(scope.client, scope.number), scope.traceparent.encoded()
         expires_ns = scope.time_ns + self._expires_ns
         sends.put(self._name, name, arguments, caller, scope.sent + 1, expires_ns, carried)
@@ -273,40 +274,42 @@ class Receiver(Generic[T]):
 
 
 class Context:
-    """The operation that is being executed. Use it from methods of a group's class."""
+    """The operation that is being executed, for use in the methods of a group's class."""
 
     def time(self) -> float:
-        """Seconds since the Unix epoch by the group's time: that of the operation, not of the machine."""
+        """The time of the operation in seconds since the Unix epoch. It is the group's time, not the
+        machine's."""
         return self.time_ns() / SECOND
 
     def time_ns(self) -> int:
-        """The same in nanoseconds. A query sees the time of the last operation."""
+        """The time of the operation in nanoseconds. A query sees the time of the last operation."""
         return _scope().time_ns
 
     @property
     def random(self) -> random.Random:
-        """A generator seeded by the operation's request id."""
+        """A random number generator seeded with the operation's request id."""
         return _scope().dice()
 
     def uuid4(self) -> UUID:
-        """A UUID that every replay of this operation gets as well."""
+        """A random UUID that is the same in every replay of this operation."""
         return UUID(int=_scope().dice().getrandbits(128), version=4)
 
     @property
     def request_id(self) -> Request:
-        """The id under which this operation is executed once; also that of every repetition of it."""
+        """The request id of this operation. It stays the same when the call is retried or replayed."""
         scope = _scope()
         return Request(scope.client, scope.number)
 
     @property
     def trace_id(self) -> str:
-        """The trace that this operation is part of, for lines in a log: the caller's own, else one that
-        follows from the request id. The same for every repetition, and in the calls that this one makes."""
+        """The id of the trace this operation belongs to, for log lines: the caller's trace, or one derived
+        from the request id. It is the same in every retry and replay, and in the calls this operation
+        makes."""
         return _scope().traceparent.trace_id
 
     @property
     def traceparent(self) -> str:
-        """The same with the caller's span, as a W3C ``traceparent`` header."""
+        """The operation's trace and its caller's span, as a W3C ``traceparent`` header."""
         return str(_scope().traceparent)
 
     @property
@@ -325,16 +328,19 @@ class Context:
     def group(
         self, name: str, cls: type | None = None, *, timeout_s: float | None = None, domain: str = ""
     ) -> OtherGroup[Any]:
-        """Another group: ``await context.group("stock").reserve(item)`` calls it once, replays or not. With
-        *cls*, its class, the call is checked and typed (:class:`OtherGroup`). With *domain*, one of another
-        domain, which is at ``holdfast://host:port[,host:port...]/name``.
+        """Return another group: ``await context.group("stock").reserve(item)`` calls it once, despite
+        replays.
 
-        A call is waited for *timeout_s* of the group's time, and never longer than anybody waits for this
-        operation; without it, so long. Meanwhile the operations behind this one wait, too.
+        With *cls*, the other group's class, the call is checked and typed (:class:`OtherGroup`). With
+        *domain*, the group belongs to the domain at ``holdfast://host:port[,host:port...]/name``.
 
-        Raises what the call comes to. ``MethodRaised``: it raised. ``CallRefused``: it was not executed and
-        never will be; of these, ``CallCycle`` when the groups waited for each other, ``NestedNotExecuted``
-        when nobody took it in time. ``NestedOutcomeUnknown``: it may have been executed, or may yet be.
+        The operation waits for a call at most *timeout_s* of the group's time, and never longer than its own
+        caller waits for it; without *timeout_s*, as long as that caller waits. Operations ordered after this
+        one wait, too.
+
+        Awaiting the call raises ``MethodRaised`` if the method raised; ``CallRefused`` if it was not executed
+        and never will be, as ``CallCycle`` if the groups wait for each other or ``NestedNotExecuted`` if no
+        member accepted it in time; and ``NestedOutcomeUnknown`` if it may have been executed or may still be.
         """
         _ordered("calls another group")
         interface = interface_of(cls) if cls is not None else None
@@ -351,22 +357,24 @@ class Context:
     def send(
         self, name: str, cls: type | None = None, *, domain: str = "", expires_s: float = SEND_S
     ) -> Receiver[Any]:
-        """Another group, to which this operation sends calls: ``context.send("audit").note(text)`` returns at
-        once. The call is made when this operation is committed, executed once, after those that were sent to
-        that group before, and repeated until it has been or *expires_s* have passed by this group's time.
-        Nobody is told what it returns; one that came to nothing is a fault, and listed by ``holdfast group
-        sends``. *cls* and *domain* are as in :meth:`group`.
+        """Return another group as a receiver of one-way calls: ``context.send("audit").note(text)`` returns
+        at once.
 
-        Calling it raises ``OutboxFull`` when too many wait to be sent.
+        The call is made once this operation is committed. It is executed once, after all calls sent to that
+        group earlier, and retried until it has been executed or *expires_s* have passed by this group's time.
+        Its result is discarded. A failed send is reported as a fault and listed by ``holdfast group sends``.
+        *cls* and *domain* are as in :meth:`group`. Sending raises ``OutboxFull`` if too many calls wait to be
+        sent.
         """
         _sender()
         interface = interface_of(cls) if cls is not None else None
         return Receiver(group_abroad(domain, name) if domain else name, interface, expires_s)
 
     def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
-        """Call a method of this object once, *delay_s* from now by the group's time; survives failover.
+        """Call a method of this object once, *delay_s* from now by the group's time. The timer survives
+        failover.
 
-        Returns the timer, for :meth:`cancel`.
+        Returns the timer's number, for :meth:`cancel`.
         """
         if not 0 <= delay_s <= DELAY_S_MAX:
             raise InvalidRequest(f"a delay is between 0 and {DELAY_S_MAX} s, not {delay_s}")
@@ -376,14 +384,15 @@ class Context:
         return timers.set(due_ns, _name(scope, method, arguments), arguments)
 
     def cron(self, schedule: str, method: str | Callable[..., object], *args: object) -> int:
-        """Call a method again and again at the times of a five-field cron expression, in UTC."""
+        """Call a method repeatedly at the times of a five-field cron expression, in UTC. Returns the timer's
+        number."""
         scope, timers = _ordered("sets a timer")
         due_ns = parse_schedule(schedule).after(scope.time_ns)
         arguments = encode_arguments_in_order(args, {})
         return timers.set(due_ns, _name(scope, method, arguments), arguments, schedule=schedule)
 
     def cancel(self, timer: int) -> bool:
-        """Whether the timer was still to come; it will not."""
+        """Cancel a timer. Returns whether it was still pending."""
         return _ordered("cancels a timer")[1].cancel(timer)
 
 
@@ -416,8 +425,8 @@ def _sender() -> tuple[Scope, Sends]:
 
 
 def _name(scope: Scope, method: str | Callable[..., object], arguments: msgspec.Raw) -> str:
-    """The name of a method of the object itself. It and its *arguments* are checked now rather than when the
-    timer falls due and nobody is there to be told. Raises ``BadCall``."""
+    """Return the name of a method of this object. The method and its *arguments* are checked now, because
+    nobody could be told when the timer fires. Raises ``BadCall``."""
     name = method if isinstance(method, str) else getattr(method, "__name__", "")
     operation = scope.interface.operation(name)
     operation.decoded(arguments)

@@ -1,11 +1,12 @@
-"""Which calls have ended processes, so that none ends more of them than it must (E4).
+"""Records which calls have crashed processes, so that no call crashes more of them than necessary (E4).
 
-A process that a method ends has no time to say so. So what is about to run is noted first, in a *slot* that
-outlives the process; whoever sees it die reads the slot and tells the others, before they take over.
+A process that is killed by a method cannot report it. So before a call runs it is noted in a *slot* that
+outlives the process. Whichever process sees it die reads the slot and tells the other members before they
+take over.
 
-How. To cost next to nothing, a note stands for a whole frame of calls: all of them come under suspicion when
-the process dies. Calls to a group with suspects are noted one by one, so a second death names one call; at
-the limit that call is *poisonous*: it is not run, but given up by an ordered record.
+To keep the cost low, one note covers a whole frame of calls, and all of them are suspects if the process
+dies. Calls to a group with suspects are noted one by one, so a second crash identifies a single call. At the
+limit that call is *poisonous*: it does not run again, and an ordered record gives it up.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,39 +21,41 @@ from holdfast.model.ports import Clock
 
 NO_GROUP: Final = GroupId(0)
 POISON_LIMIT: Final = 2
-"""So many processes may a call end."""
+"""A call that has crashed this many processes is given up."""
 SUSPECTS_MAX: Final = 256
-"""Notes kept for one group; the oldest go first. Each is the death of a process."""
+"""How many notes are kept for one group; the oldest are dropped first. Each note is one crash of a
+process."""
 SUSPICION_NS: Final = HOUR
-"""For how long a note counts. Without an end, one killed host would slow the noting of calls for ever."""
+"""How long a note counts. Without a limit, one killed host would slow the noting of calls forever."""
 
 
 class Attempt(Struct, frozen=True, array_like=True):
-    """What a process was executing: some call of *client* with a number from *first* to *last*."""
+    """What a process was executing: one of the calls of *client* numbered *first* to *last*."""
 
     group: GroupId
     client: ClientId
     first: int
     last: int
     attempts: int
-    """Processes that it has ended, if it ends this one."""
+    """How many processes the call has crashed, including this one if it crashes."""
 
     def may_be(self, request: Request) -> bool:
         return self.client == request.client and self.first <= request.number <= self.last
 
 
 class Slot(Protocol):
-    """Where a process notes what it executes. A note is there for others as soon as it is written."""
+    """Where a process notes what it is executing. Other processes can read a note as soon as it is
+    written."""
 
     def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None: ...
 
     def clear(self) -> None:
-        """Nothing is being executed."""
+        """Note that nothing is being executed."""
         ...
 
 
 class NoSlot:
-    """For surroundings in which no method ends the process."""
+    """A slot that stores nothing, for environments in which no method can crash the process."""
 
     def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None:
         return None
@@ -62,7 +65,7 @@ class NoSlot:
 
 
 class CrashSuspicions:
-    """What is known of the calls of one group, and the noting of those that run now."""
+    """The suspected calls of one group, and the notes about the calls that are running now."""
 
     def __init__(
         self,
@@ -78,40 +81,42 @@ class CrashSuspicions:
         self._limit = limit
         self._suspects: list[tuple[int, Attempt]] = []
         self._frame: tuple[ClientId, int, int] | None = None
-        """The note that stands for all calls of the frame which runs now."""
+        """The note that covers all calls of the frame that is running now."""
 
     @property
     def has_suspects(self) -> bool:
-        """Whether any note still counts. Asked before every frame of calls, so those that do not go here."""
+        """Whether any note still counts. This is asked before every frame of calls, so expired notes are
+        removed here."""
         if self._suspects and self._now() - self._suspects[0][0] >= SUSPICION_NS:
             now = self._now()
             self._suspects = [(at, each) for at, each in self._suspects if now - at < SUSPICION_NS]
         return bool(self._suspects)
 
     def ended(self, attempt: Attempt) -> None:
-        """A process has died while this was being executed."""
+        """Record that a process crashed while executing *attempt*."""
         self._suspects = [*self._suspects[1 - SUSPECTS_MAX :], (self._now(), attempt)]
 
     def of(self, request: Request) -> int:
-        """How many processes the call has ended, as far as is known: as many as one of them counted, or as
-        died of it without knowing of each other."""
+        """How many processes the call has crashed, as far as is known: the highest count in any note about
+        it, or the number of notes that name it alone, if processes crashed without knowing of each other."""
         found = [each for _, each in self._suspects if each.may_be(request)]
         named = sum(each.first == each.last for each in found)
         return max([named, *(each.attempts for each in found)])
 
     def given_up(self, request: Request) -> int:
-        """How many processes it has ended, if that is so many that it must not run; else 0."""
+        """How many processes the call has crashed if it has reached the limit and must not run; otherwise
+        0."""
         attempts = self.of(request) if self.has_suspects else 0
         return attempts if attempts >= self._limit else 0
 
     def enter(self, client: ClientId, calls: Sequence[Call]) -> Callable[[int], None] | None:
-        """These calls are about to run. If something is returned, it must be told the number of each before
-        that one runs. :meth:`leave` follows."""
+        """Note that these calls are about to run. If a function is returned, the caller must call it with
+        each call's number before that call runs. :meth:`leave` must follow."""
         if self.has_suspects:
             return lambda number: self._note_one(client, number)
         first, last = calls[0].number, calls[-1].number
         if last - first != len(calls) - 1:
-            # Not one after the other, as most frames are: so look at each.
+            # The numbers are not consecutive, as they are in most frames, so take the extremes.
             numbers = [each.number for each in calls]
             first, last = min(numbers), max(numbers)
         self._frame = (client, first, last)
@@ -119,19 +124,21 @@ class CrashSuspicions:
         return None
 
     def enter_one(self, client: ClientId, number: int) -> None:
-        """One call is about to run, or to go on, maybe one of a frame. :meth:`leave_one` follows."""
+        """Note that one call, possibly of a frame, is about to start or resume. :meth:`leave_one` must
+        follow."""
         self._note_one(client, number)
 
     def leave_one(self) -> None:
-        """It has ended, or waits. *Without the frame's note:* a call behind it that ends the process is under
-        no suspicion, and ends every process in turn."""
+        """Note that the call has ended or is waiting, and restore the note of its frame. *Without the frame's
+        note:* a later call of the frame that crashes the process is not suspected, and crashes one process
+        after another."""
         if self._frame is None:
             self._slot.clear()
         else:
             self._slot.note(self._group, *self._frame, 1)
 
     def leave(self) -> None:
-        """The frame has ended."""
+        """Note that the frame has ended."""
         self._frame = None
         self._slot.clear()
 

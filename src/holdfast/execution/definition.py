@@ -1,10 +1,11 @@
-"""What a group's creation said of its object.
+"""Defines how a group's object is made, and how a changed class continues from an existing state (E7).
 
-An object whose class has changed: what made its state, who may go on from it (E7).
+:class:`Definition` holds what the group's creation specified: the class and how to construct the object.
 
-A record is executed again only by the code that made it. Where another goes on there is an ``Upgraded`` in
-the sequence: the class of that name loads the state as it was there, its method ``upgraded`` brings it up to
-date, if it has one, and every member that executes does the same at the same place.
+A record is executed again only by the code that made it. Where other code takes over, the sequence contains
+an ``Upgraded`` record: the new class loads the state at that position, its optional method ``upgraded``
+brings the state up to date (:func:`bring_up_to_date`), and every executing member does the same at the same
+position.
 """
 
 from collections.abc import Callable
@@ -24,31 +25,33 @@ from holdfast.model.outcome import error_in_words
 
 
 class NotMade(InvalidRequest):
-    """Raised when the class's own code raises as it begins: no object can be made here."""
+    """Raised when the class's own code fails while it constructs the object, so no object can be made
+    here."""
 
     code = "not_made"
 
 
 @dataclass(frozen=True)
 class Definition:
-    """The class of a group's object and how to make one."""
+    """The class of a group's object, and how to make one."""
 
     group: str
     """The group's name."""
     cls: type
     fresh: Callable[[], object]
-    """Makes the object as at creation; use :meth:`make`."""
+    """Makes the object as at creation; use :meth:`make` instead of calling it directly."""
     own: Callable[[object], object] | None = None
-    """Where the member is an object that the application made itself (FTC-234): gives it the state of the one
-    that was made, and returns it. There is one of it, so what is made for another end is :meth:`apart`."""
+    """Set if the member is an object that the application made itself (FTC-234): copies the state of the
+    newly made object into the application's object and returns that. There is only one such object, so
+    objects for other purposes are made by :meth:`apart`."""
     code: Code = UNKNOWN
-    """The class as it is here (E7)."""
+    """The version of the class that is loaded here (E7)."""
     created_ns: int = 0
     """When the group was created: the time that ``__init__`` sees, on every member."""
     attempts: CrashSuspicions = field(default_factory=CrashSuspicions, compare=False)
-    """What is known of its calls that ended processes, where it is executed (E4)."""
+    """The calls suspected of crashing processes, on the member that executes (E4)."""
     on_raised: OnRaised | None = field(default=None, compare=False)
-    """Told of what its methods raise, where it is executed."""
+    """Called with what its methods raise, on the member that executes."""
     interface: Interface = field(init=False)
     capture: Capture = field(init=False)
 
@@ -57,17 +60,18 @@ class Definition:
         object.__setattr__(self, "capture", Capture(self.cls))
 
     def apart(self) -> "Definition":
-        """The same of objects that are not the member: to make one changes nothing here."""
+        """Return this definition without *own*: objects made from it do not touch the application's
+        object."""
         return self if self.own is None else replace(self, own=None)
 
     def spare(self) -> object:
-        """An object as at creation that is nobody's: to try a state on. What ``__init__`` sets in motion was
-        set in motion once, when the group was created. Raises :class:`NotMade`."""
+        """Make an object as at creation that belongs to nobody, to try a state on. The timers that
+        ``__init__`` sets are discarded: they were set when the group was created. Raises :class:`NotMade`."""
         return self.apart().make(Timers())
 
     def make(self, timers: Timers) -> object:
-        """The object as at creation. ``__init__`` has a context, so that every member makes the same. Raises
-        :class:`NotMade`."""
+        """Make the object as at creation. ``__init__`` runs with a context, so that every member makes the
+        same object. Raises :class:`NotMade`."""
         scope = Scope(self.group, self.interface, timers)
         scope.begin(ClientId(""), 0, self.created_ns)
         token = scope_now.set(scope)
@@ -75,14 +79,14 @@ class Definition:
             made = run_own(self.fresh)
             return made if self.own is None else run_own(self.own, made)
         except Exception as error:
-            # It is the user's code, which may fail in any way.
+            # This is the user's code, which may fail in any way.
             raise NotMade(f"{self.cls.__name__} cannot be made: {error_in_words(error)}") from error
         finally:
             scope_now.reset(token)
 
     def make_first(self, timers: Timers) -> object:
-        """The object of a group at its beginning, of which a state was asked for once; it may have none to
-        give yet. Raises :class:`NotMade`, ``NotCapturable``."""
+        """Make the object of a new group and check that its state can be captured; it may have no state
+        available yet. Raises :class:`NotMade`, ``NotCapturable``."""
         instance = self.make(timers)
         try:
             self.capture.check(instance, self.spare, self.code.version)
@@ -96,15 +100,15 @@ class Definition:
 
 
 UPGRADED: Final = "upgraded"
-"""The method that a class may have for this; nobody else calls it."""
+"""The optional method of a class that runs at an upgrade. Callers cannot reach it."""
 NAMED_MAX: Final = 5
-"""Of what is missing, so much is named."""
+"""At most this many missing names are listed in an error message."""
 _CLIENT: Final = ClientId("upgrade/")
-"""No client's id has a slash."""
+"""The client under which upgrades run. No real client's id contains a slash."""
 
 
 class OtherCode(HoldfastError):
-    """Raised when a record is to be executed that other code has made: this object cannot go on."""
+    """Raised when a record made by other code would have to be executed: this object cannot continue."""
 
     code = "other_code"
 
@@ -116,7 +120,7 @@ class OtherCode(HoldfastError):
 
 
 class CannotUpgrade(InvalidRequest):
-    """Raised when the class as it is here cannot go on from the state that other code has left."""
+    """Raised when the class loaded here cannot continue from the state that other code has left."""
 
     code = "cannot_upgrade"
 
@@ -124,8 +128,8 @@ class CannotUpgrade(InvalidRequest):
 def bring_up_to_date(
     definition: Definition, instance: Any, timers: Timers, from_code: Code, position: Position, time_ns: int
 ) -> None:
-    """Let an object that the class of *definition* has loaded go on where *from_code* ended. Raises
-    :class:`CannotUpgrade`."""
+    """Let *instance*, which the class of *definition* has loaded, continue where *from_code* ended: run its
+    method ``upgraded`` and check the result. Raises :class:`CannotUpgrade`."""
     method = getattr(instance, UPGRADED, None)
     if callable(method):
         scope = Scope(definition.group, definition.interface, timers)
@@ -143,8 +147,8 @@ def bring_up_to_date(
 
 
 def check_whole(definition: Definition, instance: object, timers: Timers) -> None:
-    """That the object has what a new one has, and that every timer finds its method. Raises
-    :class:`CannotUpgrade`."""
+    """Check that the object has all attributes of a new one, and that the method of every timer exists.
+    Raises :class:`CannotUpgrade`."""
     name = definition.cls.__name__
     made = definition.apart().make(Timers())
     missing = sorted(set(attribute_names(made)) - set(attribute_names(instance)))

@@ -1,8 +1,8 @@
-"""The machine that executes a group's records on its object: same records, same state, same replies.
+"""Executes a group's records on its object: the same records give the same state and the same replies.
 
-Rules. Whether a call runs is decided by the retention table and the record's CSN alone (X2). Methods run one
-at a time, in the order of their positions (:mod:`.queue`). An exception is an ordinary reply. Time and
-randomness come from the operation (:mod:`.context`). What records act on is the state (:mod:`.object_state`).
+Whether a call runs is decided by the retention table and the record's CSN alone (X2). Methods run one at a
+time, in the order of their positions (:mod:`.queue`). An exception is an ordinary reply. Time and randomness
+come from the operation (:mod:`.context`). Records act on the state in :mod:`.object_state`.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,10 +65,10 @@ from holdfast.sequence.retention import (
 )
 
 Run = Callable[..., bytes | None]
-"""Calls its first argument with the others: :meth:`holdfast.styles.ports.Onlooker.run`."""
+"""Calls its first argument with the others: :meth:`holdfast.styles.ports.CallObserver.run`."""
 
 TIMER_DURATION_S: Final = 300
-"""How long the nested calls of a method that a timer started may take."""
+"""How long the nested calls of a method started by a timer may take."""
 
 REFUSALS: Final[dict[Verdict, bytes]] = {
     EXPIRED: encode_outcome(Refused("expired", EXPIRED.why)),
@@ -79,10 +79,10 @@ REFUSALS: Final[dict[Verdict, bytes]] = {
 
 
 class Execution(ObjectState):
-    """One member's object and everything that belongs to it, brought forward record by record. One style
-    drives it, from one thread."""
+    """One member's object and everything that belongs to it, advanced record by record. One style drives it,
+    from one thread."""
 
-    # --- the code that made the state (E7)
+    # --- the version of the code that made the state (E7)
 
     def _check_own(self, first: Position) -> None:
         if not self.is_own:
@@ -92,7 +92,7 @@ class Execution(ObjectState):
         here = self.definition.code
         if not record.to_code.is_same(here):
             raise OtherCode(self.position, record.to_code, here)
-        is_begun = self.position > 1  # the object as at creation has just been made by the class of here
+        is_begun = self.position > 1  # otherwise the class loaded here has just made the object
         if is_begun:
             invariant(self.is_idle, "nothing waits where other code goes on")
             bring_up_to_date(
@@ -103,9 +103,9 @@ class Execution(ObjectState):
     # --- records
 
     def apply(self, first: Position, record: Record, run: Run | None = None) -> Effects:
-        """Execute or replay the record at *first*, which must be the next one. Raises
-        :class:`.definition.OtherCode` for one that the class as it is here may not execute, and
-        :class:`.definition.CannotUpgrade` where it should go on and cannot."""
+        """Execute or replay the record at *first*, which must be the next position. Raises
+        :class:`.definition.OtherCode` for a record that the class loaded here may not execute, and
+        :class:`.definition.CannotUpgrade` if that class cannot continue from the state."""
         if isinstance(record, Calls):
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
@@ -142,13 +142,13 @@ class Execution(ObjectState):
             case Unmarked():
                 self._end(self.line.open_gate(self.position), effects)
             case State() | Update() | Forward() | Digested():
-                pass  # they speak of what has been executed already
+                pass  # these describe what has been executed already
         return effects
 
     def calls(
         self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None
     ) -> Effects:
-        """Execute the calls of one client frame, each by way of *run* if there is one. Raises
+        """Execute the calls of one client frame, each through *run* if it is given. Raises
         :class:`.definition.OtherCode`."""
         self._check_own(first)
         self._move_to(first, first + len(calls) - 1)
@@ -181,8 +181,8 @@ class Execution(ObjectState):
         return Effects(outcomes)
 
     def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
-        """Answer from the state as it is, or as it was before the operation that waits. Only where
-        :meth:`sees` says that there is one: half an operation is nobody's to see."""
+        """Answer a query from the current state, or from the state before the waiting operation began. Call
+        this only if :meth:`sees` returns a position: no query may see an operation half done."""
         sight = self.line.seen_by(method)
         invariant(sight is not None, "a query never sees half an operation")
         assert sight is not None  # for the type checker: the invariant has stopped us otherwise
@@ -196,7 +196,8 @@ class Execution(ObjectState):
             self.definition.attempts.leave_one()
 
     def why_not_alive(self) -> str:
-        """By the object's own word (FTC-247); empty when it is alive. Only while :attr:`may_be_asked`."""
+        """Ask the object's ``is_alive`` why it is not alive (FTC-247); empty if it is alive. Call this only
+        while :attr:`may_be_asked`."""
         invariant(self.may_be_asked, "an object is asked between two operations")
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(ASKED_BY, 0, self.time_ns)
@@ -215,8 +216,8 @@ class Execution(ObjectState):
         return effects
 
     def keep_account(self, first: Position, record: Record) -> None:
-        """Take a record whose effect on the object comes as an update: who has had which reply, and what time
-        it is."""
+        """Apply everything of a record except its effect on the object, which arrives separately as an
+        update: the replies, the retention table and the time."""
         if isinstance(record, Calls | Executed):
             self._check_own(first)
             calls = decode_calls(record.sent.calls)
@@ -247,7 +248,7 @@ class Execution(ObjectState):
         effects = self.calls(first, record.stamp, record.sent, calls)
         for each, outcome, recorded in zip(calls, effects.outcomes, record.outcomes, strict=True):
             if outcome != recorded:
-                # The client may have it already, so the recorded one stands (E1).
+                # The client may already have the recorded outcome, so that one is kept (E1).
                 self.retention.finish(record.sent.client, each.number, recorded)
                 request = Request(record.sent.client, each.number)
                 effects.divergence = _other(f"{each.method} of {request}", outcome, recorded)
@@ -264,7 +265,7 @@ class Execution(ObjectState):
     def _resume(self, record: NestedReply, effects: Effects) -> None:
         request = record.request
         if not self.line.is_waiting_for(request, record.call):
-            return  # a second answer to a call that has one
+            return  # a second answer to a call that is answered already
         try:
             outcome = decode_outcome(record.outcome)
         except msgspec.DecodeError as error:
@@ -295,18 +296,18 @@ class Execution(ObjectState):
     def _poison(self, record: Poison, effects: Effects) -> None:
         request, outcome = record.request, record.outcome
         verdict = self.retention.judge(*request, record.expiration_s)
-        # What stands in line runs, also when its client gave it up long ago: the table does not know of it.
+        # An operation in the queue runs even if its client gave it up long ago: the table no longer knows it.
         is_in_line = any(job.request == request for job in self.line.in_progress())
         if is_in_line or (is_timer(request) and self.timers.is_to_come(request)):
             self._end(self.line.poison(request, outcome, self.position), effects)
         elif is_timer(request):
-            pass  # it was given up when it fired, or has been cancelled
+            pass  # it was given up when it fired, or it has been cancelled
         elif verdict is FRESH:
             self.retention.begin(*request, self.position, record.expiration_s)
             self.retention.finish(*request, outcome)
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
             if isinstance(decode_outcome(verdict.reply), Refused):
-                return  # it was withdrawn first, and did not run anywhere
+                return  # it was withdrawn first, and ran on no member
             effects.divergence = f"{request} is poisoned, but here it ran"
             self.retention.finish(*request, outcome)
 

@@ -1,8 +1,8 @@
-"""A class as a group sees it: its operations, their arguments, and which of them change nothing.
+"""Reads a class's operations, their arguments, and which of them change nothing.
 
-Any class will do. Its public methods are operations; one marked with :func:`query` promises to change nothing
-and is answered without being ordered. Arguments are checked against the method's signature and annotations
-before a call is ordered: a bad call gets one clear error and changes nothing.
+Any class can be used. Its public methods are operations. A method marked with :func:`query` promises to
+change nothing and is answered without being ordered. Arguments are checked against the method's signature and
+annotations before a call is ordered: a bad call gets one clear error and changes nothing.
 """
 
 import inspect
@@ -27,10 +27,10 @@ QUERY_MARK: Final = "__holdfast_query__"
 ANYTIME_MARK: Final = "__holdfast_anytime__"
 INTERLEAVED_MARK: Final = "__holdfast_interleaved__"
 RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive", "upgraded")
-"""Methods by which Holdfast itself deals with an object; no caller reaches them."""
+"""Methods that only Holdfast calls on an object; clients cannot call them."""
 SUGGESTIONS_MAX: Final = 12
 POSITIONAL: Final = "*"
-"""In a map of named arguments, the key that holds the positional ones."""
+"""The key of the positional arguments in a map of named ones."""
 
 _anything: Final = msgspec.msgpack.Decoder(list[Any] | dict[str, Any])
 
@@ -46,9 +46,10 @@ def query(*, anytime: bool = False) -> Callable[[Method], Method]: ...
 def query(method: Method | None = None, *, anytime: bool = False) -> Method | Callable[[Method], Method]:
     """Mark a method that changes nothing: it is answered from the primary's state and not ordered.
 
-    While an operation waits for another group it sees the state before that one; where that is too large to
-    be copied it waits a while, and is refused. With *anytime* it sees the object as it is, half an operation
-    included."""
+    While an operation waits for another group, the query sees the state before that operation. If that state
+    is too large to be copied, the query waits for a while and is then refused. With *anytime* the query sees
+    the object as it is, even if an operation is half done.
+    """
 
     def mark(method: Method) -> Method:
         setattr(method, QUERY_MARK, True)
@@ -59,8 +60,8 @@ def query(method: Method | None = None, *, anytime: bool = False) -> Method | Ca
 
 
 def interleaved(cls: Class) -> Class:
-    """Mark a class that bears it when others of its operations run while one waits for another group: what
-    it knew before an ``await`` may have changed after it (E11). Queries see the object as it is."""
+    """Mark a class whose operations may run while others of them wait for another group. What a method read
+    before an ``await`` may have changed after it (E11). Queries see the object as it is."""
     if not isinstance(cls, type):
         raise TypeError(f"@interleaved marks a class, not {cls!r}")
     setattr(cls, INTERLEAVED_MARK, True)
@@ -68,45 +69,47 @@ def interleaved(cls: Class) -> Class:
 
 
 class BadCall(InvalidRequest):
-    """Raised when a call cannot be made as written: no such method, or arguments that do not fit."""
+    """Raised when a call cannot be made as written: the method does not exist, or the arguments do not
+    fit."""
 
     code = "bad_call"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One public method."""
+    """One public method of a class."""
 
     name: str
     is_query: bool
     is_async: bool
     signature: inspect.Signature
-    """Without ``self``."""
+    """The signature without ``self``."""
     types: dict[str, Any]
     """The annotations of its parameters, as far as they can be resolved."""
     is_anytime: bool = False
-    """Whether it is a query that may see half an operation."""
+    """Whether it is a query that may see an operation half done."""
     returns: Any = Any
-    """What it returns, by its annotation; ``Any`` when that says nothing that could be made of a reply."""
+    """The annotated return type; ``Any`` if a reply cannot be converted to it."""
     encode: Callable[[object], bytes] = encode_returned_in_order
-    """Makes the outcome of what it returns; a cheaper one, where that can hold no set."""
+    """Encodes the returned value as an outcome. A cheaper encoder is used if the value cannot contain a
+    set."""
     _whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
-    """Reads and checks all parameters, given by position, in one step: what nearly every call looks like."""
+    """Decodes and checks all parameters at once if they are given by position, as in nearly every call."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_whole", _decoder_of_all(self.signature, self.types))
 
     def decoded(self, arguments: msgspec.Raw | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Encoded arguments as the method takes them. Raises :class:`BadCall`."""
+        """Decode the arguments for the method. Raises :class:`BadCall`."""
         if self._whole is not None:
             try:
                 return self._whole.decode(arguments), {}
             except UNDECODABLE:
-                pass  # defaults, names, or a mistake: the long way says which
+                pass  # defaults, names or a mistake: the slow path below handles each
             except EndsProcess:
                 raise
             except BaseException as error:
-                # A type of the user's own that refuses a value (``__post_init__``) does so in any way.
+                # One of the user's own types (``__post_init__``) may reject a value with any exception.
                 raise BadCall(f"{self.name}: {text_of(error) or type(error).__name__}") from error
         try:
             found = _anything.decode(arguments)
@@ -119,7 +122,7 @@ class Operation:
         return bound.args, bound.kwargs
 
     def arguments(self, args: list[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """*args* and *kwargs* as the method takes them. Raises :class:`BadCall`."""
+        """Bind and convert *args* and *kwargs* for the method. Raises :class:`BadCall`."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -144,7 +147,7 @@ class Operation:
         except EndsProcess:
             raise
         except BaseException as error:
-            # As above: it is a type of the user's own.
+            # As in `decoded`: this is one of the user's own types.
             said = text_of(error) or type(error).__name__
             raise BadCall(f"{self.name}: argument {name}: {said}") from error
 
@@ -157,16 +160,16 @@ class Interface:
         self.operations = {name: _operation(name, method) for name, method in _public_methods(cls)}
         self.queries = frozenset(name for name, each in self.operations.items() if each.is_query)
         self.is_interleaved = bool(getattr(cls, INTERLEAVED_MARK, False))
-        """Whether operations may begin while others wait."""
+        """Whether operations may start while others wait."""
         self.may_wait = any(each.is_async and not each.is_query for each in self.operations.values())
-        """Whether an operation can wait for another group at all."""
+        """Whether any operation can wait for another group."""
         self.has_strict_queries = any(
             each.is_query and not each.is_anytime for each in self.operations.values()
         )
-        """Whether any query must not see half an operation."""
+        """Whether any query must not see an operation half done."""
 
     def operation(self, name: str) -> Operation:
-        """The operation of that name. Raises :class:`BadCall` that says which there are."""
+        """Return the operation *name*. Raises :class:`BadCall`, which lists the operations that exist."""
         found = self.operations.get(name)
         if found is not None:
             return found
@@ -180,7 +183,7 @@ class Interface:
 
 @lru_cache(maxsize=CLASSES_KEPT_MAX)
 def interface_of(cls: type) -> Interface:
-    """The interface of *cls*, read once: a host may have ten thousand groups of one class."""
+    """Return the interface of *cls*, cached: a host may have ten thousand groups of one class."""
     return Interface(cls)
 
 
@@ -190,7 +193,7 @@ def _public_methods(cls: type) -> list[tuple[str, Callable[..., Any]]]:
         for name, method in inspect.getmembers(cls, inspect.isfunction)
         if not name.startswith("_")
         and name not in RESERVED
-        # A static or class method has no object to change, and is not an operation.
+        # A static or class method has no object to change, so it is not an operation.
         and not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
     ]
 
@@ -216,7 +219,7 @@ def _resolved(method: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(method)
     except (NameError, TypeError):
-        # Names that exist only for the type checker. What cannot be resolved is not checked.
+        # Some names exist only for the type checker. What cannot be resolved is not checked.
         return {}
 
 
@@ -231,7 +234,7 @@ def _decoder_of_all(
 
 
 def _is_checkable(annotation: Any) -> bool:
-    """Whether msgspec can check it; other annotations are the class's own business."""
+    """Whether msgspec can check the annotation. Other annotations are left to the class."""
     try:
         msgspec.json.Decoder(annotation)
     except TypeError:

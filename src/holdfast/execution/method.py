@@ -1,17 +1,16 @@
-"""Running one method: to its end, or to where it waits for another group.
+"""Runs one method of a user's class: to its end, or to the point where it waits for another group.
 
-No task is made and no event loop is needed. An ``async def`` method is stepped by hand and may wait for one
-thing only, a call to another group: whatever else it awaited would end at another moment in each replay.
+No task is created and no event loop is needed: :func:`step` advances an ``async def`` method by hand. The
+method may wait only for calls to other groups, because anything else would finish at a different moment in
+each replay.
 
-Running what a class brings of its own besides its methods: its module, ``__init__``, ``get_state``.
+:func:`run_own` runs the class's other code: its module, ``__init__``, ``get_state`` and so on. That code may
+fail in any way and must not take the host down; ``sys.exit`` in it is a failure like any other.
 
-Such code may fail in any way, and must not take a host with it. ``sys.exit`` in it is a failure like others.
-
-Asking an object whether it is alive and ready (FTC-247): its own method ``is_alive``, if it has one.
-
-*True* is yes. Anything else, and an exception, is no: the object has found itself inconsistent. An object
-without the method is alive as long as its machinery answers in its place. It is asked between two operations
-and changes nothing, as a query.
+:func:`why_not_alive` asks the object whether it is alive (FTC-247) by its method ``is_alive``, if it has one.
+*True* means yes. Any other answer, or an exception, means no: the object has found itself inconsistent. An
+object without the method counts as alive as long as Holdfast answers for it. The object is asked between two
+operations, and the method must change nothing, like a query.
 """
 
 from collections.abc import Callable, Coroutine
@@ -35,16 +34,16 @@ Suspended = Coroutine[Any, Any, Any]
 Encode = Callable[[object], bytes]
 
 REFUSED_AWAITS_MAX: Final = 16
-"""How often a method may catch :class:`CannotAwait` and await something wrong again."""
+"""How often a method may catch :class:`CannotAwait` and await something not allowed again."""
 REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of a query, or of a stateless group: it must fit into a frame, with others."""
+"""The limit for the reply of a query or a stateless group: it must fit into a frame, with others."""
 ORDERED_BYTES_MAX: Final = 1_000_000
-"""Of an operation and its reply together: they are a record of the sequence, and every member keeps the reply
-until its client has it."""
+"""The limit for an operation and its reply together: they are one record of the sequence, and every member
+keeps the reply until the client has it."""
 SHORT_BYTES: Final = 4096
-"""A record takes a reply so long beside any operation."""
+"""A reply up to this length fits into a record together with any operation."""
 _RETURNED: Final = encode_returned(None)[:2]
-"""So begins the outcome of every method that returned something."""
+"""The first bytes of the outcome of every method that returned."""
 
 
 class CannotAwait(InvalidRequest):
@@ -54,17 +53,19 @@ class CannotAwait(InvalidRequest):
 
 
 class NotAwaited(InvalidRequest):
-    """Raised in the place of what a method returns that made a call to another group and did not await it:
-    the call was not made, and nobody would know."""
+    """Raised in place of a method's result if it made a call to another group without awaiting it. The call
+    was not made, and otherwise nobody would know."""
 
     code = "not_awaited"
 
 
 def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], encode: Encode) -> bytes:
-    """The outcome of an ordinary method; *encode* is its operation's. Whatever it raises is its reply:
-    ``sys.exit`` ends the method, not a host, and nothing leaves in the middle of a record, with the object
-    changed and nothing ordered. So is a ``KeyboardInterrupt``: a host takes SIGINT itself, and none is raised
-    by that."""
+    """Run an ordinary method and return its encoded outcome; *encode* belongs to its operation.
+
+    Whatever the method raises is its reply. ``sys.exit`` ends the method, not the host, because nothing may
+    escape in the middle of a record, with the object changed and nothing ordered. The same holds for
+    ``KeyboardInterrupt``: the host handles SIGINT itself, so no signal raises it here.
+    """
     try:
         value = method(*args, **kwargs)
     except EndsProcess:
@@ -75,7 +76,8 @@ def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def step(coroutine: Suspended, scope: Scope, send: Outcome | None, encode: Encode) -> bytes | NestedCall[Any]:
-    """Run on to the method's outcome, or to the call it waits for. *send* is the outcome of the last one."""
+    """Run a coroutine to its outcome or to the next call it waits for. *send* is the outcome of the last
+    call."""
     token = scope_now.set(scope)
     try:
         awaited = coroutine.send(send)
@@ -96,7 +98,8 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None, encode: Encod
 
 
 def all_awaited(outcome: bytes, scope: Scope) -> bytes:
-    """*outcome* of a method that has ended; of one that returned and has left calls unawaited, that."""
+    """Return *outcome* of a finished method; if it returned but left calls unawaited, return that error
+    instead."""
     left, scope.unawaited = scope.unawaited, None
     if not left or not outcome.startswith(_RETURNED):
         return outcome
@@ -106,18 +109,18 @@ def all_awaited(outcome: bytes, scope: Scope) -> bytes:
 
 
 def close(coroutine: Suspended) -> None:
-    """Give a suspended method up, with the object it works on."""
+    """Give up a suspended method, together with its object."""
     try:
         coroutine.close()
     except EndsProcess:
         raise
     except BaseException:
-        return  # it has nobody to tell
+        return  # nobody is left to be told
 
 
 def encoded(value: object, encode: Encode) -> bytes:
-    """What the caller gets for this value, which may be that it cannot travel. Encoding runs the value's own
-    code, which may raise anything: a time zone is asked for its offset, a field may not be set."""
+    """Encode a method's result for its caller, or an error if it cannot be encoded. Encoding runs the value's
+    own code, which may raise anything: a time zone is asked for its offset, a field may be missing."""
     try:
         outcome = encode(value)
     except EndsProcess:
@@ -134,7 +137,7 @@ def encoded(value: object, encode: Encode) -> bytes:
 
 
 def fitted(outcome: bytes, most: int = ORDERED_BYTES_MAX) -> bytes:
-    """What the caller gets for an outcome that may have so many bytes at most: it, or that it has more."""
+    """Return *outcome* if it has at most *most* bytes, otherwise an outcome that says it is too long."""
     if len(outcome) <= most:
         return outcome
     text = f"the method's result has {len(outcome)} bytes; at most {most}"
@@ -159,11 +162,11 @@ R = TypeVar("R")
 
 
 class OwnCodeLeft(Exception):
-    """Raised in place of what is no ``Exception``: ``SystemExit``, ``KeyboardInterrupt`` and their like."""
+    """Raised in place of a ``BaseException`` that is not an ``Exception``, such as ``SystemExit``."""
 
 
 def run_own(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """What *work* returns. Raises an ``Exception``, whatever *work* raises."""
+    """Run *work* and return its result. Whatever *work* raises arrives as an ``Exception``."""
     try:
         return work(*args, **kwargs)
     except (Exception, EndsProcess):
@@ -173,12 +176,13 @@ def run_own(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 ASKED_BY: Final = ClientId("is_alive")
-"""In whose name it is noted what runs (E4): an ``is_alive`` that never returns ends its process."""
+"""The client under which ``is_alive`` is noted while it runs (E4): one that never returns ends its
+process."""
 IS_ALIVE: Final = "is_alive"
 
 
 def why_not_alive(instance: object, scope: Scope) -> str:
-    """Why the object is not alive, by its own word; empty when it is."""
+    """Ask the object why it is not alive; empty if it is."""
     method = getattr(instance, IS_ALIVE, None)
     if not callable(method):
         return ""
@@ -197,7 +201,7 @@ def why_not_alive(instance: object, scope: Scope) -> str:
 
 
 def _finished(coroutine: Coroutine[object, None, object]) -> object:
-    """What an ``async def is_alive`` returns, if it waits for nothing."""
+    """Return the result of an ``async def is_alive``, provided that it waits for nothing."""
     try:
         coroutine.send(None)
     except StopIteration as finished:

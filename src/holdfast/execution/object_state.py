@@ -1,12 +1,12 @@
-"""One member's object, all that belongs to it, and the position that both stand for.
+"""One member's object, everything that belongs to it, and the position up to which both are current.
 
-The object, the retention table, the timers, the outbox and the queue are saved together. A method that waits
-cannot be saved: its frame is not data. So no state is captured while one waits;
-:meth:`ObjectState.when_at_rest` gives the next moment, which comes between two operations even if the queue
-never empties. A member that loads an older state meets the waiting call again in the records that follow,
-runs it again, and resumes it from the recorded outcomes of its nested calls.
+The object, the retention table, the timers, the outbox and the queue are saved together. A suspended method
+cannot be saved, because its frame is not data. So no state is captured while a method waits;
+:meth:`ObjectState.when_at_rest` reports the next moment between two operations, which comes even if the queue
+never empties. A member that loads an older state finds the waiting call in the records that follow, runs it
+again, and resumes it with the recorded outcomes of its nested calls.
 
-What changes a state is :class:`.execution.Execution`.
+:class:`.execution.Execution` is the subclass that changes the state.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ from holdfast.sequence.retention import FRESH, Retention
 
 
 class ObjectState:
-    """The state that records act on: how it is made, looked at, saved, loaded and compared."""
+    """The state that records act on: how it is made, read, saved, loaded and compared."""
 
     def __init__(self, definition: Definition, instance: object | None = None) -> None:
-        """A group at its beginning. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
+        """Start as a new group. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
         self.definition = definition
         self.position = Position(0)
-        """Everything up to here has been applied."""
+        """The position up to which everything has been applied."""
         self.csn = ZERO
         self.time_ns = 0
         self._take_code(UNKNOWN)
@@ -56,7 +56,7 @@ class ObjectState:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits at all: every call applied has its outcome."""
+        """Whether nothing waits at all: every applied call has its outcome."""
         return self.line.is_at_rest and not self.line.queue
 
     def when_at_rest(self, then: Callable[[], object]) -> None:
@@ -64,67 +64,69 @@ class ObjectState:
         self.line.when_at_rest(then)
 
     def outgoing(self) -> Outgoing | None:
-        """The call to another group that has been waited for longest."""
+        """The call to another group that an operation has been waiting for longest."""
         return self.line.outgoing()
 
     @property
     def may_be_asked(self) -> bool:
-        """Whether the object is as its class bears to have it asked: whole, or interleaved."""
+        """Whether ``is_alive`` may be called now: the object is at rest, or its class is interleaved."""
         return self.line.is_at_rest or self.definition.interface.is_interleaved
 
     @property
     def may_be_read(self) -> bool:
-        """Whether there is a state that queries read, strict ones too."""
+        """Whether there is a state that all queries, strict ones included, may read."""
         return self.line.seen_by("") is not None
 
     def sees(self, method: str) -> Position | None:
-        """What a query of *method* would see now stands for; None when it would see half an operation."""
+        """The position of the state that a query of *method* would see now; None if it would see an operation
+        half done."""
         sight = self.line.seen_by(method)
         if sight is None:
             return None
         return self.position if sight.position is None else sight.position
 
     def is_new(self, request: Request, expiration_s: int) -> bool:
-        """Whether it would run, were it met now."""
+        """Whether the request would run if it were applied now."""
         return self.retention.judge(*request, expiration_s) is FRESH
 
     @property
     def is_unbegun(self) -> bool:
-        """Whether it is the object as at creation, which no code has gone on from."""
+        """Whether the object is as at creation, with no record applied."""
         return self.position == 0
 
     def _take_code(self, code: Code) -> None:
         self.code = code
-        """That made the state."""
+        """The version of the code that made the state."""
         self.is_own = code.is_same(self.definition.code)
-        """And it is the class as it is here: what comes next may be executed."""
+        """Whether the class loaded here is that code, so that the next records may be executed."""
 
     # --- saving and loading
 
     def save(self) -> bytes:
-        """Everything, as of ``position``, read back (E9). Raises ``NotCapturable``, and what ``get_state``
-        raises."""
+        """Save everything as of ``position``, and check that it can be read back (E9). Raises
+        ``NotCapturable``, and what ``get_state`` raises."""
         definition = self.definition
         state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
         return saved_state.encoded(self._saved(state), definition.interface)
 
     def pieces(self) -> Iterator[bytes]:
-        """The same for a large state, in pieces that follow each other."""
+        """Save a large state, as consecutive pieces."""
         return saved_state.pieces(self._saved(b""), self.definition, self.line.instance)
 
     @classmethod
     def load(cls, definition: Definition, saved: bytes) -> Self:
-        """What was saved; call :meth:`.execution.Execution.go_on` next. Raises what ``set_state`` raises, and
-        ``msgspec.DecodeError`` for bytes that are no saved state."""
+        """Load what :meth:`save` returned; call :meth:`.execution.Execution.go_on` next. Raises what
+        ``set_state`` raises, and ``msgspec.DecodeError`` for bytes that are not a saved state."""
         (loaded,) = (each for each in cls.loading(definition, iter([saved])) if each is not None)
         return loaded
 
     @classmethod
     def loading(cls, definition: Definition, chunks: Iterator[bytes]) -> Iterator[Self | None]:
-        """The same from the chunks of a state: None after each bit of work, and at last what was saved."""
+        """Load a state from its chunks in small steps: yields None after each step, and finally what was
+        saved."""
 
         def fresh() -> object:
-            # What __init__ sets in motion was set in motion once, when the group was created.
+            # The timers that `__init__` sets were set once, when the group was created.
             return definition.make(Timers())
 
         for found in saved_state.read(chunks, definition.capture, fresh):
@@ -160,12 +162,13 @@ class ObjectState:
         )
 
     def weighs_over(self, limit: int) -> bool:
-        """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""
+        """Whether the object's state takes more than *limit* bytes, by a quick estimate."""
         return weighs_over(self.line.instance, limit)
 
     def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
-        """Equal for members with equal states. *saved*: what :meth:`save` just gave, so that the object is
-        not asked for its state twice (FTC-309). Without the state only replies and timers are covered."""
+        """Return a digest that is equal for members with equal states. *saved* is what :meth:`save` just
+        returned, so that the object is not asked for its state twice (FTC-309). Without the state the digest
+        covers only replies, timers and sends."""
         capture = self.definition.capture
         if not with_state:
             state = b""
@@ -179,7 +182,7 @@ class ObjectState:
         return self.definition.capture.update_of(self.line.instance)
 
     def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
-        """Take what changed since. Raises what ``set_update`` raises."""
+        """Apply what changed since the last update. Raises what ``set_update`` raises."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
         self.replace_sends(sends)

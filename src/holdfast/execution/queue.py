@@ -1,18 +1,18 @@
-"""The operations of one group on its object (E2, E3): one at a time, or interleaved (E11).
+"""Runs the operations of one group on its object (E2, E3): one at a time, or interleaved (E11).
 
-A method that waits for another group holds up those ordered after it: they queue. Where the class bears it
-(:func:`holdfast.execution.interface.interleaved`) they begin while it waits, and each goes on where the
-answer to its call has its place in the sequence: so every replay takes the same steps in the same order.
+While a method waits for another group, the operations ordered after it queue. If the class allows it
+(:func:`holdfast.execution.interface.interleaved`), they start while it waits, and each resumes where the
+answer to its call is recorded in the sequence, so every replay takes the same steps in the same order.
 
-When no method waits the object is *at rest*; only then may it be captured (E12). Interleaved operations
-might never leave it so: a record closes the *gate*, and what comes after that queues until the object has
-been at rest. A call of another group that waits for nobody itself passes: somebody's operation waits for it,
-and maybe one of this group for that one.
+The object is *at rest* while no method waits; only then may it be captured (E12). Interleaved operations
+might never let it rest. So a record closes the *gate*: operations after it queue until the object has been at
+rest. A call from another group that cannot wait itself passes the gate, because an operation of that group
+waits for it, and an operation of this group may wait for that one.
 
-How long a call to another group is waited for, and how long the called group remembers it (E3, X3).
-
-Both follow from the calling operation and from records alone, never from a clock: so every copy of the call
-carries the same expiration, whoever sends it and however often the operation is replayed.
+How long an operation waits for a nested call (:func:`deadline_ns`) and how long the called group remembers it
+(:func:`expiration_s`) follow from the calling operation and from records alone, never from a clock (E3, X3).
+So every copy of the call carries the same expiration, whoever sends it and however often the operation is
+replayed.
 """
 
 from collections import deque
@@ -38,25 +38,25 @@ from holdfast.model.ids import SECOND, ClientId, Position
 from holdfast.model.outcome import Outcome, Refused, encode_outcome
 
 SETTLING_S: Final = 10
-"""For so long after it is not waited for any more the called group still knows a call: its caller asks for
-its outcome, for good, and an answer "expired" would say nothing. Groups' times may differ by less."""
+"""How long the called group remembers a call after its caller has stopped waiting. In this time the caller
+settles the outcome; the answer "expired" would tell it nothing. The groups' clocks must differ by less."""
 
 
 def deadline_ns(job: Job, timeout_ns: int | None, now_ns: int) -> int:
-    """Until when the operation *job* waits for a call that it makes at *now_ns*, by its group's time: for
-    *timeout_ns*, and not longer than its own caller waits for it."""
+    """Until when the operation *job* waits for a call it makes at *now_ns*, by its group's time: for
+    *timeout_ns*, but not longer than its own caller waits for it."""
     own_ns = (job.expiration_s - (SETTLING_S if job.chain else 0)) * SECOND
     return own_ns if timeout_ns is None else min(own_ns, now_ns + timeout_ns)
 
 
 def expiration_s(deadline_ns: int) -> int:
-    """Of a call that is waited for until then."""
+    """The expiration of a call that its caller waits for until *deadline_ns*."""
     return -(-deadline_ns // SECOND) + SETTLING_S
 
 
 WAITING_MAX: Final = 1_000
-"""Interleaved operations that wait at once; beyond, they queue. The same on every member: it decides when an
-operation begins (E11)."""
+"""The number of interleaved operations that may wait at once; more than that queue. It must be equal on every
+member because it decides when an operation starts (E11)."""
 
 
 @dataclass(slots=True)
@@ -66,37 +66,37 @@ class _Running:
     scope: Scope
     waits_for: NestedCall[Any]
     since: Position
-    """Everything up to here led to the call, and must be final before it leaves (E3)."""
+    """Everything up to this position led to the call, and must be committed before it is sent (E3)."""
     deadline_ns: int
     turn: int
-    """Which of the line's waits this is; later ones have higher numbers."""
+    """The sequence number of this wait within the queue; later waits have higher numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a query sees: an object, and the position it rests on; None for all that was applied."""
+    """What a query sees: an object and the position it reflects, or None for everything applied."""
 
     instance: object
     position: Position | None = None
 
 
 class OperationQueue:
-    """The object of one member, and the operations that stand in line for it."""
+    """The object of one member, and the operations that are queued for it."""
 
     def __init__(self, definition: Definition, instance: object, timers: Timers, sends: Sends) -> None:
         self.instance = instance
         self.scope = Scope(definition.group, definition.interface, timers, definition.on_raised, sends)
-        """Of the operations that do not wait; current while a batch of them runs."""
+        """The scope of the operations that do not wait; it is current while a batch of them runs."""
         self.time_ns = 0
-        """The group's time, as of the record that is being executed."""
+        """The group's time as of the record that is being executed."""
         self.queue: deque[Job] = deque()
         self.poisoned: dict[Request, bytes] = {}
-        """Requests that must not run when their turn comes, with the outcome they have instead (E4)."""
+        """Requests that must not run when their turn comes, with the outcome they get instead (E4)."""
         self._definition = definition
         self._operations = definition.interface.operations
         self._is_interleaved = definition.interface.is_interleaved
         self._running: dict[Request, _Running] = {}
-        """Those that wait in the middle, in the order in which they came to wait."""
+        """The operations that wait for another group, in the order in which they started to wait."""
         self._waits = 0
         self._is_closed = False
         self._is_rest_wanted = False
@@ -106,16 +106,17 @@ class OperationQueue:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no method waits in the middle, so that the object is whole."""
+        """Whether no method waits half done, so that the object is consistent."""
         return not self._running and not self._is_discarded
 
     @property
     def waiting(self) -> int:
-        """How many stand in line: operations, and those who wait for a moment of rest."""
+        """How many operations are queued, plus how many callers wait for the object to be at rest."""
         return len(self.queue) + len(self._at_rest)
 
     def when_at_rest(self, then: Callable[[], object]) -> None:
-        """Call *then* between two operations: now, or when what waits has ended, or the object."""
+        """Call *then* between two operations: now, or once all waiting operations have ended, or when the
+        object is discarded."""
         if not self._running:
             then()
         else:
@@ -123,12 +124,13 @@ class OperationQueue:
 
     @property
     def needs_gate(self) -> bool:
-        """Whether somebody waits for a moment of rest that may never come by itself."""
+        """Whether someone waits for the object to be at rest, which may never happen without closing the
+        gate."""
         is_wanted = self._is_rest_wanted or bool(self._at_rest)
         return self._is_interleaved and is_wanted and bool(self._running) and not self._is_closed
 
     def want_rest(self) -> None:
-        """Somebody looks for a moment of rest."""
+        """Note that someone wants the object to be at rest."""
         self._is_rest_wanted = bool(self._running)
 
     @property
@@ -136,17 +138,18 @@ class OperationQueue:
         return self._is_closed
 
     def close_gate(self) -> None:
-        """A record says that nothing begins any more until the object has been at rest."""
+        """Apply a record that lets no operation start until the object has been at rest."""
         self._is_closed = self._is_interleaved and bool(self._running)
 
     def open_gate(self, position: Position) -> Iterator[tuple[Job, bytes]]:
-        """A record says that the rest is not waited for any longer. Yields what has ended."""
+        """Apply a record that gives up waiting for the object to be at rest. Yields the operations that
+        end."""
         self._is_closed = False
         yield from self.drain(position)
 
     def seen_by(self, method: str) -> Sight | None:
-        """What a query sees now; None when that would be half an operation, which is nobody's to see unless
-        the class says so."""
+        """What a query of *method* sees now; None if that would be an operation half done, which only an
+        *anytime* query may see."""
         if self._is_discarded:
             return None
         operation = self._operations.get(method)
@@ -159,11 +162,11 @@ class OperationQueue:
     # --- calls to other groups
 
     def outgoing(self) -> Outgoing | None:
-        """The call to another group that has been waited for longest."""
+        """The call to another group that an operation has been waiting for longest."""
         return next((self._outgoing(each) for each in self._running.values()), None)
 
     def outgoings(self) -> Iterator[Outgoing]:
-        """All calls to other groups that are being waited for, the oldest first."""
+        """All calls to other groups that operations wait for, oldest first."""
         return map(self._outgoing, self._running.values())
 
     def outgoing_of(self, request: Request) -> Outgoing | None:
@@ -172,7 +175,7 @@ class OperationQueue:
         return self._outgoing(running) if running is not None else None
 
     def outgoing_since(self, turn: int) -> Iterator[tuple[int, Outgoing]]:
-        """The calls that have come to be waited for after that turn, each with its own, in their order."""
+        """The calls whose wait started after *turn*, in order, each with the number of its wait."""
         new: list[_Running] = []
         for each in reversed(self._running.values()):
             if each.turn <= turn:
@@ -187,15 +190,15 @@ class OperationQueue:
 
     @property
     def holds_up_others(self) -> bool:
-        """Whether a call that another group's operation waits for stands in line."""
+        """Whether a call is queued that an operation of another group waits for."""
         return any(job.chain for job in self.queue)
 
     def is_in_line(self, request: Request) -> bool:
-        """Whether it was ordered and has not begun."""
+        """Whether the request is queued: ordered, but not started."""
         return any(job.request == request for job in self.queue)
 
     def is_running(self, request: Request) -> bool:
-        """Whether it has begun, and waits in the middle."""
+        """Whether the request has started and waits for another group."""
         return request in self._running
 
     # --- running
@@ -209,13 +212,12 @@ class OperationQueue:
         position: Position,
         root: Root | None = None,
     ) -> bytes | None:
-        """Run a call now, or let it stand in line; None when its outcome comes later. ``scope`` is
-        current."""
+        """Run a call now, or queue it. Returns None if its outcome comes later. ``scope`` must be current."""
         operation = self._operations.get(each.method)
         may_wait = operation is not None and operation.is_async
         may_start = not self._running or self._may_begin_beside(may_pass=bool(chain) and not may_wait)
         if may_start and not self.poisoned and operation is not None and not may_wait:
-            # The path of nearly every call: no object is made for it.
+            # The path of nearly every call, so it allocates no job.
             try:
                 args, kwargs = operation.decoded(each.arguments)
             except BadCall as error:
@@ -241,7 +243,8 @@ class OperationQueue:
         return self._run(job, position)
 
     def resume(self, request: Request, outcome: Outcome, position: Position) -> Iterator[tuple[Job, bytes]]:
-        """Give a method that waits its answer; then run what stands in line. Yields what has ended."""
+        """Resume a waiting method with the answer to its call, then run what is queued. Yields what has
+        ended."""
         running = self._running.pop(request, None)
         if running is None:
             return
@@ -255,8 +258,8 @@ class OperationQueue:
         yield from self.drain(position)
 
     def drain(self, position: Position) -> Iterator[tuple[Job, bytes]]:
-        """Run what stands in line, up to the next method that waits, or as far as these bear others beside
-        them. Yields what has ended."""
+        """Run what is queued until a method waits; in an interleaved class, as many as may run beside waiting
+        ones. Yields what has ended."""
         while True:
             if not self._running:
                 self._rest()
@@ -270,7 +273,8 @@ class OperationQueue:
                 yield job, outcome
 
     def poison(self, request: Request, outcome: bytes, position: Position) -> Iterator[tuple[Job, bytes]]:
-        """Give up an operation that waits, in the middle or in line (E4). Yields what has ended by that."""
+        """Give up an operation that is waiting or queued (E4). Yields the operations that end because of
+        it."""
         running = self._running.pop(request, None)
         if running is None:
             self.poisoned[request] = outcome
@@ -280,7 +284,7 @@ class OperationQueue:
         yield from self.drain(position)
 
     def withdraw(self, request: Request, outcome: bytes) -> Iterator[tuple[Job, bytes]]:
-        """Take out of the line an operation that has not begun: it never will (E10, X3). Yields it."""
+        """Remove a queued operation: it will never start (E10, X3). Yields it with *outcome*."""
         for job in self.queue:
             if job.request == request:
                 self.queue.remove(job)
@@ -289,13 +293,13 @@ class OperationQueue:
                 return
 
     def in_progress(self) -> list[Job]:
-        """The operations that were ordered, have not ended, and were not given up."""
+        """The operations that are ordered, have not ended and have not been given up."""
         running = (each.job for each in self._running.values())
         return [each for each in (*running, *self.queue) if each.request not in self.poisoned]
 
     def discard(self) -> None:
-        """Give up the object and the methods that wait in it. Whoever waited for a moment of rest is called,
-        and finds none."""
+        """Give up the object and the methods that wait in it. Callers of :meth:`when_at_rest` are called and
+        find the object discarded."""
         self._is_discarded = True
         running, self._running = self._running, {}
         for each in running.values():
@@ -303,11 +307,12 @@ class OperationQueue:
         self._rest()
 
     def _may_run_beside(self) -> bool:
-        """Whether one may begin though others wait."""
+        """Whether an operation may start although others wait."""
         return self._is_interleaved and not self._is_closed and len(self._running) < WAITING_MAX
 
     def _may_begin_beside(self, *, may_pass: bool) -> bool:
-        """Whether one that has just come may: it comes behind those that stand in line, or passes them."""
+        """Whether a newly arrived operation may start although others wait: it queues behind those already
+        queued, unless it *may_pass* them."""
         return self._is_interleaved and (may_pass or (self._may_run_beside() and not self.queue))
 
     def _rest(self) -> None:
@@ -377,7 +382,7 @@ class OperationQueue:
 def run_at_once(
     instance: object, interface: Interface, scope: Scope, method: str, arguments: msgspec.Raw
 ) -> bytes:
-    """The outcome of a method that can wait for nothing: a query, or any of a stateless group."""
+    """Run a method that cannot wait, a query or any method of a stateless group, and return its outcome."""
     try:
         operation = interface.operation(method)
         args, kwargs = operation.decoded(arguments)

@@ -1,14 +1,14 @@
-"""Whether a value came back as it went: equal, and of the same types all the way down.
+"""Compares a restored value with the original: equal, and of the same types at every level.
 
-Equality alone does not tell: ``True == 1``, a number of an ``IntEnum`` equals the plain one, and a time in
-Berlin equals the same moment in UTC; code that goes on with the other one does something else. A state may
-have millions of values, so they are compared by columns: all that stand at the same place of their containers
-together, at the speed of the interpreter's own loops. Only what differs is looked for one by one.
+Equality alone is not enough: ``True == 1``, a member of an ``IntEnum`` equals the plain number, and a time in
+Berlin equals the same moment in UTC, yet code that continues with the other value behaves differently. A
+state may have millions of values, so they are compared by columns: all values at the same place of their
+containers together, at the speed of the interpreter's own loops. Only if something differs are the values
+compared one by one (:func:`difference`).
 
-What annotations say of a value's parts, so that what does not fit can be named by its place.
-
-The decoder says only that an array or a map somewhere has a wrong value. So when a value cannot be read, its
-parts are tried one by one, each as its part of the annotation: the smallest that fails is what is told.
+If a value cannot be decoded, the decoder says only that some array or map has a wrong value. So
+:func:`misfit` tries the parts of the value one by one, each against its part of the annotation, and reports
+the smallest part that fails.
 """
 
 import datetime
@@ -37,7 +37,7 @@ from typing import (
 from holdfast.model.set_order import fields_of
 
 _PLAIN: Final = frozenset({int, str, bytes, bytearray, bool, type(None)})
-"""Of these equal is the same."""
+"""Types whose equal values are interchangeable."""
 
 
 _ZONE: Final = attrgetter("tzinfo")
@@ -45,7 +45,7 @@ _ZONE: Final = attrgetter("tzinfo")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a value did not come back as it went: *path* is ``[0].due`` and the like."""
+    """Where a restored value differs from the original; *path* is, for example, ``[0].due``."""
 
     path: str
     went: Any
@@ -53,13 +53,13 @@ class Difference:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether *other* is what *one* was. Raises what a ``__eq__`` of the user's own raises."""
+    """Whether *other* equals *one* in value and type. Raises what a user's own ``__eq__`` raises."""
     return _are_same([one], [other])
 
 
 def difference(one: Any, other: Any, first: int = 0, path: str = "") -> Difference:
-    """The first that differs, of two values that are not the same. *first*: the number of their first items,
-    where they are parts of lists."""
+    """Return the first difference between two values that are not the same. *first* is the index of their
+    first items if they are parts of lists."""
     if type(one) is type(other):
         for step, mine, its in _pairs(one, other, first):
             if not is_same(mine, its):
@@ -84,7 +84,7 @@ def _are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any]) -> bool:
-    """*ones* and *others* are as many, and all of *kind*."""
+    """Compare *ones* and *others*, which have equal lengths and contain only values of *kind*."""
     if kind in _PLAIN:
         return ones == others
     if kind is float:
@@ -131,13 +131,14 @@ def _is_same_number(one: float, other: float) -> bool:
 
 
 def _are_members_same(one: Any, other: Any) -> bool:
-    """Of two equal sets, whose orders differ."""
+    """Compare the members of two equal sets, which may iterate in different orders."""
     found = {each: each for each in other}
     return _are_same(list(one), [found[each] for each in one])
 
 
 def _moment(value: Any) -> tuple[Any, ...]:
-    """Equal for the same time in the same zone; equal moments need not be."""
+    """A tuple that is equal only for the same time in the same zone; equal moments alone may differ in
+    zone."""
     return value.replace(tzinfo=None), value.utcoffset(), value.tzname()
 
 
@@ -146,13 +147,14 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def _may_have_more(kind: type, fields: int, values: Sequence[Any]) -> bool:
-    """Whether objects that are made of so many fields may have other attributes as well."""
+    """Whether objects of *kind*, which has this many fields, may have other attributes as well."""
     return bool(kind.__dictoffset__) and set(map(len, map(vars, values))) != {fields}
 
 
 def _beside_fields(value: Any) -> dict[str, Any]:
-    """Attributes that are set on an object and are no fields of it: they do not go with it, unless it makes
-    them itself. What a ``cached_property`` remembers is made again."""
+    """Attributes that are set on an object but are not fields of its class. They are not captured, so they
+    are lost unless the class sets them itself. Values of a ``cached_property`` are left out: they are
+    computed again."""
     kind: type = type(value)
     names = fields_of(kind) or ()
     return {
@@ -163,7 +165,7 @@ def _beside_fields(value: Any) -> dict[str, Any]:
 
 
 def _pairs(one: Any, other: Any, first: int) -> Iterator[tuple[str, Any, Any]]:
-    """The parts of two values of one type, each with where it stands."""
+    """The parts of two values of one type, each with its path."""
     kind: type = type(one)
     if isinstance(one, dict):
         for (mine, value), (its, came) in zip(one.items(), other.items(), strict=False):
@@ -186,7 +188,7 @@ SHORT_CHARACTERS: Final = 60
 
 
 def in_short(value: object) -> str:
-    """For people; whatever its ``__repr__`` does."""
+    """A short text of *value* for people, whatever its ``__repr__`` does."""
     try:
         text = repr(value)
     except Exception:
@@ -195,12 +197,12 @@ def in_short(value: object) -> str:
 
 
 Part = tuple[str, Any, Any]
-"""Where it stands, the value, and what it is annotated as."""
+"""The path of a part, its value, and its annotation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The smallest part of a value that fails, and how."""
+    """The smallest part of a value that fails, and why."""
 
     path: str
     value: Any
@@ -211,8 +213,9 @@ class Misfit:
 def misfit(
     value: Any, kind: Any, why_not: Callable[[Any, Any], str], why: str, first: int = 0, path: str = ""
 ) -> Misfit:
-    """Of a *value* that fails as *kind* for this reason. *why_not* says how a part fails; empty if it does
-    not. *first*: the number of its first item, where it is a part of a list."""
+    """Find the smallest part of *value* that fails as *kind*; *why* is the reason for the whole. *why_not*
+    returns why a part fails, empty if it does not. *first* is the index of its first item if it is a part of
+    a list."""
     for step, part, of_part in _parts(value, kind, first):
         of_part_why = why_not(part, of_part)
         if of_part_why:
@@ -257,7 +260,7 @@ def _parts(value: Any, kind: Any, first: int) -> Iterator[Part]:
             is_placed = isinstance(value, list | tuple)
             yield f"[{first + at}]" if is_placed else f" member {in_short(each)}", each, of_each
     elif kind is type(value) or kind is Any:
-        # Of an object that stands where another is expected, the parts say nothing.
+        # The parts of an object of another type than expected say nothing.
         cls: type = type(value)
         hints = _hints(cls)
         for name in fields_of(cls) or ():
@@ -265,7 +268,7 @@ def _parts(value: Any, kind: Any, first: int) -> Iterator[Part]:
 
 
 def _of(value: Any, kind: Any) -> Any:
-    """*kind* as far as it may be meant by *value*: an arm of a union, what an alias stands for."""
+    """The part of *kind* that applies to *value*: one arm of a union, or what an alias stands for."""
     while True:
         if isinstance(kind, NewType):
             kind = kind.__supertype__
@@ -295,5 +298,5 @@ def _hints(kind: Any) -> dict[str, Any]:
     try:
         return get_type_hints(kind)
     except Exception:
-        # Names that exist only for the type checker.
+        # Some names exist only for the type checker.
         return {}

@@ -1,9 +1,11 @@
-"""An object as it was before the operation that waits in it began: what queries see meanwhile (S4, R1).
+"""A copy of the object from before the waiting operation started, for queries to read meanwhile (S4, R1).
 
-A method that waits for another group has changed half of what it changes, which is nobody's to see. Whatever
-has ended is in the state before it, and it has been answered to nobody itself: so a query that reads this
-state comes before it in the order of the group. Only a small state is copied, and of every operation that may
-wait: when it waits there is no old state any more. An object is made of the copy when the first query comes.
+A method that waits for another group has made only some of its changes, and no query may see those. The state
+before it contains every finished operation, and the waiting operation has been acknowledged to nobody. So a
+query that reads this state takes its place before that operation in the group's order.
+
+Only a small state is copied, and it is copied before every operation that may wait: once the operation waits,
+the old state is gone. An object is made from the copy when the first query arrives.
 """
 
 from typing import Final
@@ -14,18 +16,20 @@ from holdfast.execution.timers import Timers
 from holdfast.model.ids import Position
 
 STATE_BYTES_MAX: Final = 64 * 1024
-"""A state of more is not copied: its queries wait. Larger: every operation that may wait begins later."""
+"""A larger state is not copied: its queries wait. A higher limit delays the start of every operation that may
+wait."""
 PASSED_OVER: Final = 64
-"""So many operations begin without a copy after a state turned out too large, or was not to be had."""
+"""How many operations start without a copy after a state was too large or not available."""
 
 
 class ReadCopy:
-    """Of the objects of one group, at one member."""
+    """The read copy of one member's object."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition.apart()
         interface = definition.interface
-        # An updateable class says what changed since it was last asked for its state: so it is not asked.
+        # An updateable class reports what changed since it was last asked for its state, so asking here would
+        # lose changes.
         self._is_wanted = (
             interface.has_strict_queries and interface.may_wait and not definition.capture.is_updateable
         )
@@ -33,10 +37,10 @@ class ReadCopy:
         self._made: object | None = None
         self._left_out = 0
         self.position = Position(0)
-        """Everything that the state rests on."""
+        """The position up to which the copied state is current."""
 
     def take(self, instance: object, position: Position) -> None:
-        """An operation that may wait is about to begin."""
+        """Copy the state, because an operation that may wait is about to start."""
         self.drop()
         if not self._is_wanted:
             return
@@ -47,17 +51,18 @@ class ReadCopy:
         self.position = position
 
     def drop(self) -> None:
-        """The operation has ended, or waits for nothing."""
+        """Drop the copy: the operation has ended, or no operation waits."""
         self._state = self._made = None
 
     def made(self) -> object | None:
-        """An object in that state; None when there is no copy of it."""
+        """Return an object with the copied state; None if there is no copy."""
         if self._made is None and self._state is not None:
             state, self._state = self._state, None
             try:
                 self._made = self._definition.capture.restored(state, lambda: self._definition.make(Timers()))
             except Exception:
-                # The class's own code cannot make it. Who loads a checkpoint will say so; queries wait.
+                # The class's own code cannot load its state. Loading a checkpoint will report that; here,
+                # queries wait.
                 self._left_out = PASSED_OVER
         return self._made
 
@@ -66,7 +71,7 @@ class ReadCopy:
             try:
                 state = self._definition.capture.state_of(instance)
             except Exception:
-                state = None  # as above
+                state = None  # the class's own code failed, as in `made`
             if state is not None and len(state) <= STATE_BYTES_MAX:
                 return state
         self._left_out = PASSED_OVER

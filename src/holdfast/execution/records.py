@@ -1,35 +1,33 @@
-"""The records of a group's sequence: what its members execute, replay, and agree on.
+"""The records of a group's sequence: what its members execute, replay and agree on.
 
-One record stands for one or more positions. A batch of calls takes a position for each call and is kept as
-the client sent it, duplicates included: every replay judges them by the same table and the same CSN and so
-decides the same (X2). All other records take one position.
+One record takes one or more positions. A batch of calls takes one position per call and is kept as the client
+sent it, duplicates included: every replay judges the calls by the same table and the same CSN and so decides
+the same (X2). All other records take one position.
 
 =============  =====================================================================================
-`Calls`        ordered, executed by whoever reads them: active groups, and calls that had to wait
-`Executed`     executed by a passive primary before they were ordered, with their outcomes (E1)
-`Replied`      outcomes of calls that were ordered as `Calls` (E1)
-`NestedReply`  the outcome of a call to another group: whoever waits for it resumes from here (E3)
-`TimerFired`   a durable timer has fallen due (E6)
-`Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
-`Poison`       a call that ended processes is given up (E4)
-`Withdrawn`    a call that stands in line and has not begun never will (E10, X3)
-`SendEnded`    a call that the group sent and waited for nobody with has ended (E13)
-`Upgraded`     from here on other code of the class executes, from the state that it has loaded (E7)
+`Calls`        calls that each member executes: in active groups, and calls that had to wait
+`Executed`     calls that a passive primary executed before they were ordered, with outcomes (E1)
+`Replied`      the outcomes of calls that were ordered as `Calls` (E1)
+`NestedReply`  the outcome of a call to another group: the operation waiting for it resumes (E3)
+`TimerFired`   a durable timer has fired (E6)
+`Settled`      someone asked for a request's outcome: if it has not run, it never will (X3)
+`Poison`       a call that crashed processes is given up (E4)
+`Withdrawn`    a queued call that has not started never will (E10, X3)
+`SendEnded`    a one-way call that the group sent has ended (E13)
+`Upgraded`     from here on another version of the class executes, from the state it loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
-`Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
-`Marked`       every member of an active group captures its state here; operations that are interleaved begin
-               no more until the object has been at rest (E12)
-`Unmarked`     that took too long: they begin again (E12)
-`Digested`     what the primary's state at a mark came to; one that differs has diverged (E1)
+`Forward`      warm backups may replay up to here: computing the change is cheaper than sending it (E5)
+`Marked`       every member of an active group captures its state here; interleaved operations do not
+               start until the object has been at rest (E12)
+`Unmarked`     resting took too long: interleaved operations start again (E12)
+`Digested`     the digest of the primary's state at a mark; a member with another has diverged (E1)
 =============  =====================================================================================
 
-Setting and cancelling a timer are no records: they are effects of the method that does it, and a replay of
-that method repeats them.
+Setting or cancelling a timer is not a record: it is an effect of a method, and replaying the method repeats
+it. New fields get defaults and go last; samples of every version are kept in ``tests/compat``.
 
-New fields get defaults and go last; samples of every version are kept in ``tests/compat``.
-
-Outcomes in records of a bearable length: what is too long for one record is cut into several.
+:func:`executed_parts` and :func:`replied_parts` split outcomes that are too long for one record.
 """
 
 from collections.abc import Iterator
@@ -50,37 +48,38 @@ from holdfast.model.traceparent import TRACEPARENT_BYTES
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One call as its client sent it. What breaks a bound is refused where it is decoded: once a record is
-    being executed, nothing may fail any more."""
+    """One call as its client sent it. A call that exceeds a limit is refused when it is decoded, because
+    nothing may fail once a record is being executed."""
 
     number: Number
     method: str
     arguments: msgspec.Raw
-    """An array of positional arguments, or a map of named ones whose key ``*`` holds the positional."""
+    """An array of positional arguments, or a map of named ones whose key ``*`` holds the positional ones."""
     expiration_s: int
     """In the group's time (X4)."""
 
     @property
     def traceparent(self) -> bytes:
-        """A :class:`holdfast.model.traceparent.Traceparent`, encoded; empty when its maker has none."""
+        """An encoded :class:`holdfast.model.traceparent.Traceparent`; empty if the caller has no trace."""
         return b""
 
 
 class TracedCall(Call, frozen=True, array_like=True, gc=False):
-    """One whose maker has a trace. Calls are made as either and read as this: most of them carry none, and
-    take not a byte more for it."""
+    """A call whose caller has a trace. Calls are written as either type and always read as this one, so that
+    calls without a trace, which are most of them, do not take a byte more."""
 
     traceparent: Annotated[bytes, Meta(max_length=TRACEPARENT_BYTES)] = b""
 
 
 class SentCall(TracedCall, frozen=True, array_like=True, gc=False):
-    """One that just came. What is in a log already is read whatever it is: it was executed, and is again."""
+    """A call that has just arrived, with its limits checked. A call already in a log is read without limits:
+    it was executed, and must be executed again."""
 
     method: Annotated[str, Meta(max_length=METHOD_CHARACTERS_MAX)]
 
 
 def traced(call: Call, traceparent: bytes) -> Call:
-    """The same call, carrying that; itself if that is empty."""
+    """Return the call with that trace; the call itself if the trace is empty."""
     if not traceparent:
         return call
     return TracedCall(call.number, call.method, call.arguments, call.expiration_s, traceparent)
@@ -97,36 +96,37 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.csn.timestamp * SECOND + self.nanos
 
     def part(self, offset: int) -> "Stamp":
-        """Of the part of a batch that begins so many calls after its first."""
+        """The stamp of the part of a batch that starts *offset* calls after the first."""
         return Stamp(self.csn.part(self.csn.sub_sequence + offset), self.nanos) if offset else self
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Calls of one client's frame, as they came. ``calls`` is a list of :class:`Call`."""
+    """The calls of one client's frame, as they arrived. ``calls`` is a list of :class:`Call`."""
 
     client: Client
     floor: Number
     """The lowest number the client still awaits."""
     horizon_s: int
-    """The latest expiration it has ever used."""
+    """The latest expiration the client has ever used."""
     calls: msgspec.Raw
     chain: tuple[str, ...] = ()
     """The groups that wait for these calls, outermost first (E3)."""
     root: Root | None = None
-    """The request for which the first of them waits; None: these calls are for nobody else's (E10)."""
+    """The request for which the first of these groups waits; None if no group waits for these calls (E10)."""
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the calls run in the order of the frame, queries among them too (X5)."""
+        """Whether the calls run in the order of the frame, including its queries (X5)."""
         return False
 
     def of(self, calls: list[Call]) -> "Sent":
-        """The same frame with these calls only."""
+        """Return the same frame with only these calls."""
         return msgspec.structs.replace(self, calls=encode_calls(calls))
 
 
 class LaneSent(Sent, frozen=True, array_like=True, gc=False):
-    """A frame of a lane. Frames are made as either and read as this, as calls are (:class:`TracedCall`)."""
+    """A frame of a lane. Frames are written as either type and always read as this one, as calls are
+    (:class:`TracedCall`)."""
 
     is_ordered: bool = False
 
@@ -140,7 +140,7 @@ class Executed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     stamp: Stamp
     sent: Sent
     outcomes: list[bytes]
-    """One for each call, in their order."""
+    """One outcome for each call, in the same order."""
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -163,7 +163,7 @@ class NestedReply(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False)
     number: int
     """With *client*, the request that made the call."""
     call: int
-    """Which of its calls, counted from 1."""
+    """The index of the call among the request's calls, from 1."""
     outcome: bytes
 
     @property
@@ -175,7 +175,7 @@ class TimerFired(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     stamp: Stamp
     timer: int
     due_ns: int
-    """As the timer was set; with *timer*, it makes a firing unique."""
+    """When the timer was due. With *timer* it identifies one firing."""
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
@@ -192,7 +192,7 @@ class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     expiration_s: int
     attempts: int
     call: str = ""
-    """The call, for people."""
+    """A description of the call, for people."""
 
     @property
     def request(self) -> Request:
@@ -204,7 +204,7 @@ class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 
 class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag=14, gc=False):
-    """If the call still stands in line and has not begun, it never will, and this is its outcome."""
+    """If the call is still queued and has not started, it never will, and this is its outcome."""
 
     stamp: Stamp
     client: ClientId
@@ -219,9 +219,9 @@ class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag=14, gc=False):
 class SendEnded(msgspec.Struct, frozen=True, array_like=True, tag=21, gc=False):
     stamp: Stamp
     number: int
-    """In the outbox."""
+    """The number of the send in the outbox."""
     code: str
-    """Empty if its receiver has executed it."""
+    """Empty if the receiver has executed it."""
     text: str
 
 
@@ -232,20 +232,21 @@ class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
 
 class State(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):
     saved: bytes
-    """Everything :meth:`.execution.Execution.save` gives, as of the position before this record."""
+    """What :meth:`.execution.Execution.save` returned, as of the position before this record."""
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
     update: bytes
-    """What ``get_update`` gave, as of the position before this record."""
+    """What ``get_update`` returned, as of the position before this record."""
     timers: bytes
     sends: bytes = b""
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
     is_mark: bool = False
-    """The primary captures its state before this record, or at its next moment of rest, and so do the others:
-    a :class:`Digested` follows, and whoever has another gives its object up (E8)."""
+    """Whether the primary captures its state before this record, or at its next moment at rest, and the other
+    members do the same. A :class:`Digested` follows, and a member with another digest gives up its object
+    (E8)."""
 
 
 class Marked(msgspec.Struct, frozen=True, array_like=True, tag=12, gc=False):
@@ -258,7 +259,7 @@ class Unmarked(msgspec.Struct, frozen=True, array_like=True, tag=20, gc=False):
 
 class Digested(msgspec.Struct, frozen=True, array_like=True, tag=13, gc=False):
     position: Position
-    """Of the mark."""
+    """The position of the mark."""
     digest: bytes
 
 
@@ -281,7 +282,7 @@ Record = (
     | Digested
 )
 Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison | Withdrawn | SendEnded
-"""Those that move the group's time on."""
+"""The records that advance the group's time."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
 _calls: Final = msgspec.msgpack.Decoder(list[TracedCall])
@@ -290,12 +291,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def stamp_of(record: Record) -> Stamp | None:
-    """When it was ordered; None for one that takes no time of its own."""
+    """When the record was ordered; None for a record without a time."""
     return record.stamp if isinstance(record, Stamped) else None
 
 
 def ends_of_portions(lengths: list[int], bytes_max: int) -> list[int]:
-    """Where to cut what has these *lengths*, so that no portion is longer, unless it is a single one."""
+    """Where to cut items with these *lengths* so that no portion exceeds *bytes_max*, unless it is a single
+    item."""
     ends: list[int] = []
     size = 0
     for index, length in enumerate(lengths):
@@ -311,17 +313,17 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(body: bytes) -> Record:
-    """Raises ``msgspec.DecodeError`` for anything that is not a record."""
+    """Decode a record. Raises ``msgspec.DecodeError`` for anything else."""
     return _records.decode(body)
 
 
 def decode_calls(calls: msgspec.Raw | bytes) -> list[Call]:
-    """Raises ``msgspec.DecodeError`` for anything that is not a list of calls."""
+    """Decode a list of calls. Raises ``msgspec.DecodeError`` for anything else."""
     return cast(list[Call], _calls.decode(calls))
 
 
 def decode_sent_calls(calls: msgspec.Raw | bytes) -> list[Call]:
-    """The same for calls that just came, which also keep their bounds (:class:`SentCall`)."""
+    """Decode calls that have just arrived, and check their limits (:class:`SentCall`)."""
     return cast(list[Call], _sent_calls.decode(calls))
 
 
@@ -330,26 +332,27 @@ def encode_calls(calls: list[Call]) -> msgspec.Raw:
 
 
 def encode_arguments(args: tuple[object, ...], kwargs: dict[str, object]) -> msgspec.Raw:
-    """Arguments as a call carries them. Raises ``TypeError`` for what msgpack has no form for."""
+    """Encode the arguments of a call. Raises ``TypeError`` for what msgpack cannot represent."""
     if not kwargs:
         return msgspec.Raw(_encode(args))
     return msgspec.Raw(_encode({**kwargs, "*": args} if args else kwargs))
 
 
 def encode_arguments_in_order(args: tuple[object, ...], kwargs: dict[str, object]) -> msgspec.Raw:
-    """The same for a call that a method makes: every member encodes it, and sets have one order."""
+    """Encode the arguments of a call that a method makes. Sets are sorted, because every member encodes the
+    call."""
     return encode_arguments(in_order(args), in_order(kwargs))
 
 
 CALL_BYTES: Final = 64
-"""What a record has of a call beside its method, arguments and outcome, at most: numbers, and a trace."""
+"""The most a record needs for a call besides its method, arguments and outcome: numbers and a trace."""
 
 
 def executed_parts(
     stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes], bytes_max: int
 ) -> Iterator[tuple[Executed, list[Call]]]:
-    """The calls of one frame, all of which have ended, as records that follow each other; and with each the
-    calls it holds."""
+    """Split the calls of one frame, all of which have ended, into consecutive records. Yields each record
+    with its calls."""
     begin = 0
     lengths = [
         len(each.arguments) + len(each.method.encode()) + CALL_BYTES + len(ended)
@@ -364,7 +367,7 @@ def executed_parts(
 def alike_parts(
     stamp: Stamp, calls: list[Call], outcomes: list[bytes | None]
 ) -> Iterator[tuple[Stamp, list[Call], list[bytes]]]:
-    """Runs of calls that have all ended, with their outcomes, and of calls that all wait, with none."""
+    """Split calls into runs that have all ended, with their outcomes, and runs that all wait, with none."""
     begin = 0
     for _, run in groupby(outcomes, lambda outcome: outcome is None):
         alike = list(run)
@@ -374,7 +377,7 @@ def alike_parts(
 
 
 def replied_parts(replies: list[Reply], bytes_max: int) -> list[Replied]:
-    """Outcomes of calls that were ordered earlier, as records that follow each other."""
+    """Split the outcomes of calls that were ordered earlier into consecutive records."""
     if not replies:
         return []
     begin, parts = 0, []

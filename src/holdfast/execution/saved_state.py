@@ -1,4 +1,4 @@
-"""A saved state: the object and all that belongs to it, in one message or, when it is large, in pieces."""
+"""The format of a saved state: the object and everything that belongs to it, in one message or in pieces."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -21,20 +21,23 @@ from holdfast.sequence.retention import Retention
 WHOLE: Final = 1
 """The version of a state in one message."""
 IN_PIECES: Final = 2
-"""The same without the object is the first of its pieces; those of the object follow."""
+"""The version of a large state in pieces: first everything except the object, then the pieces of the
+object."""
 _FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b")
-"""An array of ten, or eleven. In pieces, a state begins with a length, which is below two gigabytes."""
+"""The first byte of a state in one message: an array of ten or eleven. A state in pieces starts with a
+length, which is below two gigabytes and so never starts with these bytes."""
 
 
 class Saved(msgspec.Struct, frozen=True, array_like=True):
     version: int
     code: Code
-    """That made it: what follows in the records is executed by the same, up to an `Upgraded` (E7)."""
+    """The code that made it. The records that follow are executed by the same code, up to an `Upgraded`
+    (E7)."""
     position: Position
     time_ns: int
     csn: Csn
     state: bytes
-    """Of the object; empty when it is in pieces."""
+    """The object's state; empty if it is in pieces."""
     retention: bytes
     timers: bytes
     queue: list[Job]
@@ -43,8 +46,8 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encoded(saved: Saved, interface: Interface) -> bytes:
-    """*saved* as bytes that were read back (E9). The object's own part is no more than bytes here: it is read
-    back where it is captured. Raises ``NotCapturable``."""
+    """Encode *saved* and check that it can be decoded again (E9). The object's own state is opaque bytes
+    here; it is checked where it is captured. Raises ``NotCapturable``."""
     whole = msgspec.msgpack.encode(saved)
     try:
         back = msgspec.msgpack.decode(whole, type=Saved)
@@ -62,14 +65,14 @@ def encoded(saved: Saved, interface: Interface) -> bytes:
 
 
 def pieces(saved: Saved, definition: Definition, instance: object) -> Iterator[bytes]:
-    """*saved* and the state of *instance*, in pieces that follow each other, each of which was read back."""
+    """Yield *saved* and the state of *instance* as consecutive pieces, each checked by decoding it."""
     yield framed(encoded(msgspec.structs.replace(saved, version=IN_PIECES), definition.interface))
     for piece in definition.capture.pieces_of(instance, definition.spare, saved.code.version):
         yield framed(piece)
 
 
 def head_of(chunks: Iterator[bytes]) -> Saved:
-    """What was saved, less the object where it is in pieces. Raises ``msgspec.DecodeError``."""
+    """Read what was saved, without the object if it is in pieces. Raises ``msgspec.DecodeError``."""
     first = next(chunks, b"")
     if first[:1] in _FIRST_OF_WHOLE:
         return msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
@@ -83,8 +86,9 @@ def head_of(chunks: Iterator[bytes]) -> Saved:
 def read(
     chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
 ) -> Iterator[tuple[Saved, Any] | None]:
-    """What was saved, and its object: None after each bit of work, and at last these two. *fresh* is as in
-    :meth:`.capture.Capture.restored`. Raises ``msgspec.DecodeError``, and what ``set_state`` raises."""
+    """Read what was saved and its object, in small steps: yields None after each step, and finally the two.
+    *fresh* is as in :meth:`.capture.Capture.restored`. Raises ``msgspec.DecodeError``, and what ``set_state``
+    raises."""
     first = next(chunks, b"")
     if first[:1] in _FIRST_OF_WHOLE:
         found = msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)

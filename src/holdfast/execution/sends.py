@@ -1,10 +1,10 @@
-"""Durable one-way sends: calls that a group has others execute, and waits for none of them (E13, E14).
+"""Durable one-way sends: calls to other groups that no operation waits for (E13, E14).
 
-The outbox is part of the state: a method puts a call in it, and every member and every replay puts the same
-one. It leaves when what put it there is committed, from the primary, again and again until the receiver has
-answered (:mod:`holdfast.styles.outgoing`); its id is made of the operation's, so the receiver executes it
-once. Its end is a record, which takes it out of the outbox. One that came to nothing stays listed: nobody
-waited to be told.
+The outbox is part of the state: a method puts a call into it, and every member and every replay puts the same
+one. Once the operation is committed, the primary sends the call and repeats it until the receiver has
+answered (:mod:`holdfast.styles.outgoing`). The call's id is derived from the operation's, so the receiver
+executes it once. A record ends the send and removes it from the outbox. A failed send stays listed, because
+nobody waited for the result.
 """
 
 from collections import deque
@@ -19,23 +19,24 @@ from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import ClientId
 
 SENDS_MAX: Final = 10_000
-"""Per group, and to one receiver no more than are left for others. They are in every checkpoint."""
+"""Per group. One receiver may have no more than what is left for the others. All sends are in every
+checkpoint."""
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of their arguments together, in the same way."""
+"""The limit for the arguments of all sends together, divided in the same way."""
 SEND_BYTES_MAX: Final = 900_000
-"""Of one: it must be a record of its receiver."""
+"""The limit for one send: it must fit into a record of its receiver."""
 FAILED_MAX: Final = 100
-"""So many that came to nothing are listed; the oldest go first."""
+"""How many failed sends are listed; the oldest are dropped first."""
 TEXT_MAX: Final = 300
 LISTED_MAX: Final = 100
-"""So many that wait are shown."""
+"""How many waiting sends are shown."""
 LIST_QUERY: Final = "@sends"
-"""A query that every group with a state answers: what is in its outbox."""
+"""A query that every group with a state answers: the contents of its outbox."""
 
 
 class OutboxFull(Overloaded):
-    """Raised when a group has as many calls to send as it may have, in all or to this receiver: one takes
-    none, or not as fast."""
+    """Raised when a group has as many calls to send as it may have, in total or to this receiver, because a
+    receiver accepts none or is too slow."""
 
     code = "outbox_full"
 
@@ -44,7 +45,7 @@ class Send(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call to be sent."""
 
     number: int
-    """Within the group, upwards; never used again."""
+    """Numbers ascend within the group and are never reused."""
     group: str
     """The receiver."""
     method: str
@@ -53,7 +54,7 @@ class Send(msgspec.Struct, frozen=True, array_like=True, gc=False):
     operation: int
     """With *client*, the operation that sends it."""
     call: int
-    """Which of its sends, from 1."""
+    """The index of this send among the operation's sends, from 1."""
     expires_ns: int
     """By the sender's time."""
     traceparent: bytes = b""
@@ -64,7 +65,7 @@ class Send(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FailedSend(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One that came to nothing, as far as is known."""
+    """A send that has failed, as far as is known."""
 
     number: int
     group: str
@@ -88,14 +89,14 @@ class Sends:
 
     def __init__(self) -> None:
         self.issued = 0
-        """The number of the newest."""
+        """The number of the newest send."""
         self.failures = 0
-        """How many have come to nothing, those that are not listed any more included."""
+        """How many sends have failed, including those no longer listed."""
         self.failed: deque[FailedSend] = deque(maxlen=FAILED_MAX)
         self._sends: dict[int, Send] = {}
         self._bytes = 0
         self._to: dict[str, dict[int, None]] = {}
-        """Their numbers by receiver, in the order of sending."""
+        """The numbers of the sends to each receiver, in the order of sending."""
         self._bytes_to: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -114,13 +115,14 @@ class Sends:
         expires_ns: int,
         traceparent: bytes = b"",
     ) -> None:
-        """One more. Raises :class:`OutboxFull`, ``InvalidRequest``."""
+        """Add a send. Raises :class:`OutboxFull`, ``InvalidRequest``."""
         size = len(arguments)
         if size > SEND_BYTES_MAX:
             raise InvalidRequest(f"{group}.{method}: {size} bytes of arguments; at most {SEND_BYTES_MAX}")
         to, to_bytes = len(self._to.get(group, ())), self._bytes_to.get(group, 0)
-        # One receiver may have as much as it leaves for others: however many are away, there is room for one
-        # more. *Without it:* one that is away has all of it, and nobody else is sent anything.
+        # A receiver may take at most as much as it leaves free: however many receivers are away, there is
+        # room for one more. *Without it:* one receiver that is away fills the outbox, and nothing is sent to
+        # the others.
         if to >= SENDS_MAX - len(self._sends) or to_bytes + size > BYTES_MAX - self._bytes:
             raise OutboxFull(
                 f"{len(self._sends)} calls of {self._bytes} bytes wait to be sent, {to} of {to_bytes} bytes "
@@ -131,7 +133,7 @@ class Sends:
         self._keep(Send(self.issued, group, method, arguments, *caller, call, expires_ns, traceparent))
 
     def first_to_each(self) -> Iterator[Send]:
-        """For each receiver the one that is sent next: the others wait for its end."""
+        """The next send for each receiver; later ones wait until it has ended."""
         for numbers in self._to.values():
             yield self._sends[next(iter(numbers))]
 
@@ -142,7 +144,7 @@ class Sends:
         return self._sends.get(number)
 
     def listed(self) -> dict[str, Any]:
-        """What waits, and what came to nothing, for people."""
+        """The waiting and the failed sends, for people."""
         waiting = [
             {"number": each.number, "group": each.group, "method": each.method, "expires_ns": each.expires_ns}
             for each in islice(self, LISTED_MAX)
@@ -156,7 +158,8 @@ class Sends:
         }
 
     def end(self, number: int, code: str, text: str, time_ns: int) -> Send | None:
-        """It has ended: as it should, or with a *code* that says how not. None when it has before."""
+        """End a send: successfully, or with a *code* for the failure. Returns None if it has already
+        ended."""
         found = self._sends.pop(number, None)
         if found is None:
             return None
@@ -178,8 +181,8 @@ class Sends:
 
     @classmethod
     def load(cls, saved: bytes) -> "Sends":
-        """The outbox that was saved; an empty one, if it is of a time without. Raises ``msgspec.DecodeError``
-        for anything else."""
+        """Load a saved outbox; an empty one if it was saved before outboxes existed. Raises
+        ``msgspec.DecodeError`` for anything else."""
         if not saved:
             return cls()
         outbox, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)

@@ -1,10 +1,10 @@
-"""A large state in pieces: each is encoded, and decoded again, without holding up whoever else has work.
+"""Cuts a large state into pieces, so that encoding and decoding it does not block other work.
 
-A state in pieces is a row of them, each behind its length. The containers of an object are cut into parts of
-about ``PIECE_BYTES``, so that loading it can pause between any two of them: one decode of 100 MB takes
-seconds, in which not even the thread of the heartbeats gets the interpreter.
+A state in pieces is a series of pieces, each preceded by its length. The containers of an object are cut into
+parts of about ``PIECE_BYTES``, so that loading can pause between any two of them: decoding 100 MB in one step
+takes seconds, during which not even the heartbeat thread gets the interpreter.
 
-How large an object's state is, at a glance: without encoding it, and in bounded time.
+:func:`weighs_over` estimates the size of an object's state without encoding it, in bounded time.
 """
 
 from collections import deque
@@ -15,9 +15,9 @@ from typing import Any, Final, is_typeddict
 import msgspec
 
 PIECE_BYTES: Final = 64 << 10
-"""About a millisecond of decoding."""
+"""Decoding this much takes about a millisecond."""
 CUT_ITEMS_MIN: Final = 64
-"""A container of fewer items is never cut."""
+"""A container with fewer items is never cut."""
 _LENGTH_BYTES: Final = 4
 _FIRST_PART: Final = 16
 _GROWTH_MAX: Final = 4
@@ -29,7 +29,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     name: str
     value: msgspec.Raw
     is_part: bool = False
-    """It continues what came under the same name before."""
+    """Whether it continues the value that came earlier under the same name."""
 
 
 def framed(piece: bytes) -> bytes:
@@ -37,13 +37,13 @@ def framed(piece: bytes) -> bytes:
 
 
 class Unframing:
-    """Finds the pieces again in chunks of any size."""
+    """Finds the pieces in chunks of any size."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """Every piece that is whole, now that *chunk* has come."""
+        """Add *chunk* and yield every piece that is now complete."""
         self._held += chunk
         start = 0
         while len(self._held) - start >= _LENGTH_BYTES:
@@ -66,8 +66,8 @@ def is_cut(value: object, kind: Any) -> bool:
 
 
 def parts(value: Any, encode: Callable[[Any, int], msgspec.Raw]) -> Iterator[msgspec.Raw]:
-    """The encoded parts of a container, each about ``PIECE_BYTES``, in its order. *encode* is given each
-    part, and the number of its first item."""
+    """Yield the encoded parts of a container, each about ``PIECE_BYTES``, in order. *encode* gets each part
+    and the index of its first item."""
     make: Callable[[Any], Any] = type(value)
     items = iter(value.items() if isinstance(value, dict) else value)
     count, first = _FIRST_PART, 0
@@ -79,7 +79,7 @@ def parts(value: Any, encode: Callable[[Any, int], msgspec.Raw]) -> Iterator[msg
 
 
 def joined(value: Any, part: Any) -> Any:
-    """A container with its next part."""
+    """Append the next part to a container and return the container."""
     if isinstance(value, list):
         value.extend(part)
     else:
@@ -88,16 +88,16 @@ def joined(value: Any, part: Any) -> Any:
 
 
 GLANCES_MAX: Final = 2_000
-"""Values looked at: some tenths of a millisecond."""
+"""The number of values looked at, which takes some tenths of a millisecond."""
 ITEM_BYTES: Final = 8
-"""What one item of a container takes in a state, or more."""
+"""The least that one item of a container takes in a state."""
 
 
 def weighs_over(instance: object, limit: int) -> bool:
-    """Whether the attributes of *instance* surely take more than *limit* bytes as a state.
+    """Whether the attributes of *instance* certainly take more than *limit* bytes as a state.
 
-    Containers are counted by their length, and a few of each one's items are looked into. False may be wrong
-    for an object whose bulk lies deep: who captures such a one learns its size then.
+    Containers are counted by their length, and some items of each are examined. False may be wrong for an
+    object whose large values are nested deeply; its size is known once it is captured.
     """
     weight, glances = 0, 0
     waiting: deque[Any] = deque([getattr(instance, "__dict__", {})])

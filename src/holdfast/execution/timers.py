@@ -1,14 +1,12 @@
 """Durable timers: calls that a group makes to itself later (E6).
 
-The table is part of the state: every member builds the same one from the same sequence. A timer falls due by
-the group's time; the primary then orders a firing, which counts only if the timer still is what it was when
-the firing was ordered. So it fires once, and a cancelled one not at all, whatever was on its way.
+The table of timers is part of the state: every member builds the same one from the same sequence. A timer
+falls due by the group's time. The primary then orders a firing, which counts only if the timer has not
+changed since. So a timer fires once, and a cancelled one never, whatever was in progress.
 
-Times that come again: the five fields of cron, in UTC.
-
-Minute, hour, day of the month, month, day of the week (0 and 7 are Sunday). A field is ``*``, a number, a
-range ``a-b``, a list ``a,b-c``, each also with a step ``/n``. As in every cron, when both days are
-restricted either of them suffices.
+Recurring timers use the five fields of cron, in UTC: minute, hour, day of the month, month, day of the week
+(0 and 7 are Sunday). A field is ``*``, a number, a range ``a-b`` or a list ``a,b-c``, each optionally with a
+step ``/n``. As in every cron, if both day fields are restricted, a day matches when either does.
 """
 
 from collections.abc import Iterable
@@ -31,18 +29,18 @@ FIELDS: Final = (
     ("day of the week", 0, 7),
 )
 DAYS_AHEAD_MAX: Final = 366 * 8
-"""The longest wait there is: from one 29 February to the next, across a century that is no leap year."""
+"""The longest possible wait: from one 29 February to the next, across a century that is not a leap year."""
 
 
 class BadSchedule(InvalidRequest):
-    """Raised when a cron expression cannot be read or never comes."""
+    """Raised when a cron expression cannot be parsed or matches no time."""
 
     code = "bad_schedule"
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The moments one expression names."""
+    """The times that one cron expression matches."""
 
     text: str
     minutes: tuple[int, ...]
@@ -54,7 +52,7 @@ class Schedule:
     either_day: bool
 
     def after(self, time_ns: int) -> int:
-        """The first moment later than *time_ns*, in nanoseconds since the Unix epoch."""
+        """The first matching time later than *time_ns*, in nanoseconds since the Unix epoch."""
         start = datetime.fromtimestamp(time_ns // SECOND, UTC).replace(second=0) + timedelta(minutes=1)
         day = start.replace(hour=0, minute=0)
         for _ in range(DAYS_AHEAD_MAX):
@@ -75,7 +73,7 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Raises :class:`BadSchedule` that names the field at fault."""
+    """Parse a cron expression. Raises :class:`BadSchedule`, which names the wrong field."""
     fields = text.split()
     if len(fields) != len(FIELDS):
         raise BadSchedule(f"cron {text!r} has {len(fields)} fields; it takes {len(FIELDS)}")
@@ -116,11 +114,11 @@ def _number(text: str, name: str, digits: str, low: int, high: int) -> int:
 
 
 TIMERS_MAX: Final = 100_000
-"""Per group. They are in every checkpoint."""
+"""Per group. All timers are in every checkpoint."""
 
 
 _CLIENT: Final = "timer/"
-"""No client's id begins so: theirs have no slash."""
+"""The prefix of the client ids of timers. No real client's id contains a slash."""
 
 
 class TooManyTimers(InvalidRequest):
@@ -130,19 +128,19 @@ class TooManyTimers(InvalidRequest):
 
 
 class Timer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One call to come."""
+    """One timer that is set."""
 
     number: int
     due_ns: int
     method: str
     arguments: msgspec.Raw
     schedule: str = ""
-    """The cron expression of one that comes again."""
+    """The cron expression of a recurring timer."""
     firings: int = 0
 
     @property
     def request(self) -> Request:
-        """The id under which its next firing is executed."""
+        """The request id of the timer's next firing."""
         return Request(ClientId(f"{_CLIENT}{self.number}"), self.firings + 1)
 
 
@@ -152,7 +150,7 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_timer(request: Request) -> bool:
-    """Whether a timer made it; nobody waits for its outcome."""
+    """Whether a timer made this request; nobody waits for its outcome."""
     return request.client.startswith(_CLIENT)
 
 
@@ -163,13 +161,14 @@ class Timers:
         self._issued = 0
         self._timers: dict[int, Timer] = {}
         self._by_due: list[tuple[int, int]] = []
-        """A heap of (due, number); what was cancelled or set anew is thrown out when it comes to the top."""
+        """A heap of (due, number). Entries of cancelled or changed timers are dropped when they reach the
+        top."""
 
     def __len__(self) -> int:
         return len(self._timers)
 
     def set(self, due_ns: int, method: str, arguments: msgspec.Raw, *, schedule: str = "") -> int:
-        """A new timer; its number is never used again."""
+        """Set a new timer and return its number, which is never reused."""
         if len(self._timers) >= TIMERS_MAX:
             raise TooManyTimers(f"a group has at most {TIMERS_MAX} timers")
         self._issued += 1
@@ -177,7 +176,7 @@ class Timers:
         return self._issued
 
     def cancel(self, number: int) -> bool:
-        """Whether it was still to come."""
+        """Cancel a timer. Returns whether it was still pending."""
         return self._timers.pop(number, None) is not None
 
     def next_due_ns(self) -> int | None:
@@ -186,35 +185,36 @@ class Timers:
         return self._by_due[0][0] if self._by_due else None
 
     def due(self, time_ns: int, at_most: int) -> list[Timer]:
-        """What is due by *time_ns*, earliest first."""
+        """The timers that are due by *time_ns*, earliest first."""
         ripe: list[Timer] = []
         while len(ripe) < at_most and (due_ns := self.next_due_ns()) is not None and due_ns <= time_ns:
             ripe.append(self._timers[heappop(self._by_due)[1]])
         for timer in ripe:
-            # Due is not fired: that happens when the firing has its place in the sequence.
+            # A due timer has not fired yet: it fires when its firing is ordered in the sequence.
             heappush(self._by_due, (timer.due_ns, timer.number))
         return ripe
 
     def fired_by(self, number: int, due_ns: int) -> Timer | None:
-        """The timer that a firing speaks of; None when that firing is out of date."""
+        """The timer that a firing refers to; None if the firing is out of date."""
         timer = self._timers.get(number)
         return timer if timer is not None and timer.due_ns == due_ns else None
 
     def to_come(self) -> Iterable[Timer]:
-        """All of them, in no order."""
+        """All pending timers, in no particular order."""
         return self._timers.values()
 
     def methods(self) -> frozenset[str]:
-        """What they call."""
+        """The methods that the timers call."""
         return frozenset(timer.method for timer in self._timers.values())
 
     def is_to_come(self, request: Request) -> bool:
-        """Whether it is the next firing of a timer."""
+        """Whether the request is the next firing of a timer."""
         return any(timer.request == request for timer in self._timers.values())
 
     def fire(self, number: int, due_ns: int, time_ns: int) -> Timer | None:
-        """The timer whose firing was ordered; None when that firing is out of date. One that comes again is
-        set for its next time after *time_ns*: times missed while the group was down fire once, not each."""
+        """Apply an ordered firing and return its timer; None if the firing is out of date. A recurring
+        timer is set for its next time after *time_ns*: times missed while the group was down fire once,
+        not each."""
         timer = self.fired_by(number, due_ns)
         if timer is None:
             return None
@@ -230,7 +230,7 @@ class Timers:
 
     @classmethod
     def load(cls, saved: bytes) -> "Timers":
-        """The table that was saved. Raises ``msgspec.DecodeError`` for anything else."""
+        """Load a saved table. Raises ``msgspec.DecodeError`` for anything else."""
         table, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
         table._issued = found.issued
         table._timers = {timer.number: timer for timer in found.timers}

@@ -1,19 +1,19 @@
-"""The analyzer: makes few reports of many (FTC 27.4.1).
+"""The analyzer: turns many reports into few (FTC 27.4.1).
 
-*Condenses*: when everything at a location crashed or hangs, what follows there is a part of that, until the
-location has recovered or a while has passed; and for longer what has the same event name, by which those who
-report both say that the one follows from the other. A consumer hears of a part only if it has not heard of
-the whole; parts can still be listed. So the death of a host with a thousand members is one report to whoever
-hears of hosts, and one to whoever asked for a single member.
+It *condenses*. When everything at a location crashed or hangs, later reports from there count as parts of
+that report, until the location has recovered or a while has passed. Reports with the same event name count as
+parts for longer, because their reporters say by the name that one follows from the other. A consumer is told
+of a part only if it was not told of the whole; parts can still be listed. So the death of a host with a
+thousand members is one report to a consumer that hears of hosts, and one to a consumer that asked for a
+single member.
 
-*Limits*: what is reported again and again is told a few times, then once more with the mark ``IsFlapping``,
-and from then on each repetition is a part of that one.
+It *limits*. A fault that is reported again and again is told a few times, then once more with the mark
+``IsFlapping``. From then on each repetition is a part of that one.
 
-*Correlates*: hosts of one region that crash in the same moment make one more report, of the region.
+It *correlates*. Hosts of one region that crash at the same moment make one more report, about the region.
 
-Pure and deterministic: the notifier's replicas come to the same.
-
-The hook for analyzers of applications: they hear every event and make reports of their own (FTC-241).
+The analysis is pure and deterministic, so the notifier's replicas get the same results. Applications can add
+their own :class:`Analyzer`, which gets every event and makes its own reports (FTC-241).
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,20 +28,22 @@ from holdfast.faults.told_events import Told
 from holdfast.model.ids import MINUTE, SECOND
 
 PART_NS: Final = 30 * SECOND
-"""For how long after a report of a whole others count as its parts."""
+"""How long after a report about a whole location other reports count as its parts."""
 NAMED_PART_NS: Final = 10 * MINUTE
-"""For how long those do that have its name, whether the location has recovered or not."""
+"""How long reports with the same name count as parts, whether the location has recovered or not."""
 WHOLES_MAX: Final = 256
-"""Wholes remembered for it; of more at once the oldest are forgotten, and their parts told one by one."""
+"""How many such reports are remembered. If there are more, the oldest are forgotten and their parts are told
+one by one."""
 FLAP_NS: Final = 1 * MINUTE
 FLAPS_TOLD_MAX: Final = 5
-"""The same fault is told so often within FLAP_NS; the next time it is marked, and repetitions are parts."""
+"""How many times the same fault is told within FLAP_NS. The next report is marked, and repetitions are its
+parts."""
 FLAP_SILENCE_NS: Final = 10 * MINUTE
-"""Of what goes on flapping, a report is told again after so long."""
+"""How long after a marked report a fault that keeps flapping is told again."""
 FLAPS_MAX: Final = 4_096
-"""Faults remembered for it."""
+"""How many faults are remembered to detect flapping."""
 TOGETHER_NS: Final = 1 * SECOND
-"""Hosts of one region that crash within this crash together."""
+"""Hosts of one region that crash within this time crash together."""
 IS_FLAPPING, REPEATS = "IsFlapping", "Repeats"
 
 
@@ -54,24 +56,25 @@ class Whole(Struct, frozen=True, array_like=True):
     location: Location
     is_host_crash: bool = False
     name: str = ""
-    """The event's, if it has one."""
+    """The name of the event, if it has one."""
     is_over: bool = False
-    """The location has recovered."""
+    """Whether the location has recovered."""
 
     @property
     def about(self) -> tuple[int, int]:
-        """How much it is about, the most first: a host's objects, then those of a process there."""
+        """A sort key by how much the report is about: all objects of a host come before those of one of its
+        processes."""
         return self.rank, len(self.location.parts)
 
 
 class Flap(Struct, frozen=True, array_like=True):
-    """How often the same was reported."""
+    """How often the same fault was reported."""
 
     since_ns: int
     last_ns: int
     count: int
     told: int = 0
-    """The number under which it was told that it flaps; 0: it does not."""
+    """The number of the event that says that the fault flaps; 0 if it does not."""
     told_ns: int = 0
 
 
@@ -85,14 +88,14 @@ NOTHING_KNOWN: Final = AnalysisState()
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An event as it is to be told, and of which event it is a part."""
+    """An event as it is to be told, and the event that it is a part of."""
 
     event: StructuredEvent
     part_of: int = 0
 
 
 class Analysis:
-    """What the notifier remembers of its latest events, in order to make few of many."""
+    """What the notifier remembers of its latest events, in order to turn many into few."""
 
     def __init__(self, state: AnalysisState = NOTHING_KNOWN) -> None:
         self._wholes = list(state.wholes)
@@ -102,10 +105,10 @@ class Analysis:
         return AnalysisState(tuple(self._wholes), dict(self._flaps))
 
     def judge(self, event: StructuredEvent, number: int, at_ns: int) -> Judged:
-        """What becomes of *event*, which is to have that number."""
+        """Decide how to tell *event*, which will have that number."""
         report = _report_of(event)
         if report is None:
-            return Judged(event)  # an application's own: what it is about, its own analyzer knows
+            return Judged(event)  # an application's own event, which only its own analyzer understands
         self._forget(at_ns)
         if report.kind is FaultKind.RECOVERED:
             self._wholes = [
@@ -120,7 +123,7 @@ class Analysis:
         return judged
 
     def correlated(self, told: Told) -> FaultReport | None:
-        """The report of a region, when *told* makes it that its hosts crash together."""
+        """Return a report about a region, if *told* is the crash that shows that its hosts crash together."""
         crashed = [each for each in self._wholes if each.is_host_crash and each.number == told.number]
         if not crashed:
             return None
@@ -137,7 +140,8 @@ class Analysis:
         ]
         hosts = len(dict.fromkeys(str(each.location) for each in together))
         if hosts < 2 or hosts & (hosts - 1):
-            return None  # told at two, four, eight: a region that goes down is not told host by host
+            # told at two, four, eight hosts, so that a region that goes down is not reported host by host
+            return None
         report = FaultReport.of(told.event)
         return FaultReport(
             FaultKind.CORRELATED,
@@ -148,7 +152,7 @@ class Analysis:
         )
 
     def _whole_of(self, report: FaultReport, at_ns: int) -> Whole | None:
-        """The nearest whole that *report* is a part of."""
+        """Return the nearest whole that *report* is a part of."""
         rank = _rank(report)
         if rank is None:
             return None
@@ -183,7 +187,7 @@ class Analysis:
             else:
                 flap = structs.replace(flap, told=number, told_ns=at_ns)
                 judged = Judged(_marked(event, flap.count))
-        self._flaps[key] = flap  # last: the longest silent are forgotten first
+        self._flaps[key] = flap  # last, so that those silent for longest are forgotten first
         return judged
 
     def _forget(self, at_ns: int) -> None:
@@ -197,11 +201,11 @@ class Analysis:
 
 _RANKS: Final = {Scope.LOCATION: 1, Scope.TYPE: 2, Scope.MEMBER: 3}
 _ENDINGS: Final = (FaultKind.OBJECT_CRASH, FaultKind.HANG, FaultKind.IN_SYNC_SHRUNK)
-"""What follows when a location goes down. What else happens there is news of its own."""
+"""The kinds of faults that follow when a location goes down. Any other kind is separate news."""
 
 
 def _rank(report: FaultReport) -> int | None:
-    """How much it is about, the most first; None when it can be neither a whole nor a part."""
+    """Return how much the report is about, the widest first; None if it can be neither a whole nor a part."""
     if report.kind is FaultKind.HOST_CRASH:
         return 0
     return _RANKS[report.scope] if report.kind in _ENDINGS else None
@@ -219,12 +223,12 @@ def _report_of(event: StructuredEvent) -> FaultReport | None:
 
 
 def _key(report: FaultReport) -> str:
-    """Equal for reports of the same."""
+    """Return a key that is equal for reports of the same fault."""
     return f"{report.kind.value} {report.location} {report.type_id or ''} {report.group or ''}"
 
 
 def _marked(event: StructuredEvent, count: int) -> StructuredEvent:
-    """*event*, saying of itself that it comes again and again."""
+    """Return *event* with a mark that it keeps repeating."""
     header = event.header
     others: Sequence[Property] = [
         each for each in header.variable_header if each.name not in (IS_FLAPPING, REPEATS)
@@ -234,7 +238,7 @@ def _marked(event: StructuredEvent, count: int) -> StructuredEvent:
 
 
 class Analyzer(Protocol):
-    """Condenses events in its own way. It hears its own reports too, and had better know them."""
+    """An application's own analyzer. It also gets its own reports, and should recognise them."""
 
     def take(self, told: Told) -> Iterable[FaultReport | StructuredEvent]:
-        """What is to be told because of this event; most often nothing."""
+        """Return what is to be told because of this event; most often nothing."""

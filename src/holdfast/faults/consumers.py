@@ -1,8 +1,9 @@
-"""Consumers and their filters, as the notifier knows them (FTC 27.4.6).
+"""The consumers of fault events and their filters, as the notifier knows them (FTC 27.4.6).
 
-A consumer is a place in the sequence of events and, perhaps, a filter. What it has heard is its own to say:
-it reads on after a number, and now and then lets the notifier know how far it is, so that it can go on from
-there when it has forgotten. One that is never heard of again gives up its place when another needs it.
+A consumer is a position in the sequence of events and, optionally, a filter. The consumer itself keeps track
+of what it has received: it reads on after a number, and from time to time tells the notifier how far it is,
+so that it can continue from there if it forgets. A consumer that is never heard of again loses its place when
+another needs it.
 """
 
 from enum import Enum
@@ -17,7 +18,7 @@ from holdfast.model.ids import HOUR
 CONSUMERS_MAX: Final = 1_024
 FILTERS_MAX: Final = 1_024
 CONSUMER_SILENCE_NS: Final = 24 * HOUR
-"""A consumer that was not heard of for so long may be forgotten, when there are too many."""
+"""A consumer that was silent for this long may be forgotten when there are too many."""
 PUSH_CONSUMER_LETTERS_MAX: Final = 1_024
 
 
@@ -28,14 +29,14 @@ class Disconnected(InvalidRequest):
 
 
 class TooManyConsumers(InvalidRequest):
-    """Raised when the notifier has as many consumers as it can have, and all are heard of."""
+    """Raised when the notifier has the maximum number of consumers and none is silent."""
 
     code = "too_many_consumers"
 
 
 class Form(Enum):
-    """In which form a consumer takes events. All get all: a batch is told one by one where that is wanted,
-    and a single event is a batch of one (FTC-268)."""
+    """The form in which a consumer takes events. All consumers get all events: a batch is told one by one
+    where that is wanted, and a single event is a batch of one (FTC-268)."""
 
     STRUCTURED = "structured"
     SEQUENCE = "sequence"
@@ -44,16 +45,16 @@ class Form(Enum):
 class Consumer(Struct, frozen=True, array_like=True):
     id: int
     push_consumer: str
-    """Who it is, in its own words."""
+    """The consumer's description of itself."""
     form: Form
     filter: int
-    """0: it wants everything (FTC-267)."""
+    """The id of its filter; 0 if it wants everything (FTC-267)."""
     reached: int
-    """It has heard everything up to this number, as far as it said."""
+    """The number up to which it has received everything, by its own account."""
     heard_ns: int
-    """When it last said something."""
+    """When it was last heard of."""
     missed: int = 0
-    """Events that were gone before it asked for them."""
+    """How many events were gone before it asked for them."""
 
 
 class ConsumersState(Struct, frozen=True, array_like=True):
@@ -67,7 +68,7 @@ NOBODY: Final = ConsumersState()
 
 
 class Consumers:
-    """Who wants to hear what. Ids are never given twice (FTC-266)."""
+    """All consumers and filters. Ids are never reused (FTC-266)."""
 
     def __init__(self, state: ConsumersState = NOBODY) -> None:
         self._last_consumer = state.last_consumer
@@ -86,7 +87,7 @@ class Consumers:
     # --- filters
 
     def create_filter(self, constraint_grammar: str) -> int:
-        """Raises ``InvalidGrammar``."""
+        """Create a filter and return its id. Raises ``InvalidGrammar``."""
         made = create_filter(constraint_grammar)
         if len(self._filters) >= FILTERS_MAX:
             self._forget_filter()
@@ -95,7 +96,7 @@ class Consumers:
         return self._last_filter
 
     def filter(self, key: int) -> Filter:
-        """Raises ``FilterDestroyed``."""
+        """Return the filter. Raises ``FilterDestroyed``."""
         found = self._filters.get(key)
         if found is None:
             raise FilterDestroyed(f"there is no filter {key}, or it was destroyed; create another")
@@ -106,7 +107,7 @@ class Consumers:
         del self._filters[key]
 
     def _forget_filter(self) -> None:
-        """The oldest that no consumer has."""
+        """Remove the oldest filter that no consumer uses."""
         used = dict.fromkeys(each.filter for each in self._consumers.values())
         unused = next((key for key in self._filters if key not in used), None)
         if unused is None:
@@ -116,7 +117,7 @@ class Consumers:
     # --- consumers
 
     def connect(self, push_consumer: str, form: Form, filter: int, reached: int, now_ns: int) -> int:
-        """Raises ``FilterDestroyed``, :class:`TooManyConsumers`."""
+        """Connect a consumer and return its id. Raises ``FilterDestroyed``, :class:`TooManyConsumers`."""
         if len(push_consumer) > PUSH_CONSUMER_LETTERS_MAX:
             raise InvalidRequest(f"a consumer is named by at most {PUSH_CONSUMER_LETTERS_MAX} letters")
         if filter:
@@ -130,14 +131,15 @@ class Consumers:
         return self._last_consumer
 
     def consumer(self, id: int) -> Consumer:
-        """Raises :class:`Disconnected`."""
+        """Return the consumer. Raises :class:`Disconnected`."""
         found = self._consumers.get(id)
         if found is None:
             raise Disconnected(f"no consumer {id} is connected")
         return found
 
     def reached(self, id: int, number: int, missed: int, now_ns: int) -> None:
-        """The consumer has heard everything up to *number*, but for some that it *missed*."""
+        """Note that the consumer has received everything up to *number*, except for some events that it
+        *missed*."""
         known = self.consumer(id)
         number, missed = max(known.reached, number), known.missed + missed
         self._consumers[id] = structs.replace(known, reached=number, missed=missed, heard_ns=now_ns)

@@ -1,13 +1,12 @@
-"""Structured events: the form in which faults are told, from detectors to the notifier to its consumers.
+"""Structured events: the form in which faults travel from detectors to the notifier and to its consumers.
 
-The shape, the names of the fields and their order are the source's (CosNotification::StructuredEvent, FTC
-27.4.5), so that a path such as ``$.header.fixed_header.event_type.domain_name`` means here what it means
-there. A value is right from the moment it is made, also when it comes from the wire: within the bounds below,
-of a type that filters can look at. Whoever holds an event need not check it again.
+Shape, field names and their order are those of the source (CosNotification::StructuredEvent, FTC 27.4.5), so
+a path such as ``$.header.fixed_header.event_type.domain_name`` means the same here as there. Every value is
+checked when it is made, even when it is decoded from the wire: it is within the bounds below and has a type
+that filters can look at. Whoever holds an event need not check it again.
 
-Events as bytes. The first number says the version of the form; a form that was ever sent is read for ever.
-
-A form grows by fields with defaults at the end of its structs. What cannot be said so becomes a new version.
+The encoded form begins with a version number; a version that was ever sent can be read for ever. A version
+grows by fields with defaults at the end of its structs. Any other change needs a new version.
 """
 
 from collections.abc import Sequence
@@ -22,24 +21,25 @@ from holdfast.model.properties import LOCATION_PARTS_MAX
 from holdfast.model.properties import TEXT_MAX as NAME_MAX
 
 TEXT_MAX: Final = 4_096
-"""Letters of a text that is a property's value, or that explains a fault to people. Names have NAME_MAX."""
+"""The most letters of a text that is a property's value or that explains a fault to people. Names have
+NAME_MAX."""
 PROPERTIES_MAX: Final = 64
-"""Of the filterable data, and of the variable header."""
+"""The most properties in the filterable data, and in the variable header."""
 ELEMENTS_MAX: Final = 256
-"""Of a sequence that is a property's value, such as the hosts of a view."""
+"""The most elements of a sequence that is a property's value, such as the hosts of a view."""
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**64 - 1
-"""Integers from long long to unsigned long long; ids of groups are the latter."""
+"""Integers range from long long to unsigned long long; group ids are the latter."""
 
 
 class InvalidEvent(InvalidRequest):
-    """Raised when something is not an event, or is beyond the bounds of one."""
+    """Raised when something is not an event or exceeds the bounds of one."""
 
     code = "invalid_event"
 
 
 class UnsupportedFilterableData(InvalidEvent):
-    """Raised when a property holds what no filter can look at."""
+    """Raised when a property has a value that no filter can look at."""
 
     code = "unsupported_filterable_data"
 
@@ -61,7 +61,7 @@ class NameComponent(Struct, frozen=True, array_like=True):
 
 
 class Location(Struct, frozen=True, tag="location"):
-    """Where a fault is, the larger region first. Parts left out at the end mean all below (FTC-256)."""
+    """Where a fault is, the widest region first. Omitted parts at the end mean everything below (FTC-256)."""
 
     parts: tuple[NameComponent, ...]
 
@@ -71,7 +71,8 @@ class Location(Struct, frozen=True, tag="location"):
 
     @classmethod
     def parse(cls, text: str, *kinds: str) -> "Location":
-        """The location written ``hostC/procB``; *kinds* are those of its parts, as far as they are told."""
+        """Return the location written ``hostC/procB``; *kinds* are those of its parts, as far as they are
+        given."""
         ids = text.split("/")
         return cls(
             tuple(
@@ -81,7 +82,7 @@ class Location(Struct, frozen=True, tag="location"):
         )
 
     def covers(self, other: "Location") -> bool:
-        """Whether *other* is here or below here: a fault of the whole region is a fault there."""
+        """Whether *other* is here or below here, so that a fault of this whole region is a fault there."""
         own, others = (tuple(part.id for part in each.parts) for each in (self, other))
         return others[: len(own)] == own
 
@@ -90,7 +91,7 @@ class Location(Struct, frozen=True, tag="location"):
 
 
 Value = Simple | tuple[Simple, ...] | Location
-"""What the source bundles into an ``any``."""
+"""The values that the source puts into an ``any``."""
 
 
 class Property(Struct, frozen=True, array_like=True):
@@ -105,7 +106,7 @@ class Property(Struct, frozen=True, array_like=True):
 
 
 class EventType(Struct, frozen=True, array_like=True):
-    """What kind of event it is, such as ``FT_CORBA``, ``ObjectCrashFault``; in a constraint, a pattern."""
+    """The type of an event, such as ``FT_CORBA``, ``ObjectCrashFault``. In a constraint it is a pattern."""
 
     domain_name: str = ""
     type_name: str = ""
@@ -118,7 +119,7 @@ class EventType(Struct, frozen=True, array_like=True):
 class FixedEventHeader(Struct, frozen=True, array_like=True):
     event_type: EventType
     event_name: str = ""
-    """Which of the events of its type it is; may be empty."""
+    """Distinguishes events of one type; may be empty."""
 
     def __post_init__(self) -> None:
         _require_text("an event's name", self.event_name, NAME_MAX)
@@ -127,19 +128,19 @@ class FixedEventHeader(Struct, frozen=True, array_like=True):
 class EventHeader(Struct, frozen=True, array_like=True):
     fixed_header: FixedEventHeader
     variable_header: tuple[Property, ...] = ()
-    """What is said of the event rather than of the fault; may be empty."""
+    """Describes the event rather than the fault; may be empty."""
 
     def __post_init__(self) -> None:
         _require_properties("variable header", self.variable_header)
 
 
 class StructuredEvent(Struct, frozen=True, array_like=True):
-    """One event. Its names in the filterable data are distinct."""
+    """One event. The names in its filterable data are distinct."""
 
     header: EventHeader
     filterable_data: tuple[Property, ...] = ()
     remainder_of_body: Value | None = None
-    """For people; None is the source's null."""
+    """A text for people; None is the source's null."""
 
     def __post_init__(self) -> None:
         _require_properties("filterable data", self.filterable_data)
@@ -147,12 +148,12 @@ class StructuredEvent(Struct, frozen=True, array_like=True):
             _require_value("remainder_of_body", self.remainder_of_body)
 
     def value(self, name: str) -> Value | None:
-        """The filterable property of that name."""
+        """Return the value of the filterable property of that name."""
         return find(self.filterable_data, name)
 
 
 def find(properties: Sequence[Property], name: str) -> Value | None:
-    """The value of the property of that name; None when there is none."""
+    """Return the value of the property of that name, or None if there is none."""
     return next((each.value for each in properties if each.name == name), None)
 
 
@@ -206,9 +207,9 @@ def _require_text(what: str, text: str, letters_max: int) -> None:
 
 
 EVENTS_MAX: Final = 1_024
-"""Of one batch."""
+"""The most events in one batch."""
 BATCH_BYTES_MAX: Final = 4 << 20
-"""Of one batch; refused before anything is made of it."""
+"""The most bytes of one batch. A longer one is refused before it is decoded."""
 
 
 class EventsV1(Struct, frozen=True, array_like=True, tag=1):
@@ -221,7 +222,7 @@ _decoder: Final = msgspec.msgpack.Decoder(EventsV1)
 
 
 def encode_events(events: Sequence[StructuredEvent]) -> bytes:
-    """A batch as bytes; InvalidEvent when it is larger than a receiver would take."""
+    """Encode a batch. Raises InvalidEvent if it is larger than a receiver would take."""
     if len(events) > EVENTS_MAX:
         raise InvalidEvent(f"{len(events)} events in one batch; at most {EVENTS_MAX} are taken")
     data = msgspec.msgpack.encode(EventsV1(tuple(events)))
@@ -230,7 +231,7 @@ def encode_events(events: Sequence[StructuredEvent]) -> bytes:
 
 
 def decode_events(data: bytes) -> tuple[StructuredEvent, ...]:
-    """The events of a batch; InvalidEvent when the bytes are not one, or one of a later version."""
+    """Decode a batch. Raises InvalidEvent if the bytes are not a batch, or one of a later version."""
     _require_size(data)
     try:
         events = _decoder.decode(data).events

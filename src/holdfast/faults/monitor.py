@@ -1,25 +1,21 @@
-"""Pull monitoring: the members of one host are asked ``is_alive`` again and again (FTC-142, FTC-246 to 248).
+"""Pull monitoring: asks the members of one host again and again whether they are alive (FTC-142, FTC-246 to
+248).
 
-An answer of *no*, an exception, and no answer in time are a fault alike. Waiting is counted by
-:class:`CountedWait`: a monitor that was paused itself suspects nobody on the strength of that. A
-suspected member is asked on, at growing intervals while it keeps failing, and the first good answer ends the
-suspicion: nobody is suspected for ever who is not faulty for ever. From then on it is asked as often as any
-other, or its next fault would be found late; only a member that fails again soon is left alone for longer.
-Who is asked, and for whom, says :mod:`.representatives`. Nothing at all is done for members that are not
-monitored.
+An answer of *no*, an exception, and no answer in time are all faults. A suspected member is still asked, at
+growing intervals while it keeps failing, and the first good answer ends the suspicion, so no healthy member
+is suspected for ever. From then on it is asked as often as any other, or its next fault would be found late;
+only a member that soon fails again is asked less often. :mod:`.representatives` decides which members are
+asked, and for whom. Members that are not monitored cost nothing.
 
-Waiting that counts: how long something was waited for, by one who may be held up itself.
+:class:`CountedWait` measures how long an answer was waited for. A waiter that uses the clock alone mistakes
+its own pause (a stopped process, a sleeping machine, a busy processor) for the other's silence. So the waiter
+checks again and again, and the time between two checks counts only up to twice what was planned: a pause of
+an hour counts as two checks. A monitor that was paused thus suspects nobody because of that.
 
-Whoever waits by the clock alone takes its own pause (a stopped process, a sleeping machine, a processor that
-others have) for the other's silence. So a waiter looks again and again, and of the time between two looks no
-more counts than it meant to let pass: a pause of an hour is worth one look.
-
-What detectors find, as reports (FTC-250 to FTC-254).
-
-A member that is faulty is an ``ObjectCrashFault``, the only kind that consumers of the source's own domain
-know, however it was found out; its group goes on without it, whether anybody hears of that or not. One that
-does not answer is told as a ``Hang`` as well, with how long it was waited for. Whom a report is about follows
-from whom the member stands for.
+:func:`reports_of` turns a suspicion into fault reports (FTC-250 to FTC-254). A faulty member is always an
+``ObjectCrashFault``, the only kind that consumers of the source's own domain know. Its group goes on without
+it, whether anybody is told or not. A member that does not answer is also reported as a ``Hang``, with how
+long it was waited for. Which objects a report is about depends on whom the member represents.
 """
 
 from collections.abc import Callable, Hashable
@@ -34,47 +30,48 @@ from holdfast.model.ports import Clock, TimerId, Timers, Trace
 
 
 class CountedWait:
-    """One waiting. *look_ns*: how long it means to let pass between two looks."""
+    """Measures one wait. *look_ns* is the planned time between two checks."""
 
     __slots__ = ("_looked_at", "look_ns", "waited_ns")
 
     def __init__(self, now: int, look_ns: int) -> None:
         self.look_ns = look_ns
         self.waited_ns = 0
-        """So far, as of the last look."""
+        """The time waited up to the last check."""
         self._looked_at = now
 
     def look(self, now: int) -> int:
-        """It is *now*, and what is waited for has not come; how long that has been so."""
-        # Twice: a look that comes a little late is no pause, and must not make every waiting longer.
+        """Note that there is still no answer at time *now*, and return how long it has been waited for."""
+        # Twice the planned time, because a check that is slightly late is no pause and must not lengthen
+        # every wait.
         self.waited_ns += min(now - self._looked_at, 2 * self.look_ns)
         self._looked_at = now
         return self.waited_ns
 
 
 LOOKS: Final = 8
-"""Into so many parts a timeout is divided by looks: it may be overrun by one, and a pause counts two."""
+"""How many checks a timeout is divided into. It may be overrun by one, and a pause counts as two."""
 LOOK_LEAST_NS: Final = 5 * MILLISECOND
 DOUBLINGS_MAX: Final = 4
 """How often the interval is doubled for a member that keeps failing."""
 FORGIVEN_AFTER: Final = 5
-"""Good answers in a row after which a member's earlier faults do not count any more."""
+"""How many good answers in a row make a member's earlier faults count no more."""
 
 _REPRESENT: Final = "represent"
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A member was found faulty; with it, all that it stands for."""
+    """A member was found faulty, and with it everything that it represents."""
 
     group: GroupId
     type_id: str
     scope: Scope
     why: str
     waited_ns: int = 0
-    """For an answer that did not come; 0 for one that came."""
+    """How long an answer was waited for that did not come; 0 if one came."""
     is_new: bool = True
-    """It was not suspected before."""
+    """Whether the member was not suspected before."""
 
     @property
     def is_hang(self) -> bool:
@@ -88,7 +85,7 @@ class Relief:
     group: GroupId
     type_id: str
     after_ns: int
-    """Since it was suspected."""
+    """The time since it was suspected."""
 
 
 @dataclass(slots=True)
@@ -96,19 +93,20 @@ class _Watch:
     member: Monitored
     scope: Scope
     number: int = 0
-    """Of the last question; an answer to an earlier one says nothing."""
+    """The number of the last question. Answers to earlier ones are ignored."""
     waiting: CountedWait | None = None
-    """For the answer to that one."""
+    """The wait for the answer to that question."""
     timer: TimerId | None = None
     suspected_since: int | None = None
     faults: int = 0
     well: int = 0
-    """Good answers since the last fault."""
+    """How many good answers it gave since the last fault."""
 
 
 class Monitoring:
-    """Of one process. *ask* puts a question to a member, whose answer comes by :meth:`on_answer`, perhaps at
-    once; *on_suspicion* is told of every fault, *on_relief* of the end of a suspicion."""
+    """Monitors the members of one process. *ask* sends a question to a member; its answer comes through
+    :meth:`on_answer`, perhaps at once. *on_suspicion* is called for every fault, *on_relief* for the end of a
+    suspicion."""
 
     def __init__(
         self,
@@ -131,32 +129,32 @@ class Monitoring:
         self._chosen = Representation()
         self._is_choosing = False
         self.least_timeout_ns: int | None = None
-        """The shortest within which somebody here must answer; None: nobody need. For any thread to read."""
+        """The shortest timeout of a monitored member here; None if there is none. Any thread may read it."""
 
     @property
     def asked(self) -> list[GroupId]:
-        """Who is asked: for itself, or for others too."""
+        """The members that are asked, for themselves or for others too."""
         return list(self._watches)
 
     @property
     def suspected(self) -> list[GroupId]:
-        """Who is suspected now."""
+        """The members that are suspected now."""
         return [group for group, each in self._watches.items() if each.suspected_since is not None]
 
     def watch(self, member: Monitored) -> None:
-        """Monitor it, from now on, as it says."""
+        """Monitor the member from now on, as it says."""
         if self._members.get(member.group) != member:
             self._members[member.group] = member
             self._choose_soon()
 
     def forget(self, group: GroupId) -> None:
-        """It is not monitored, or is here no more: no fault."""
+        """Stop monitoring a member that is no longer monitored or no longer here. This is no fault."""
         if self._members.pop(group, None) is not None:
             self._stop(group)
             self._choose_soon()
 
     def on_answer(self, group: GroupId, number: int, why: str) -> None:
-        """The member has answered: *why* it is not alive, or nothing when it is."""
+        """Take the answer of a member: *why* it is not alive, or an empty text if it is."""
         watch = self._watches.get(group)
         if watch is None or watch.waiting is None or number != watch.number:
             return
@@ -167,10 +165,10 @@ class Monitoring:
             self._believe(watch)
         self._ask_later(watch)
 
-    # --- who is asked
+    # --- which members are asked
 
     def _choose_soon(self) -> None:
-        """Many come at a time, when a host begins."""
+        """Schedule the choice, because many members arrive at once when a host starts."""
         if not self._is_choosing:
             self._is_choosing = True
             self._timers.set(0, _REPRESENT)
@@ -197,7 +195,7 @@ class Monitoring:
 
     def _ask_later(self, watch: _Watch) -> None:
         if self._watches.get(watch.member.group) is not watch:
-            return  # whoever was told of its fault has taken it away
+            return  # the handler of its fault has removed it
         is_failing = watch.suspected_since is not None
         interval_ns = watch.member.interval_ns << (min(watch.faults, DOUBLINGS_MAX) if is_failing else 0)
         watch.timer = self._timers.set(interval_ns, watch.member.group)
@@ -262,7 +260,7 @@ class Monitoring:
 def reports_of(
     suspicion: Suspicion, *, domain: str, location: Location, host: HostId
 ) -> tuple[FaultReport, ...]:
-    """What is told of a member that was found faulty on *host*."""
+    """Return the reports about a member that was found faulty on *host*."""
     type_id = suspicion.type_id if suspicion.scope is not Scope.LOCATION else None
     group = suspicion.group if suspicion.scope is Scope.MEMBER else None
     why = suspicion.why[:WHY_MAX]
@@ -274,7 +272,7 @@ def reports_of(
 
 
 def report_of(relief: Relief, *, domain: str, location: Location, host: HostId) -> FaultReport:
-    """What is told when it answers again."""
+    """Return the report about a member that answers again."""
     kind = FaultKind.OBJECT_CRASH.value
     details: dict[str, Simple] = {"HostId": str(host), "From": kind, "AfterNs": relief.after_ns}
     return FaultReport(FaultKind.RECOVERED, domain, location, relief.type_id, relief.group, details)

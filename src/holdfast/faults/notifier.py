@@ -1,16 +1,14 @@
-"""The fault notifier: takes reports of faults and tells those who want to hear of them (FTC 27.4.6, T6).
+"""The fault notifier: takes reports of faults and passes them to consumers (FTC 27.4.6, T6).
 
-An ordinary class of an ordinary group, warm passive: what it was told survives failover as any group's state
-does, and so do the numbers under which it tells it. It pushes to nobody by itself, for a slow consumer would
-hold up all others: consumers read on after the number they have, and whatever stands in for a remote consumer
-(the client library, the HTTP door) does that for it, so that to the consumer it is a push.
+It is an ordinary class of an ordinary, warm passive group. So the events it took and the numbers it gave them
+survive failover like any group's state. It does not push by itself, because a slow consumer would hold up all
+others. Consumers read on after the number they have. The client library and the HTTP door do that on behalf
+of a remote consumer, so to the consumer it is a push. Its methods have the source's names. A filter is
+identified by its number, where the source has an object.
 
-Its own methods have the source's names. A filter is named by its number, where the source has an object.
-
-The ring: the newest events, by number, as many as its bounds allow.
-
-Whoever was away, or is slow, reads on from the number it has. Nothing waits for it: beyond the bounds the
-oldest events go, and a reader that still wanted them is told which numbers it missed.
+:class:`Ring` keeps the newest events by number, within bounds. A consumer that was away, or is slow, reads on
+from the number it has. Nothing waits for it: beyond the bounds the oldest events are dropped, and a reader
+that still wanted them is told which numbers it missed.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,24 +32,23 @@ from holdfast.model.ids import HOUR
 
 EVENTS_KEPT: Final = 16_384
 RING_BYTES_MAX: Final = 16 << 20
-"""Of all kept events as they are stored; few of them are longer than 500 bytes."""
+"""The most bytes of all kept events, as stored. Few events are longer than 500 bytes."""
 KEPT_NS: Final = 7 * 24 * HOUR
-"""The age beyond which an event is nobody's news, by the group's time."""
+"""The age in the group's time beyond which an event is dropped."""
 
 
 class NoSuchNumber(InvalidRequest):
-    """Raised when somebody wants to read on after an event that was never told: its numbers are of another
-    notifier."""
+    """Raised when a reader names a number that was never given: its numbers come from another notifier."""
 
     code = "no_such_number"
 
 
 class Ring:
-    """The newest events. Their numbers follow one another."""
+    """The newest events, with consecutive numbers."""
 
     def __init__(self, *, events_max: int = EVENTS_KEPT, bytes_max: int = RING_BYTES_MAX) -> None:
         self._kept: dict[int, tuple[Told, int]] = {}
-        """With its size, in the order of the numbers."""
+        """The kept events with their sizes, in the order of their numbers."""
         self._bytes = 0
         self._events_max = events_max
         self._bytes_max = bytes_max
@@ -60,11 +57,11 @@ class Ring:
 
     @property
     def oldest(self) -> int:
-        """The first number that is kept; the next one to be given, if there is none."""
+        """The first number that is kept; if none is, the next one to be given."""
         return next(iter(self._kept), self.newest + 1)
 
     def add(self, event: StructuredEvent, at_ns: int, part_of: int = 0) -> Told:
-        """Keep *event* under the next number; what no longer fits goes."""
+        """Keep *event* under the next number, and drop what no longer fits."""
         told = Told(self.newest + 1, at_ns, event, part_of)
         self._keep(told)
         while len(self._kept) > self._events_max or self._bytes > self._bytes_max:
@@ -78,12 +75,12 @@ class Ring:
         return None if found is None else found[0]
 
     def after(self, number: int) -> Iterator[Told]:
-        """What is kept of the events after *number*."""
+        """Yield the kept events after *number*."""
         for each in range(max(number + 1, self.oldest), self.newest + 1):
             yield self._kept[each][0]
 
     def gap_after(self, number: int) -> Gap | None:
-        """What is gone of the events after *number*. Raises :class:`NoSuchNumber`."""
+        """Return which events after *number* are gone, if any. Raises :class:`NoSuchNumber`."""
         if not 0 <= number <= self.newest:
             raise NoSuchNumber(f"no event has the number {number}; the last one is {self.newest}")
         return Gap(number + 1, self.oldest - 1) if number + 1 < self.oldest else None
@@ -92,7 +89,7 @@ class Ring:
         return tuple(told for told, _ in self._kept.values())
 
     def restore(self, newest: int, events: tuple[Told, ...]) -> None:
-        """Go on from what :meth:`all` and ``newest`` gave."""
+        """Continue from the values of :meth:`all` and ``newest``."""
         self._kept, self._bytes = {}, 0
         for each in events:
             self._keep(each)
@@ -110,19 +107,20 @@ class Ring:
 
 
 ONCE_MAX: Final = 16_384
-"""Reports remembered so that they are not told twice."""
+"""How many reports are remembered so that they are not told twice."""
 ONCE_LETTERS_MAX: Final = 256
 PAGE_EVENTS_MAX: Final = 250
 PAGE_LOOKED_AT_MAX: Final = 1_000
-"""Events that one question looks at, in some 10 ms: a filter that passes nothing must not hold up others."""
+"""How many events one read looks at, which takes some 10 ms. A filter that passes nothing must not hold up
+others."""
 PAGE_LETTERS_MAX: Final = 100_000
-"""The same for filters that take longer: their letters, once for each event; some 20 ms."""
+"""The same bound for longer filters: their letters, times the number of events. It takes some 20 ms."""
 FILTERS_READ_MAX: Final = 256
-"""Filters of readers that are not connected, kept as trees."""
+"""How many filters of readers that are not connected are kept as parsed trees."""
 
 
 class NotifierState(Struct, frozen=True, array_like=True, tag=1):
-    """All that a notifier is. It grows by fields with defaults at the end."""
+    """The whole state of a notifier. It grows by fields with defaults at the end."""
 
     newest: int = 0
     events: tuple[Told, ...] = ()
@@ -135,13 +133,13 @@ class Notifier:
     """The object of the notifier's group."""
 
     version = "1"
-    """Of what its methods do and what its state means: another whenever a replay of older calls would come
-    out otherwise (E7). The digest of its sources is not compared."""
+    """The version of what its methods do and of what its state means. It changes whenever a replay of older
+    calls would have another result (E7). The digest of its sources is not compared."""
 
     def __init__(self, events_kept: int = EVENTS_KEPT) -> None:
         self._ring = Ring(events_max=events_kept)
         self._once: dict[str, int] = {}
-        """The numbers under which reports were told that must not be told twice, oldest first."""
+        """The numbers of reports that must not be told twice, oldest first."""
         self._consumers = Consumers()
         self._analysis = Analysis()
 
@@ -166,11 +164,11 @@ class Notifier:
     # --- reports
 
     def push_structured_fault(self, event: StructuredEvent, once: str = "") -> int:
-        """Tell *event*; its number. With *once*, it is told once however often it is pushed."""
+        """Add *event* and return its number. With *once*, it is added once, however often it is pushed."""
         return self._push(event, once)
 
     def push_sequence_fault(self, events: list[StructuredEvent], once: list[str] | None = None) -> list[int]:
-        """Tell them in their order; their numbers. All of them, or none."""
+        """Add events in their order and return their numbers. Either all are added or none."""
         if len(events) > EVENTS_MAX:
             raise InvalidEvent(f"{len(events)} events in one batch; at most {EVENTS_MAX} are taken")
         keys = [""] * len(events) if once is None else once
@@ -202,8 +200,8 @@ class Notifier:
     # --- filters
 
     def create_subscription_filter(self, constraint_grammar: str) -> int:
-        """A filter without constraints, which passes nothing yet; its number. ``InvalidGrammar`` unless the
-        language is EXTENDED_TCL."""
+        """Create a filter without constraints, which passes nothing yet, and return its number. Raises
+        ``InvalidGrammar`` unless the language is EXTENDED_TCL."""
         return self._consumers.create_filter(constraint_grammar)
 
     @query
@@ -239,23 +237,24 @@ class Notifier:
     # --- consumers
 
     def connect_structured_fault_consumer(self, push_consumer: str, filter: int = 0) -> int:
-        """Connect a consumer that takes events one by one, from now on; its id. Without a filter it gets
-        all."""
+        """Connect a consumer that takes events one by one from now on, and return its id. Without a filter it
+        gets all events."""
         return self._connect(push_consumer, Form.STRUCTURED, filter)
 
     def connect_sequence_fault_consumer(self, push_consumer: str, filter: int = 0) -> int:
-        """The same for one that takes batches."""
+        """Connect a consumer that takes batches, and return its id."""
         return self._connect(push_consumer, Form.SEQUENCE, filter)
 
     def _connect(self, push_consumer: str, form: Form, filter: int) -> int:
         return self._consumers.connect(push_consumer, form, filter, self._ring.newest, context.time_ns())
 
     def disconnect_consumer(self, connection: int) -> None:
-        """``Disconnected`` when there is no such consumer."""
+        """Disconnect a consumer. Raises ``Disconnected`` if there is no such consumer."""
         self._consumers.disconnect(connection)
 
     def acknowledge(self, connection: int, reached: int, missed: int = 0) -> None:
-        """A consumer has heard everything up to this number, but for *missed* events that were gone."""
+        """Note that a consumer has received everything up to *reached*, except for *missed* events that were
+        gone."""
         if not 0 <= reached <= self._ring.newest or missed < 0:
             raise InvalidEvent(f"no event has the number {reached}; the last one is {self._ring.newest}")
         self._consumers.reached(connection, reached, missed, context.time_ns())
@@ -268,8 +267,8 @@ class Notifier:
 
     @query
     def read_for(self, connection: int, after: int | None = None, limit: int = PAGE_EVENTS_MAX) -> Page:
-        """What a connected consumer hears next: after the number it names, or else after the last one that
-        it acknowledged."""
+        """Return what a connected consumer gets next: after the number it names, or else after the last one
+        that it acknowledged."""
         consumer = self._consumers.consumer(connection)
         if after is None:
             after = consumer.reached
@@ -282,8 +281,8 @@ class Notifier:
     def read(
         self, after: int | None = None, limit: int = PAGE_EVENTS_MAX, where: str = "", parts: bool = False
     ) -> Page:
-        """What follows the event of that number; without one, nothing but where the events stand now.
-        *where*: a constraint. *parts*: also what is part of an event that passes itself."""
+        """Return the events after that number; without one, only the current numbers. *where* is a
+        constraint. With *parts*, events are included that are parts of another event that passes."""
         tree = _tree(where)
         if after is None:
             return Page((), self._ring.newest, self._ring.newest)
@@ -299,7 +298,7 @@ class Notifier:
         *,
         is_whole_only: bool,
     ) -> Page:
-        """*letters*: how long the filter is that says what somebody *wants*."""
+        """Read events that the filter *wants*; *letters* is the length of the filter."""
         gap = self._ring.gap_after(after)
         reached = after if gap is None else gap.last
         found: list[Told] = []
@@ -313,7 +312,8 @@ class Notifier:
         return Page(tuple(found), reached, self._ring.newest, gap)
 
     def _is_heard_of_whole(self, told: Told, wants: Callable[[StructuredEvent], bool]) -> bool:
-        """Whether whoever *wants* so has heard of something that *told* is a part of."""
+        """Whether *wants* also passes an event that *told* is a part of, so that the reader was told of the
+        whole."""
         whole = self._ring.get(told.part_of)
         while whole is not None:
             if wants(whole.event):
@@ -333,5 +333,5 @@ def _check_key(once: str) -> None:
 
 @lru_cache(maxsize=FILTERS_READ_MAX)
 def _tree(where: str) -> Node:
-    """Raises ``InvalidConstraint``."""
+    """Parse a constraint. Raises ``InvalidConstraint``."""
     return parse(where)

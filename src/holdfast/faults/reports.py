@@ -1,9 +1,10 @@
-"""Fault reports: what went wrong, where, and for how many; and the structured events that say so.
+"""Fault reports: what went wrong, where, and for which objects; and the structured events that carry them.
 
-Which of TypeId and ObjectGroupId an event has says whom it is about (FTC-254): neither means every object at
-the location, TypeId alone every object of that type there, both the one member. ``ObjectCrashFault`` is the
-source's own kind and stays in its domain, ``FT_CORBA``. The others are ours, in ours (FTC-257), so that a
-consumer that asks for all of ``FT_CORBA`` gets only what the source lets it expect.
+Which of TypeId and ObjectGroupId an event has says which objects it is about (FTC-254). With neither it is
+about every object at the location, with TypeId alone about every object of that type there, with both about
+one member. ``ObjectCrashFault`` is the source's own kind and stays in its domain, ``FT_CORBA``. The other
+kinds are ours, in our domain (FTC-257), so a consumer that asks for all of ``FT_CORBA`` gets only what the
+source lets it expect.
 """
 
 from collections.abc import Mapping
@@ -29,9 +30,10 @@ FT_DOMAIN_ID, LOCATION, TYPE_ID, OBJECT_GROUP_ID = "FTDomainId", "Location", "Ty
 IDENTITY: Final = (FT_DOMAIN_ID, LOCATION, TYPE_ID, OBJECT_GROUP_ID)
 """The leading properties of every report, in the order of the source (FTC-251 to 253)."""
 WHY_MAX: Final = 1_000
-"""Letters of what detectors say to people; an event takes more, but not all that an exception may quote."""
+"""The most letters of a detector's explanation. An event can hold more, but not everything that an exception
+may quote."""
 IS_ANSWERED: Final = "IsAnswered"
-"""In the variable header: said of the report, not of the fault."""
+"""A property of the variable header, because it describes the report and not the fault."""
 
 
 class FaultKind(Enum):
@@ -42,25 +44,25 @@ class FaultKind(Enum):
     HOST_CRASH = "HostCrash"
     """A host's process ended, or was given up."""
     HANG = "Hang"
-    """It is there and does not answer."""
+    """Something exists but does not answer."""
     DIVERGENCE = "Divergence"
-    """Replicas that should be alike differ."""
+    """Replicas that should be equal differ."""
     COMMISSION = "CommissionFault"
-    """A member was outvoted: it answered, wrongly."""
+    """A member was outvoted: it gave a wrong answer."""
     DAMAGED_STORE = "DamagedStore"
     """Stored bytes are not what was written, or the disk failed."""
     MESSAGE_LOSS = "MessageLoss"
     """Messages of a stream are lost."""
     CLOCK_SKEW = "ClockSkew"
-    """A machine's clock is not to be believed."""
+    """A machine's clock is wrong."""
     OTHER_CODE = "OtherCode"
-    """A host's class is another than its group is served by, or than its version says."""
+    """A host's class differs from the one that serves its group, or from what its version says."""
     CHECKPOINT_FAILED = "CheckpointFailed"
-    """A member's state could not be captured, or not be read back: its log grows."""
+    """A member's state could not be captured or read back, so its log grows."""
     IN_SYNC_SHRUNK = "InSyncShrunk"
     """A group has fewer in-sync members than before."""
     RECOVERED = "Recovered"
-    """A fault told before is over."""
+    """A fault that was told before is over."""
     CORRELATED = "Correlated"
     """Several faults that seem to be one: hosts of a region crashed together."""
     REPORTS_LOST = "ReportsLost"
@@ -87,11 +89,11 @@ DETAILS: Final[Mapping[FaultKind, Mapping[str, type]]] = {
     FaultKind.CORRELATED: {"Hosts": int, "WithinNs": int},
     FaultKind.REPORTS_LOST: {"HostId": str, "Count": int},
 }
-"""What a report of each kind may say besides whom it is about. Filters see it by these names."""
+"""The details that a report of each kind may have, by the names that filters use."""
 
 
 class Scope(Enum):
-    """Whom a report is about."""
+    """Which objects a report is about."""
 
     LOCATION = "all objects at the location"
     TYPE = "all objects of a type at the location"
@@ -100,7 +102,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """One fault. A group is named only together with its type, as in the source."""
+    """One fault. As in the source, a group is named only together with its type."""
 
     kind: FaultKind
     domain: str
@@ -108,13 +110,13 @@ class FaultReport:
     type_id: str | None = None
     group: GroupId | None = None
     details: Mapping[str, Simple] = field(default_factory=dict)
-    """Some of what DETAILS offers for the kind."""
+    """Some of the details that DETAILS lists for the kind."""
     why: str = ""
-    """For people."""
+    """An explanation for people."""
     name: str = ""
-    """The event's name; most have none."""
+    """The name of the event; most have none."""
     is_answered: bool = False
-    """Whoever found it has seen to it: nobody need act because of this report."""
+    """Whether the finder has already reacted, so that nobody else need act on this report."""
 
     def __post_init__(self) -> None:
         if self.group is not None and self.type_id is None:
@@ -138,12 +140,12 @@ class FaultReport:
         return Scope.TYPE if self.group is None else Scope.MEMBER
 
     def to_event(self) -> StructuredEvent:
-        """The event that tells it."""
+        """Return the event that carries this report."""
         identity = (self.domain, self.location, self.type_id, self.group)
         data = [
             Property(name, value) for name, value in zip(IDENTITY, identity, strict=True) if value is not None
         ]
-        # In the order of the table, so that equal reports are equal bytes.
+        # In the order of the table, so that equal reports have equal bytes.
         data += [Property(name, self.details[name]) for name in DETAILS[self.kind] if name in self.details]
         about = (Property(IS_ANSWERED, True),) if self.is_answered else ()
         header = EventHeader(FixedEventHeader(self.kind.event_type, self.name), about)
@@ -151,7 +153,8 @@ class FaultReport:
 
     @classmethod
     def of(cls, event: StructuredEvent) -> "FaultReport":
-        """The report that the event tells; InvalidEvent when it tells none, as an application's own."""
+        """Return the report that the event carries. Raises InvalidEvent if it carries none, like an
+        application's own events."""
         fixed = event.header.fixed_header
         kind = _KINDS.get(fixed.event_type)
         if kind is None:

@@ -1,9 +1,10 @@
-"""Which members are asked whether they are alive, and for whom each stands (FTC-143 to FTC-147).
+"""Decides which members are asked whether they are alive, and whom each represents (FTC-143 to FTC-147).
 
-With MEMB every member is asked. With LOC a member is asked only if no other object of its location is: else
-that one *represents* it, and a fault of the representative is a fault of all. With LOC_AND_TYPE the same
-holds among the objects of one type. Who represents stays as long as it is there; when it goes without a
-fault, another is chosen. A host is a location of its own, so all that is decided here is decided on one host.
+With MEMB every member is asked. With LOC a member is asked only if no other object of its location is;
+otherwise that object *represents* it, and a fault of the representative is a fault of all. With LOC_AND_TYPE
+the same holds among the objects of one type. A representative keeps its role as long as it is there; when it
+leaves without a fault, another is chosen. A host is a location of its own, so each host decides this by
+itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,28 +23,29 @@ class Monitored:
     group: GroupId
     type_id: str
     interval_ns: int
-    """About how often it is asked (FTC-246)."""
+    """About how often the member is asked (FTC-246)."""
     timeout_ns: int
-    """By when it must have answered."""
+    """How long the member has to answer."""
     granularity: MonitoringGranularity = MonitoringGranularity.MEMB
 
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """Who is asked, and for whom."""
+    """Which members are asked, and for whom."""
 
     asked: Mapping[GroupId, Monitored] = field(default_factory=dict)
     scopes: Mapping[GroupId, Scope] = field(default_factory=dict)
-    """Whom a fault of each of them is about: itself, all of its type here, or all that is here."""
+    """What a fault of each asked member is about: itself, all objects of its type here, or all objects
+    here."""
 
 
 def represent(members: Iterable[Monitored], before: Representation) -> Representation:
-    """Choose who is asked among *members*; who was asked *before* comes first, so that it stays."""
+    """Choose which of *members* are asked. Those asked *before* come first, so that they stay."""
     in_order = sorted(members, key=lambda each: (not _is_single(each), each.group not in before.asked))
     asked: dict[GroupId, Monitored] = {}
     scopes: dict[GroupId, Scope] = {}
     first_of: dict[str, GroupId] = {}
-    """Who is asked and came first: of each type, and of all."""
+    """The first asked member of each type, and of all."""
     for each in in_order:
         stands_for_it = None if _is_single(each) else first_of.get(_among(each))
         group = each.group if stands_for_it is None else stands_for_it
@@ -56,7 +58,7 @@ def represent(members: Iterable[Monitored], before: Representation) -> Represent
 
 
 _ALL: Final = ""
-"""In the place of a type's name, which is never empty."""
+"""Stands for all types; a type's name is never empty."""
 _WIDTH: Final = (Scope.MEMBER, Scope.TYPE, Scope.LOCATION)
 _SCOPES: Final = {
     MonitoringGranularity.MEMB: Scope.MEMBER,
@@ -70,5 +72,5 @@ def _is_single(member: Monitored) -> bool:
 
 
 def _among(member: Monitored) -> str:
-    """Among which objects somebody may stand for it."""
+    """Return among which objects another may represent the member: those of its type, or all."""
     return member.type_id if member.granularity is MonitoringGranularity.LOC_AND_TYPE else _ALL

@@ -1,6 +1,6 @@
-"""Told events: what the notifier tells, numbered in the order in which all consumers hear it.
+"""Told events: the events of the notifier, numbered in the order in which all consumers get them.
 
-Told events in plain form, for people and machines that have no structs: the command line, HTTP.
+:func:`as_plain` gives their plain form, for readers without these structs: the command line and HTTP.
 """
 
 from datetime import UTC, datetime
@@ -14,18 +14,18 @@ from holdfast.model.ids import SECOND
 
 
 class Told(Struct, frozen=True, array_like=True):
-    """An event with its number. Numbers begin at 1, have no holes, and are never given twice."""
+    """An event with its number. Numbers begin at 1, have no gaps, and are never reused."""
 
     number: int
     at_ns: int
-    """When the notifier took it, by its group's time."""
+    """When the notifier took the event, by its group's time."""
     event: StructuredEvent
     part_of: int = 0
-    """The number of the event that tells of the whole of which this is a part; 0: of none."""
+    """The number of the event about the whole that this is a part of; 0 if it is none."""
 
 
 class Gap(Struct, frozen=True, array_like=True):
-    """Numbers that somebody asked for too late: the notifier does not have these events any more."""
+    """The numbers of events that were asked for too late: the notifier no longer has them."""
 
     first: int
     last: int
@@ -36,19 +36,19 @@ class Gap(Struct, frozen=True, array_like=True):
 
 
 class Page(Struct, frozen=True):
-    """Some of the events that somebody wants, in their order."""
+    """Some of the events that a reader wants, in their order."""
 
     events: tuple[Told, ...]
     reached: int
-    """Everything up to this number was looked at: the next page is asked for after it."""
+    """The number up to which events were looked at; the next page is read after it."""
     newest: int
     """The last number given so far."""
     gap: Gap | None = None
-    """Of what was asked for, what is gone: between where the page begins and its first event."""
+    """The requested events before the first of this page that are gone, if any."""
 
 
 def as_plain(news: Told | Gap) -> dict[str, Any]:
-    """What JSON can say. An interface: it changes only by adding."""
+    """Return the JSON form. It is a public interface and changes only by additions."""
     if isinstance(news, Gap):
         return {"gap": {"first": news.first, "last": news.last, "count": news.count}}
     event, fixed = news.event, news.event.header.fixed_header
@@ -67,12 +67,12 @@ def as_plain(news: Told | Gap) -> dict[str, Any]:
 
 
 def at_of(told: Told) -> str:
-    """When the notifier took it, by its group's time."""
+    """Return when the notifier took the event, by its group's time."""
     return datetime.fromtimestamp(told.at_ns / SECOND, UTC).isoformat(timespec="milliseconds")
 
 
 def where_of(event: StructuredEvent) -> str:
-    """Whom it is about, in a few words."""
+    """Return in a few words what the event is about."""
     location, type_id, group = (event.value(name) for name in (LOCATION, TYPE_ID, OBJECT_GROUP_ID))
     parts = [
         str(location) if location is not None else "",

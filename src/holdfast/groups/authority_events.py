@@ -1,4 +1,4 @@
-"""What the authority says of groups, and who here is told: those that come, change, have new views and go."""
+"""Passes on what the authority reports about groups: new groups, changed records, new views and removals."""
 
 from collections.abc import Mapping
 
@@ -18,28 +18,28 @@ from holdfast.sequence.role import Role
 
 
 class AuthorityEvents:
-    """To one host, as its *directory* hears them; its members are in *housed*."""
+    """Distributes the events that *directory* reports to one host, whose members are in *hosted*."""
 
     def __init__(
         self,
         host: HostId,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         directory: GroupCatalog,
-        lodging: MemberLifecycle,
-        checkups: LivenessChecks,
+        lifecycle: MemberLifecycle,
+        liveness_checks: LivenessChecks,
         serving: CallRouter,
-        nesting: OutboundCalls,
+        outbound_calls: OutboundCalls,
         recipes: Recipes,
         ports: GroupsPorts,
         guard: DiskGuard,
     ) -> None:
         self._host = host
-        self._housed = housed
+        self._hosted = hosted
         self._directory = directory
-        self._lodging = lodging
-        self._checkups = checkups
+        self._lifecycle = lifecycle
+        self._liveness = liveness_checks
         self._serving = serving
-        self._nesting = nesting
+        self._outbound = outbound_calls
         self._tell_of_view = ports.on_view
         self._guarded = guard.guarded
         self._leaving = LeavingGroups(
@@ -47,7 +47,7 @@ class AuthorityEvents:
             recipes,
             guard.timers,
             ports.nonce,
-            forget=guard.guarded(lodging.leave),
+            forget=guard.guarded(lifecycle.leave),
             look_again=self._look_again,
         )
         self._forgetting = RemovedGroups(
@@ -57,7 +57,7 @@ class AuthorityEvents:
             guard.timers,
             ports.nonce,
             is_known=directory.records.__contains__,
-            forget=guard.guarded(lodging.end),
+            forget=guard.guarded(lifecycle.end),
         )
         self._beginning = UnbegunGroups(
             host,
@@ -71,48 +71,49 @@ class AuthorityEvents:
         )
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
-        """A group is new, or its record is another."""
+        """Handle a new group or a changed record."""
         record = seen.value
         self._leaving.on_record(record)
-        housed = self._housed.get(record.group)
-        if housed is not None:
-            self._guarded(housed.on_record)(seen)
-            self._checkups.on_record(record)
+        hosted = self._hosted.get(record.group)
+        if hosted is not None:
+            self._guarded(hosted.on_record)(seen)
+            self._liveness.on_record(record)
         elif record.placement(self._host) is not None and not self._leaving.is_forgetting(record.group):
-            self._guarded(self._lodging.take_in)(seen)
+            self._guarded(self._lifecycle.take_in)(seen)
         self._beginning.on_record(record)
 
     def on_listed(self) -> None:
-        """All records there are have been told."""
+        """Handle that all existing records have been passed on."""
         self._forgetting.start()
 
     def on_gone(self, group: GroupId, is_removed: bool) -> None:
-        """There is no record of the group any more; *is_removed*: by the authority's word (A5)."""
-        self._nesting.on_gone(group)
+        """Handle that a group's record is gone; *is_removed* says whether the authority reported the removal
+        (A5)."""
+        self._outbound.on_gone(group)
         self._serving.on_removed(group)
         self._leaving.on_gone(group)
         self._forgetting.on_gone(group)
-        housed = self._housed.get(group)
-        if housed is not None:
-            self._lodging.on_gone(housed, is_removed=is_removed)
+        hosted = self._hosted.get(group)
+        if hosted is not None:
+            self._lifecycle.on_gone(hosted, is_removed=is_removed)
 
     def on_view(self, seen: Seen[View]) -> None:
-        """The group has a new view."""
+        """Handle a new view of a group."""
         self._tell_of_view(seen.value)
         reference = self._directory.reference(seen.value.group)
         if reference is not None:
-            self._nesting.on_reference(reference)
+            self._outbound.on_reference(reference)
         self._leaving.on_view(seen.value.group)
-        housed = self._housed.get(seen.value.group)
-        if housed is None:
+        hosted = self._hosted.get(seen.value.group)
+        if hosted is None:
             return
-        housed.chronicle.on_view(seen.value)
-        if housed.member.role is Role.WAITING:
-            self._guarded(self._lodging.start)(housed)
+        hosted.history.on_view(seen.value)
+        if hosted.member.role is Role.WAITING:
+            self._guarded(self._lifecycle.start)(hosted)
         else:
-            self._guarded(housed.member.on_view)(seen)
-        if housed.is_ready:
-            self._serving.on_served(housed.group)
+            self._guarded(hosted.member.on_view)(seen)
+        if hosted.is_ready:
+            self._serving.on_served(hosted.group)
 
     def _look_again(self, group: GroupId) -> None:
         seen = self._directory.seen_records.get(group)
@@ -120,6 +121,7 @@ class AuthorityEvents:
             self.on_record(seen)
 
     def _first_of(self, group: GroupId) -> ViewMember | None:
-        """Who this process would be as the first member of a group; None when it holds something of it."""
-        housed = self._housed.get(group)
-        return housed.ground.me if housed is not None and not housed.member.tail else None
+        """Return the identity of this process as first member of the group; None if it holds records of it or
+        does not host it."""
+        hosted = self._hosted.get(group)
+        return hosted.backend.me if hosted is not None and not hosted.member.tail else None

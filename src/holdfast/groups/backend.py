@@ -1,8 +1,8 @@
-"""What a member stands on: who it is, and the log and checkpoints of the durability that its group has.
+"""Where a group's member keeps its data: the log, the checkpoints and the identity that fit its durability.
 
-The grounds of one host, and which of them a group stands on: disk, memory, or something of both.
-
-What members of groups in memory stand on: a log and checkpoints that end with the process (V4).
+A :class:`Backend` serves all members of one durability on one host. :class:`Backends` has the three of a host
+and chooses one for each group: on disk, in memory, or in memory with checkpoints on disk. The memory log and
+:class:`MemoryCheckpoints` end with the process (V4).
 """
 
 from collections.abc import Callable
@@ -28,50 +28,54 @@ class KeepsCheckpoints(Checkpoints, Protocol):
     """The checkpoints of a host's groups."""
 
     def newest(self, group: GroupId) -> Kept | None:
-        """The newest state there is."""
+        """Return the newest state of the group."""
         ...
 
     def opened(self, group: GroupId) -> Kept | None:
-        """The newest state at the start of this process, with the log brought in line."""
+        """Return the newest state at the start of this process, after bringing the log in line with it."""
         ...
 
     def keep(self, group: GroupId, captured: Captured) -> None:
-        """A style's own, of a committed position; afterwards what lies before it may be let go."""
+        """Keep a checkpoint that the style captured at a committed position. The log before it may be dropped
+        afterwards."""
         ...
 
     def is_writing(self, group: GroupId) -> bool:
-        """Whether one is on its way to where it is kept."""
+        """Whether a checkpoint of the group is being written."""
         ...
 
     def void(self, group: GroupId, after: Position) -> None:
-        """What was kept beyond *after* is not of the group's object (E8)."""
+        """Mark the checkpoints after position *after* as void: they do not belong to the group's object
+        (E8)."""
         ...
 
     def void_up_to(self, group: GroupId) -> Position | None:
-        """What is kept up to here must not be loaded; None when it may."""
+        """Return the position up to which checkpoints must not be loaded, or None if all may be loaded."""
         ...
 
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:
-        """Forget all that is held of *group*, durably; *then* it may begin with nothing (V4)."""
+        """Durably forget everything held of *group*, then call *then*: the group may start here with nothing
+        (V4)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Of all members of one durability on one host."""
+    """What all members of one durability on one host share."""
 
     me: ViewMember
     ports: HostPorts
     keeping: KeepsCheckpoints
     is_doubtful: Callable[[], bool]
-    """Whether the log's tail was cut when it was opened, and not compared since (D2)."""
+    """Whether the log's tail was cut when it was opened and has not been compared with other members since
+    (D2)."""
 
 
 Soon = Callable[[Callable[[], None]], None]
 
 
 class MemoryCheckpoints:
-    """The checkpoints of one process, each group's newest."""
+    """The newest checkpoint of each group, held in the memory of one process."""
 
     def __init__(self, log: MemoryLog, soon: Soon) -> None:
         self._log = log
@@ -82,25 +86,26 @@ class MemoryCheckpoints:
         return self._states.get(group)
 
     def opened(self, group: GroupId) -> Captured | None:
-        """None: nothing outlives a process."""
+        """Always None, because nothing outlives a process."""
         return None
 
     def void(self, group: GroupId, after: Position) -> None:
-        """Nothing outlives a process, and within it the member knows."""
+        """Do nothing: no checkpoint outlives the process, and within it the member itself knows what is
+        void."""
         return
 
     def void_up_to(self, group: GroupId) -> Position | None:
         return None
 
     def receive(self, group: GroupId, point: Point) -> "MemoryCheckpointReceiver":
-        """A learner's state."""
+        """Receive the state that a learner is sent."""
         return MemoryCheckpointReceiver(point, partial(self._received, group))
 
     def keep(self, group: GroupId, captured: Captured) -> None:
-        """A style's own, of a committed position; what lies before it is let go."""
+        """Keep a checkpoint that the style captured at a committed position, and drop the log before it."""
         known = self._states.get(group)
         if known is not None and known.position > captured.position:
-            return  # a learner's state came meanwhile, and stands for more than this one
+            return  # A newer state, received as a learner, arrived in the meantime.
         self._states[group] = captured
         self._soon(partial(self._prune, group, captured.position))
 
@@ -125,7 +130,7 @@ class MemoryCheckpoints:
 
 
 class MemoryCheckpointReceiver:
-    """A learner's state on its way (:class:`holdfast.sequence.ports.Received`)."""
+    """Collects the state that a learner receives (:class:`holdfast.sequence.ports.Received`)."""
 
     unsynced_bytes: Final = 0
 
@@ -147,13 +152,15 @@ class MemoryCheckpointReceiver:
 def with_checkpoints(
     memory: Backend, log: MemoryLog, checkpoints: CheckpointStore, journal: Journal
 ) -> Backend:
-    """The same, with checkpoints on the host's disk: what a group restarts from that has lost its state."""
+    """Return *memory* with checkpoints on the host's disk, from which a group that lost its state
+    restarts."""
     keeping = CheckpointKeeper(checkpoints, log, memory.ports.durability, journal)
     return replace(memory, ports=replace(memory.ports, checkpoints=keeping), keeping=keeping)
 
 
-def memory_ground(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
-    """Beside *disk*, and its log. The store is the process: one that is started again is another member."""
+def memory_backend(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
+    """Make the in-memory counterpart of *disk*, and its log. The process is the store, so a restarted process
+    is a different member."""
     durability = Durability(lambda: log.durable)
     log = MemoryLog(durability.on_durable)
     keeping = MemoryCheckpoints(log, soon)
@@ -168,27 +175,28 @@ def memory_ground(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
 
 
 class Backends:
-    """Beside *disk*, which is on *store*."""
+    """The backends of one host: *disk*, which uses *store*, and its in-memory counterparts."""
 
     def __init__(self, disk: Backend, store: OpenStore, journal: Journal, soon: Soon) -> None:
         self._store = store
         self._disk = disk
-        self._memory, self._memory_log = memory_ground(disk, soon)
+        self._memory, self._memory_log = memory_backend(disk, soon)
         self._kept_memory = with_checkpoints(self._memory, self._memory_log, store.checkpoints, journal)
 
     def of(self, record: GroupRecord) -> Backend:
-        """The ground of that group; who this process is on it depends on the member's stay here (M6)."""
+        """Return the backend of the group. Its identity there includes the number of the member's stay on
+        this host (M6)."""
         if record.durability == DISK:
-            ground = self._disk
+            backend = self._disk
         else:
-            ground = self._kept_memory if record.on_total_loss == RESTART else self._memory
-        entry = record.placement(ground.me.host)
+            backend = self._kept_memory if record.on_total_loss == RESTART else self._memory
+        entry = record.placement(backend.me.host)
         if entry is None or not entry.number:
-            return ground
-        store = store_in_stay(ground.me.store, entry.number)
-        return replace(ground, me=msgspec.structs.replace(ground.me, store=store))
+            return backend
+        store = store_in_stay(backend.me.store, entry.number)
+        return replace(backend, me=msgspec.structs.replace(backend.me, store=store))
 
     def flush(self) -> None:
-        """Sync what was appended in this turn, wherever (S5)."""
+        """Sync everything appended in this turn, in all logs (S5)."""
         self._store.log.flush()
         self._memory_log.flush()

@@ -1,9 +1,11 @@
-"""Serving clients: frames of calls are judged by the newest view, handed to the group, answered when final.
+"""Serves clients: routes each frame of calls by the newest view, passes it to the group, and sends the
+answers.
 
-A frame that is turned away was not executed. Of one that was taken and cannot be answered here any more
-nothing may be said, so its connection is ended: its client asks the new primary, with the same request ids.
+A frame that is turned away was not executed. If a frame was accepted but this host can no longer answer it,
+the host cannot say whether it was executed. It closes the connection, and the client asks the new primary
+with the same request ids.
 
-What people read of calls that this host turns away: which, why, and in which trace.
+:class:`Refusals` logs the calls that this host turns away, with the reason and the trace.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,21 +58,21 @@ from holdfast.styles.ports import Token
 from holdfast.styles.stateless import Stateless
 
 Asked = Calls | Reads | Settle | Nested
-"""A frame that a group is asked."""
+"""A frame that is addressed to a group."""
 
 _sent_in: Final = msgspec.msgpack.Decoder(Sent)
 
 
 class Refusals:
-    """The lines of one host about frames that it turned away."""
+    """Logs the frames that one host turned away."""
 
     def __init__(self, lines: CallLog | None, directory: GroupCatalog) -> None:
         self._lines = lines
         self._directory = directory
 
     def tell(self, asked: Asked, code: RefusalCode, why: str) -> None:
-        """Nothing of the frame was executed. It is read only if there is room for a line: a host with too
-        much to do has least time for this."""
+        """Log that nothing of the frame was executed. The frame is decoded only if the log has room for a
+        line, because an overloaded host has the least time for this."""
         if self._lines is None:
             return
         if not self._lines.has_room():
@@ -83,7 +85,7 @@ class Refusals:
 
 
 def _calls_of(asked: Asked) -> tuple[ClientId, list[Call]]:
-    """Who asked, and what; nothing for a question, and for what cannot be read."""
+    """Return the client and its calls. There are no calls if the frame is a question or cannot be decoded."""
     try:
         match asked:
             case Calls(sent=raw) | Nested(sent=raw):
@@ -98,94 +100,99 @@ def _calls_of(asked: Asked) -> tuple[ClientId, list[Call]]:
 
 
 REPLY_BYTES_MAX: Final = 8 << 20
-"""Outcomes in one frame, unless a single one is longer: well below a connection's longest frame."""
+"""The most bytes of outcomes in one frame, unless a single outcome is longer. This is well below the longest
+frame of a connection."""
 TEXT_MAX: Final = 1_000
 LOOK_UPS_MAX: Final = 16
-"""Views that this host reads for requests that know of later ones than it does. Beyond, such a request is
-turned away: when a thousand groups move, the authority tells of their views sooner than it could be asked."""
+"""How many views this host reads at once for requests that know a newer view than it does. Further such
+requests are turned away: when a thousand groups move, the watch delivers their views sooner than the
+authority could answer."""
 
 _sent: Final = msgspec.msgpack.Decoder(LaneSent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asker:
-    """Whom to answer. *number*: of the question, where the reply does not carry the request's own."""
+    """Who gets the answer. *number* is the number of the question, if the reply does not carry the request's
+    own."""
 
     client: ClientPort
-    housed: HostedGroup
+    hosted: HostedGroup
     number: int | None = None
 
 
 class Answers:
-    """Replies and farewells to those who asked."""
+    """Sends replies to clients, or closes their connections."""
 
     def __init__(self, stamps: Stamps) -> None:
         self._stamps = stamps
 
     def answer(self, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
-        assert isinstance(token, Asker)  # given by Serving, below
-        housed = token.housed
-        seen = Seen(housed.member.epoch, housed.member.committed)
-        time_ns = housed.time_ns(self._stamps.time_ns())
+        assert isinstance(token, Asker)  # CallRouter, below, makes these tokens
+        hosted = token.hosted
+        seen = Seen(hosted.member.epoch, hosted.member.committed)
+        time_ns = hosted.time_ns(self._stamps.time_ns())
         if token.number is not None:
             numbers = [token.number] * len(outcomes)
         for first, last in _frames(outcomes):
-            replies = Replies(housed.group, numbers[first:last], outcomes[first:last], seen, time_ns)
+            replies = Replies(hosted.group, numbers[first:last], outcomes[first:last], seen, time_ns)
             token.client.send(replies)
 
     def forsake(self, token: Token) -> None:
-        """It may be executed or not: only another primary can say."""
+        """Close the connection of a client whose call may or may not be executed: only another primary can
+        say."""
         assert isinstance(token, Asker)
         token.client.hang_up("this host serves the group no longer")
 
 
 class CallRouter:
-    """The clients of one host."""
+    """Routes the calls of the clients that are connected to one host."""
 
     def __init__(
         self,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         directory: GroupCatalog,
         answers: Answers,
         stamps: Stamps,
         recipes: Recipes,
-        freshness: StaleReads,
+        stale_reads: StaleReads,
         clock: Clock,
         lines: CallLog | None = None,
     ) -> None:
-        self._housed = housed
+        self._hosted = hosted
         self._directory = directory
         self._answers = answers
         self._stamps = stamps
         self._recipes = recipes
         self._group_followers = GroupSubscribers()
         self._host_followers = HostSubscribers()
-        self.freshness = freshness
+        self.stale_reads = stale_reads
         self._clock = clock
         self._refusals = Refusals(lines, directory)
         self._look_ups = 0
 
     def on_served(self, group: GroupId) -> None:
-        """The group is served here, or is served in a new view: those who follow it need not find out."""
+        """Tell the group's followers that it is served here, or in a new view, so that they need not find
+        out."""
         reference = self._reference(group)
         if reference is not None:
             self._group_followers.tell(reference)
 
     def on_removed(self, group: GroupId) -> None:
-        """There is no such group any more."""
+        """Forget the followers of a group that no longer exists."""
         self._group_followers.forget(group)
 
     def on_hosts(self, sessions: Iterable[Session]) -> None:
-        """These hosts are in session now."""
+        """Tell followers which hosts are in session now."""
         self._host_followers.tell(sessions)
 
     def on_gone(self, client: ClientPort) -> None:
-        """Its connection has ended."""
+        """Forget a client whose connection has ended."""
         self._group_followers.on_gone(client)
         self._host_followers.on_gone(client)
 
     def on_call(self, client: ClientPort, message: ToHost) -> None:
-        """A client's frame."""
+        """Handle a frame from a client."""
         match message:
             case Ping(number=number):
                 client.send(Pong(number))
@@ -198,21 +205,21 @@ class CallRouter:
             case asked:
                 self._judge(client, asked, is_looked_up=False)
 
-    # --- judging (FTC-78 to 85)
+    # --- routing (FTC-78 to 85)
 
     def _judge(self, client: ClientPort, asked: Asked, *, is_looked_up: bool) -> None:
-        housed = self._housed.get(asked.group)
-        known = self._directory.version(asked.group, None if housed is None else housed.view)
+        hosted = self._hosted.get(asked.group)
+        known = self._directory.version(asked.group, None if hosted is None else hosted.view)
         verdict = route(
             asked.version,
             known or Epoch(0),
-            is_primary=housed is not None and (housed.is_primary or _is_anybodys(asked, housed)),
+            is_primary=hosted is not None and (hosted.is_primary or _any_member_may_serve(asked, hosted)),
             is_looked_up=is_looked_up,
         )
         if verdict is Routing.LOOK_UP:
             self._look_up(client, asked)
         elif known is None and asked.group in self._directory.views:
-            # Its record is still on its way to this host: others know it.
+            # This host has not received the group's record yet, but others have.
             self._turn(client, asked, RefusalCode.NOT_HERE)
         elif known is None:
             self._turn(client, asked, RefusalCode.NO_SUCH_GROUP, f"there is no group {asked.group}")
@@ -220,13 +227,13 @@ class CallRouter:
             self._redirect(client, asked)
         elif verdict is Routing.BAD_REFERENCE:
             self._turn(client, asked, RefusalCode.BAD_REFERENCE, f"no version {asked.version} was issued")
-        elif verdict is Routing.NOT_PRIMARY and housed is not None and housed.member.is_lost:
+        elif verdict is Routing.NOT_PRIMARY and hosted is not None and hosted.member.is_lost:
             said = f"group {asked.group}: its state is lost with the processes that held it"
             self._turn(client, asked, RefusalCode.UNAVAILABLE, said)
-        elif verdict is Routing.NOT_PRIMARY or housed is None:
-            self._turn(client, asked, RefusalCode.NOT_PRIMARY if housed else RefusalCode.NOT_HERE)
+        elif verdict is Routing.NOT_PRIMARY or hosted is None:
+            self._turn(client, asked, RefusalCode.NOT_PRIMARY if hosted else RefusalCode.NOT_HERE)
         else:
-            self._serve_or_turn(client, asked, housed)
+            self._serve_or_turn(client, asked, hosted)
 
     def _redirect(self, client: ClientPort, asked: Asked) -> None:
         reference = self._reference(asked.group)
@@ -253,11 +260,12 @@ class CallRouter:
 
     # --- serving
 
-    def _serve_or_turn(self, client: ClientPort, asked: Asked, housed: HostedGroup) -> None:
+    def _serve_or_turn(self, client: ClientPort, asked: Asked, hosted: HostedGroup) -> None:
         try:
-            self._serve(client, asked, housed)
+            self._serve(client, asked, hosted)
         except FutureNotStored as error:
-            # Nothing was ordered. In a moment it can be: sent elsewhere it would only come back.
+            # Nothing was ordered. It can be in a moment, and a client that tries elsewhere would only come
+            # back.
             again = partial(self._judge, client, asked, is_looked_up=False)
             if not self._stamps.once_stored(again):
                 self._turn(client, asked, RefusalCode.OVERLOADED, str(error))
@@ -267,52 +275,53 @@ class CallRouter:
             self._turn(client, asked, RefusalCode.OVERLOADED, str(error))
         except (InvalidRequest, msgspec.DecodeError) as error:
             self._turn(client, asked, RefusalCode.INVALID, str(error))
-        housed.ask_turn()
+        hosted.ask_turn()
 
-    def _serve(self, client: ClientPort, asked: Asked, housed: HostedGroup) -> None:
-        asker = Asker(client, housed)
+    def _serve(self, client: ClientPort, asked: Asked, hosted: HostedGroup) -> None:
+        asker = Asker(client, hosted)
         match asked:
             case Calls(sent=sent):
                 self._call(asker, _sent.decode(sent))
             case Settle():
-                asker = Asker(client, housed, asked.number)
+                asker = Asker(client, hosted, asked.number)
                 about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
-                housed.replica.on_outcome_asked(asker, *about, withdraws=asked.withdraws)
+                hosted.replica.on_outcome_asked(asker, *about, withdraws=asked.withdraws)
             case Nested(number=number, sent=sent):
-                self._call(Asker(client, housed, number), _sent.decode(sent))
+                self._call(Asker(client, hosted, number), _sent.decode(sent))
             case Reads():
                 self._read(asker, asked)
 
     def _call(self, asker: Asker, sent: Sent) -> None:
-        style = asker.housed.style
+        style = asker.hosted.style
         if isinstance(style, Stateless):
             self._answers.answer(asker, *style.execute(sent))
         else:
             style.on_calls(asker, sent)
 
     def _read(self, asker: Asker, asked: Reads) -> None:
-        """What the primary may read now is not old at all (R1), once its object has come so far. Any other
-        must find out how old its state is, and have reached what the client has seen (S7)."""
-        housed, member = asker.housed, asker.housed.member
+        """Answer a stale read. A primary that may read has current data (R1), once its object has caught up.
+        Any other member must find out how old its state is, and must have reached what the client has seen
+        (S7)."""
+        hosted, member = asker.hosted, asker.hosted.member
         calls = decode_sent_calls(asked.calls)
         if asked.seen.epoch > member.epoch:
             self._turn(asker.client, asked, RefusalCode.BEHIND, "the client has seen a later view")
-        elif member.is_serving and member.may_read() and housed.replica.reached >= member.committed:
-            housed.replica.on_stale_queries(asker, asked.client, calls)
+        elif member.is_serving and member.may_read() and hosted.replica.reached >= member.committed:
+            hosted.replica.on_stale_queries(asker, asked.client, calls)
         else:
-            # What was seen of a history that a recovery gave up is nowhere any more (V4).
-            is_given_up = housed.view is not None and asked.seen.epoch < housed.view.generation
+            # A position seen in a history that a recovery gave up no longer exists (V4).
+            is_given_up = hosted.view is not None and asked.seen.epoch < hosted.view.generation
             read = Read(
                 self._clock.now() - asked.stale_ms * MILLISECOND,
                 Position(0) if is_given_up else asked.seen.position,
                 partial(self._answer_read, asker, asked, calls),
                 partial(self._turn, asker.client, asked, RefusalCode.BEHIND),
             )
-            self.freshness.read(housed, read)
+            self.stale_reads.read(hosted, read)
 
     def _answer_read(self, asker: Asker, asked: Reads, calls: list[Call]) -> None:
         try:
-            asker.housed.replica.on_stale_queries(asker, asked.client, calls)
+            asker.hosted.replica.on_stale_queries(asker, asked.client, calls)
         except Unavailable as error:
             self._turn(asker.client, asked, RefusalCode.BEHIND, str(error))
         except InvalidRequest as error:
@@ -324,11 +333,11 @@ class CallRouter:
         group = asked.group or self._directory.find(asked.name) or GroupId(0)
         reference = self._reference(group)
         if reference is not None:
-            housed, here_ns = self._housed.get(group), self._stamps.time_ns()
-            time_ns = housed.time_ns(here_ns) if housed is not None else here_ns
+            hosted, here_ns = self._hosted.get(group), self._stamps.time_ns()
+            time_ns = hosted.time_ns(here_ns) if hosted is not None else here_ns
             client.send(Located(asked.frame, reference, time_ns))
         else:
-            # It may be so new that its record is still on its way to this host.
+            # The group may be so new that this host has not received its record yet.
             recipe = found_at_authority(asked.name, asked.group)
             self._recipes.start(recipe, partial(self._located, client, asked))
 
@@ -348,22 +357,22 @@ class CallRouter:
         client.send(Turned(asked.frame, GroupId(0), code, text[:TEXT_MAX]))
 
     def _reference(self, group: GroupId) -> Reference | None:
-        housed = self._housed.get(group)
-        return self._directory.reference(group, None if housed is None else housed.view)
+        hosted = self._hosted.get(group)
+        return self._directory.reference(group, None if hosted is None else hosted.view)
 
     def _turn(self, client: ClientPort, asked: Asked, code: RefusalCode, text: str = "") -> None:
         self._refusals.tell(asked, code, text)
         client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
 
 
-def _is_anybodys(asked: Asked, housed: HostedGroup) -> bool:
-    """Whether any member may do it."""
-    is_alike = isinstance(housed.style, Stateless) and not isinstance(housed.style, AppControlled)
+def _any_member_may_serve(asked: Asked, hosted: HostedGroup) -> bool:
+    """Whether any member may serve the frame, not only the primary."""
+    is_alike = isinstance(hosted.style, Stateless) and not isinstance(hosted.style, AppControlled)
     return isinstance(asked, Reads) or is_alike
 
 
 def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Where to cut *outcomes* so that no frame is too long."""
+    """Yield the ranges into which *outcomes* must be cut so that no frame is too long."""
     first, size = 0, 0
     for index, outcome in enumerate(outcomes):
         if index > first and (

@@ -1,6 +1,8 @@
-"""What a host knows of all groups of its domain: their records, their views, and where their hosts listen.
+"""What a host knows of all groups of its domain: their records, their views, and the addresses of their
+hosts.
 
-Finding a group at the authority: one may be so new that its record is still on its way to this host.
+:func:`found_at_authority` asks the authority for a group that is so new that its record has not arrived here
+yet.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,12 +20,13 @@ from holdfast.model.reference import MemberAddress, Reference
 
 NO_GROUP: Final = GroupId(0)
 _DIGITS: Final = 20
-"""Of a group's number at the end of its keys."""
+"""The number of digits of the group id at the end of its keys."""
 
 
 class GroupCatalog:
-    """Follows the authority. *on_record*, *on_gone* and *on_view* are told of changes, *on_listed* when all
-    records have been; *on_gone* as :class:`.informer.Informer` tells it."""
+    """The records and views of all groups, as the authority reports them. *on_record*, *on_gone* and
+    *on_view* are called for changes, *on_listed* once all records have been listed. *on_gone* gets what
+    :class:`.informer.Informer` passes."""
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class GroupCatalog:
         self.seen_records: dict[GroupId, Seen[GroupRecord]] = {}
         self.views: dict[GroupId, Seen[View]] = {}
         self.changes = 0
-        """Counts whenever a record or a view is another than before."""
+        """Increases whenever a record or a view changes."""
         self.sessions: Mapping[HostId, Session] = {}
         self._names: dict[str, GroupId] = {}
         self._nonces: dict[Nonce, GroupId] = {}
@@ -54,7 +57,7 @@ class GroupCatalog:
         self._views = Informer(watch, recipes, timers, keys.VIEWS, View, self._take_view, self._lose_view)
 
     def start(self) -> None:
-        """Follow, from now on and as long as the host lives."""
+        """Follow the authority from now on, for as long as the host lives."""
         self._records.start()
         self._views.start()
 
@@ -62,20 +65,20 @@ class GroupCatalog:
         return self._names.get(name)
 
     def made_by(self, nonce: Nonce) -> GroupRecord | None:
-        """The group that the order with this nonce made."""
+        """Return the group that the request with this nonce created."""
         return self.records.get(self._nonces.get(nonce, NO_GROUP))
 
     def placed_on(self, host: HostId) -> int:
-        """How many groups shall have a member there."""
+        """Return how many groups shall have a member on *host*."""
         return self._placed.get(host, 0)
 
     def members(self, group: GroupId) -> tuple[HostId, ...]:
-        """The hosts of its members by the newest view known, in session or not."""
+        """Return the hosts of the group's members by the newest known view, whether in session or not."""
         seen = self.views.get(group)
         return tuple(each.host for each in seen.value.members) if seen is not None else ()
 
     def learn(self, seen: Seen[View]) -> None:
-        """A view that stands or stood at the authority; older ones than known are ignored."""
+        """Take a current or former view of the authority; views older than the known one are ignored."""
         view = seen.value
         known = self.views.get(view.group)
         if known is None or known.value.epoch < view.epoch:
@@ -84,7 +87,8 @@ class GroupCatalog:
             self._on_view(seen)
 
     def reference(self, group: GroupId, newer: View | None = None) -> Reference | None:
-        """Where *group* is, by the newest view known; *newer*: one that a member here knows of."""
+        """Return a reference to *group* by the newest known view; *newer* is a view that a member here
+        knows."""
         record, seen = self.records.get(group), self.views.get(group)
         view = seen.value if seen is not None else None
         if newer is not None and (view is None or newer.epoch > view.epoch):
@@ -92,7 +96,8 @@ class GroupCatalog:
         return self.reference_of(record, view) if record is not None and view is not None else None
 
     def version(self, group: GroupId, newer: View | None = None) -> Epoch | None:
-        """The version of :meth:`reference`: every frame of calls asks for it, and hardly any for the rest."""
+        """Return the version of :meth:`reference` alone. Every frame of calls needs it, and hardly any needs
+        the rest."""
         seen = self.views.get(group)
         if group not in self.records or (seen is None and newer is None):
             return None
@@ -100,7 +105,7 @@ class GroupCatalog:
         return known if newer is None or known >= newer.epoch else newer.epoch
 
     def reference_of(self, record: GroupRecord, view: View) -> Reference:
-        """The reference that *view* makes, with the addresses of those of its hosts that are in session."""
+        """Return the reference for *view*, with the addresses of those of its hosts that are in session."""
         members = tuple(
             MemberAddress(member.host, self.sessions[member.host].address)
             for member in view.members
@@ -151,11 +156,11 @@ def _group_of(key: str) -> GroupId:
 
 
 Found = tuple[GroupRecord, View] | GroupRecord | NoSuchName | NoGroup | NoAnswer
-"""A record alone: the group is there, and has no members yet."""
+"""The result of a search. A record alone means that the group exists and has no members yet."""
 
 
 def found_at_authority(name: str, group: GroupId) -> Recipe[Found]:
-    """What the authority knows of the group of that *name*; or, without one, of that number."""
+    """Ask the authority for the group called *name*, or for the group with id *group* if there is no name."""
     record = yield from (find_group(name) if name else read_group(group))
     if not isinstance(record, Seen):
         return record

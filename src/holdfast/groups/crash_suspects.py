@@ -1,4 +1,4 @@
-"""What this host knows of calls that ended processes, here or elsewhere (E4)."""
+"""Tracks the calls that ended processes, on this host or on others (E4)."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from holdfast.model.ids import GroupId, HostId, Incarnation
 from holdfast.model.ports import Clock
 
 DEATHS_KEPT: Final = 1024
-"""Deaths that are not counted twice, though several may tell of them."""
+"""How many deaths are remembered, so that a death that several hosts report counts only once."""
 
 
 class CrashSuspects:
-    """By group. Each death counts once, whoever tells of it."""
+    """The suspected calls of each group. Each death counts once, no matter how many hosts report it."""
 
     def __init__(self, slot: Slot, clock: Clock) -> None:
         self._slot = slot
@@ -26,7 +26,7 @@ class CrashSuspects:
         return known
 
     def on_death(self, host: HostId, incarnation: Incarnation, during: Attempt) -> None:
-        """That process has died while it executed *during*."""
+        """Record that the process died while it executed *during*."""
         if (host, incarnation) in self._counted:
             return
         self._counted[host, incarnation] = None
@@ -35,5 +35,5 @@ class CrashSuspects:
         self.of(during.group).ended(during)
 
     def forget(self, group: GroupId) -> None:
-        """The group has left this host for good."""
+        """Forget a group that has left this host for good."""
         self._groups.pop(group, None)

@@ -1,10 +1,10 @@
-"""Finding groups that wait for each other in a circle, and breaking it (E10; theory in
-:mod:`holdfast.model.deadlock`).
+"""Finds groups that wait for each other in a circle, and breaks the circle (E10).
 
-The host of a call that has waited for a moment asks along: the called group's primary, if the call stands in
-line there, adds whom that line waits for and sends the question on, until nobody waits, or until it has come
-round. Whoever sees it come round tells the primary of the group in whose line the youngest call stands to
-refuse it, and that one looks again, at its own state, before it orders so.
+The theory is in :mod:`holdfast.model.deadlock`. When a call has waited for a moment, its host sends a probe
+to the primary of the called group. If the call is queued there, that primary adds the calls that its queue
+waits for and sends the probe on, until nobody waits or the probe has come full circle. The host that sees the
+circle finds its youngest call, and tells the primary of the group in whose queue that call is to refuse it.
+That primary checks its own state again before it orders the refusal.
 """
 
 from collections.abc import Hashable, Mapping
@@ -30,56 +30,58 @@ from holdfast.styles.outgoing import held_up
 from holdfast.styles.stateless import Stateless
 
 FIRST_NS: Final = 20 * MILLISECOND
-"""After which a call that has no answer is asked about: most have one by then."""
+"""How long a call may go unanswered before the first probe; most calls are answered by then."""
 LONGEST_NS: Final = 1 * SECOND
-"""Between two questions about the same call; the pauses double up to here, as questions get lost."""
+"""The longest pause between two probes for the same call. Probes get lost, so they repeat, and the pauses
+double up to this."""
 SWEEP_NS: Final = 5 * MILLISECOND
-"""Calls that fall due so soon after each other are looked at together."""
+"""Calls that are due within this time of each other are checked together."""
 MESSAGES_MAX: Final = 256
-"""That one host sends within :data:`FIRST_NS`. What goes beyond is asked again later."""
+"""How many messages one host sends within :data:`FIRST_NS`. Further probes are sent later."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    housed: HostedGroup
+    hosted: HostedGroup
     outgoing: Outgoing
     pause_ns: int = FIRST_NS
 
 
 class DeadlockProbes:
-    """Of one host: the calls its groups have made, and the questions that come by."""
+    """Probes the calls that the groups of one host have made, and handles the probes that arrive."""
 
     def __init__(
         self,
         me: HostId,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         directory: GroupCatalog,
         ports: GroupsPorts,
         guard: DiskGuard,
     ) -> None:
         self._me = me
-        self._housed = housed
+        self._hosted = hosted
         self._directory = directory
         self._ports = ports
         self._soon = guard.soon
         self._timers = guard.timers(self._on_timer)
         self._alarm = DeadlineTimer(self._timers, ports.clock, "ask")
         self._watched: list[tuple[int, int, _Watched]] = []
-        """A heap of calls, by when they are asked about next; those that have ended are found out then."""
+        """A heap of calls, ordered by the time of their next probe. A call that has ended is removed when
+        that time comes."""
         self._number = 0
         self._window_ns = 0
-        """Since when messages are counted."""
+        """When the current window for counting messages began."""
         self._sent = 0
 
-    def watch(self, housed: HostedGroup, outgoing: Outgoing) -> None:
-        """A group here calls another one of this domain."""
-        self._push(_Watched(housed, outgoing), self._ports.clock.now() + FIRST_NS)
+    def watch(self, hosted: HostedGroup, outgoing: Outgoing) -> None:
+        """Watch a call that a group here makes to another group of this domain."""
+        self._push(_Watched(hosted, outgoing), self._ports.clock.now() + FIRST_NS)
 
     def close(self) -> None:
         self._watched.clear()
         self._timers.close()
 
-    # --- asking
+    # --- sending probes
 
     def _push(self, watched: _Watched, due_ns: int) -> None:
         self._number += 1
@@ -91,37 +93,39 @@ class DeadlockProbes:
         now = self._ports.clock.now()
         while self._watched and self._watched[0][0] <= now + SWEEP_NS:
             _, _, each = heappop(self._watched)
-            if self._is_waiting(each.housed, each.outgoing):
-                if len(each.outgoing.chain) > 1 or self._holds_up_others(each.housed):
-                    self._follow(each.housed, each.outgoing, ())
+            if self._is_waiting(each.hosted, each.outgoing):
+                if len(each.outgoing.chain) > 1 or self._holds_up_others(each.hosted):
+                    self._follow(each.hosted, each.outgoing, ())
                 each.pause_ns = min(each.pause_ns * 2, LONGEST_NS)
                 self._push(each, now + each.pause_ns)
         if self._watched:
             self._alarm.by(self._watched[0][0])
 
-    def _is_waiting(self, housed: HostedGroup, outgoing: Outgoing) -> bool:
-        """Whether the call has no outcome yet, and this host is the one to ask for it."""
-        is_here = self._housed.get(housed.group) is housed and housed.is_ready
-        execution = housed.style.execution if is_here and not isinstance(housed.style, Stateless) else None
+    def _is_waiting(self, hosted: HostedGroup, outgoing: Outgoing) -> bool:
+        """Whether the call has no outcome yet and this host is the one that waits for it."""
+        is_here = self._hosted.get(hosted.group) is hosted and hosted.is_ready
+        execution = hosted.style.execution if is_here and not isinstance(hosted.style, Stateless) else None
         return execution is not None and execution.line.is_waiting_for(outgoing.caller, outgoing.call)
 
-    def _holds_up_others(self, housed: HostedGroup) -> bool:
-        """Whether another group's operation waits for one that stands in line there. If not, and the
-        operation that waits is no other group's either, nobody waits for it but clients: it is in no circle.
-        *Without that:* five hundred interleaved operations wait, and each is asked about again and again."""
-        execution = None if isinstance(housed.style, Stateless) else housed.style.execution
+    def _holds_up_others(self, hosted: HostedGroup) -> bool:
+        """Whether an operation of another group waits for one in the queue of *hosted*. If not, and the
+        waiting operation does not come from another group either, only clients wait for it, so it is in no
+        circle. *Without that:* five hundred interleaved operations wait, and each is probed again and
+        again."""
+        execution = None if isinstance(hosted.style, Stateless) else hosted.style.execution
         return execution is not None and execution.line.holds_up_others
 
-    def _follow(self, housed: HostedGroup, outgoing: Outgoing, path: tuple[Waits, ...]) -> None:
-        """Ask whom the operation of *housed* that made *outgoing* waits for."""
-        link = _link(housed, outgoing)
+    def _follow(self, hosted: HostedGroup, outgoing: Outgoing, path: tuple[Waits, ...]) -> None:
+        """Probe the group that the operation of *hosted* that made *outgoing* waits for, or break the circle
+        if it is closed."""
+        link = _link(hosted, outgoing)
         circle = circle_in(path, link)
         if circle:
             self._break(circle)
             return
         called = self._directory.find(outgoing.group)
         if called is not None and len(path) < PATH_MAX:
-            client = client_of(housed.group, outgoing.caller)
+            client = client_of(hosted.group, outgoing.caller)
             self._send(Probe(called, client, outgoing.call, (*path, link)))
 
     def _break(self, circle: tuple[Waits, ...]) -> None:
@@ -146,34 +150,34 @@ class DeadlockProbes:
         else:
             self._ports.network.send(seen.value.primary, message)
 
-    # --- answering
+    # --- handling probes
 
     def on_message(self, peer: HostId, message: Probe | GiveWay) -> None:
-        """From another host, or from this one."""
-        housed = self._housed.get(message.group)
-        if housed is None or not housed.is_ready or isinstance(housed.style, Stateless):
-            return  # it has moved, and whoever waits asks again
-        execution = housed.style.execution
+        """Handle a probe or a request to give way, from another host or from this one."""
+        hosted = self._hosted.get(message.group)
+        if hosted is None or not hosted.is_ready or isinstance(hosted.style, Stateless):
+            return  # the group has moved; the waiting host probes again
+        execution = hosted.style.execution
         held = execution and held_up(
-            execution, housed.member.committed, message.request, has_room=housed.replica.has_room
+            execution, hosted.member.committed, message.request, has_room=hosted.replica.has_room
         )
         if not held:
             return
         if isinstance(message, GiveWay):
-            is_behind = any(_link(housed, each).is_same(message.behind) for each in held.by)
+            is_behind = any(_link(hosted, each).is_same(message.behind) for each in held.by)
             if held.is_in_line and is_behind:
-                self._refuse(housed, message)
+                self._refuse(hosted, message)
             return
         path = (*message.path[:-1], structs.replace(message.path[-1], is_in_line=held.is_in_line))
         for outgoing in held.by:
-            self._follow(housed, outgoing, path)
+            self._follow(hosted, outgoing, path)
 
-    def _refuse(self, housed: HostedGroup, message: GiveWay) -> None:
-        with suppress(Rejected, Unavailable):  # whoever waits asks again
-            housed.replica.withdraw(message.request, in_circle(message.circle[0], message.circle))
-            housed.chronicle.note("circle", group=housed.group, circle=message.circle)
-        housed.ask_turn()
+    def _refuse(self, hosted: HostedGroup, message: GiveWay) -> None:
+        with suppress(Rejected, Unavailable):  # the waiting host probes again
+            hosted.replica.withdraw(message.request, in_circle(message.circle[0], message.circle))
+            hosted.history.note("circle", group=hosted.group, circle=message.circle)
+        hosted.ask_turn()
 
 
-def _link(housed: HostedGroup, outgoing: Outgoing) -> Waits:
-    return Waits(housed.group, housed.record.name, *outgoing.caller, outgoing.call, outgoing.root)
+def _link(hosted: HostedGroup, outgoing: Outgoing) -> Waits:
+    return Waits(hosted.group, hosted.record.name, *outgoing.caller, outgoing.call, outgoing.root)

@@ -1,8 +1,9 @@
-"""What happened to a group, as one host saw it, and writing that down at the authority when there is time.
+"""Records what happens to a group on one host, and copies it to the authority when there is time.
 
-A chronicle hears its member's and its style's notes, like the structured log does, and takes the time between
-those that make a fail-over. It remembers the latest views. The host of a primary copies what it remembers to
-the group's history, some time after the event: nobody who waits for an answer waits for this.
+A :class:`GroupHistory` receives the notes of its member and its style, as the structured log does. It
+measures the steps of a failover by the time between them, and remembers the latest views. :class:`Histories`
+copies what the host of a primary remembers to the group's history at the authority, some time after the
+event, so that no caller waits for it.
 """
 
 from collections.abc import Callable, Hashable
@@ -29,25 +30,28 @@ from holdfast.model.ids import MILLISECOND, SECOND, Epoch, GroupId, HostId, Nonc
 from holdfast.model.ports import Clock, Trace
 
 VIEWS_KEPT: Final = 8
-"""So many views in a row may have had a primary that ended before it wrote them down."""
+"""How many views are remembered: so many in a row may have had a primary that ended before it wrote them
+down."""
 LEISURE_NS: Final = 250 * MILLISECOND
-"""After a change the authority is busy with what matters more, perhaps of a thousand groups: so nothing is
-written before there was no news for this long."""
+"""How long there must be no news before anything is written. After a change the authority is busy with more
+important work, perhaps for a thousand groups."""
 LEISURE_NS_MAX: Final = 5 * SECOND
-"""But news of one group after the other does not put off writing for longer."""
+"""The longest time that a stream of news from one group after another can delay writing."""
 PAUSE_NS: Final = 20 * MILLISECOND
-"""Between two groups: the histories of a thousand are no reason to keep a host or the authority busy."""
+"""The pause between writing two groups, so that a thousand histories keep neither the host nor the authority
+busy."""
 
 GROUND_NS: Final = 5 * SECOND
-"""Reading the view and comparing with others (V5) lie between ground and claim, and nothing else."""
+"""How long before a claim its cause may lie. Only reading the view and comparing with others (V5) lie between
+the two."""
 
 FIRST_ANSWER_NS: Final = 5 * SECOND
-"""Whoever is answered later has called later: nobody was waiting for the fail-over."""
+"""A call answered later than this was made later: its caller did not wait for the failover."""
 
 
 class GroupHistory:
-    """Of one group, at the member *me*. A Trace: everything is passed on to *trace*. *on_news*: there is
-    something to write."""
+    """The history of one group, as the member *me* sees it. It is a Trace that passes everything on to
+    *trace*. *on_news* is called when there is something to write."""
 
     def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None], me: ViewMember) -> None:
         self._trace = trace
@@ -63,15 +67,15 @@ class GroupHistory:
         self._given_up: dict[str, GivenUp] = {}
         self._me = me
         self.unkept: Unkept | None = None
-        """What became of this process's last checkpoint; None before the first: of the process before it
-        nothing is known to be over."""
+        """The result of this process's last checkpoint. None before the first, because a failure of the
+        previous process may still apply."""
         self._code_change: CodeChange | None = None
-        """Ordered, and not yet served by."""
+        """A code change that is ordered, while no calls are served with the new code yet."""
         self._code_changes: list[CodeChange] = []
 
     def on_ground(self, view: View | None, host: HostId, silent_ns: int | None = None) -> None:
-        """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins. It was
-        last heard so long ago."""
+        """Remember that *host* is dead, or has been silent for *silent_ns*. If it is the primary of *view*, a
+        failover begins here."""
         now = self._clock.now()
         is_known = self._ground_at is not None and now - self._ground_at < GROUND_NS
         if view is not None and view.primary == host and not is_known:
@@ -108,7 +112,7 @@ class GroupHistory:
                 self._claimed_at = None
                 self._on_news()
             case "upgraded", {"from_code": str(old), "to_code": str(new), "position": int(position)}:
-                # The first code that a group is served by is no change of it.
+                # The first code that serves a group is not a change.
                 change = CodeChange(from_code=old, to_code=new, position=position, at_ns=self._clock.wall())
                 self._code_change = change if position > 1 else None
             case "answered", _:
@@ -134,27 +138,27 @@ class GroupHistory:
         self._on_news()
 
     def _take_code_change(self) -> None:
-        """What was ordered is committed, or calls would not be taken."""
+        """Record the pending code change. It is committed, because calls are taken only after that."""
         if self._code_change is not None:
             self._code_changes.append(self._code_change)
             del self._code_changes[:-CODE_CHANGES_MAX]
             self._code_change = None
 
     def code_changes(self) -> tuple[CodeChange, ...]:
-        """The latest that this host's member brought about (E7)."""
+        """Return the latest code changes that this host's member made (E7)."""
         return tuple(self._code_changes)
 
     def given_up(self) -> tuple[GivenUp, ...]:
-        """The latest calls that this host's member gave up (E4)."""
+        """Return the latest calls that this host's member gave up (E4)."""
         return tuple(self._given_up.values())
 
     def chapters(self) -> tuple[Chapter, ...]:
-        """The latest views, with what was measured here."""
+        """Return the latest views, with the times measured here."""
         return tuple(Chapter.of(view, self._steps.get(epoch)) for epoch, view in self._views.items())
 
     def _began(self, now: int) -> int:
-        """When there was ground for the claim that is being made. A silence of long ago was another one: the
-        primary came back, and no view says so."""
+        """Return when the cause of the current claim appeared. An old silence does not count: the primary
+        came back from it, though no view says so."""
         ground_at, self._ground_at = self._ground_at, None
         if ground_at is not None and now - ground_at < GROUND_NS:
             return ground_at
@@ -162,7 +166,7 @@ class GroupHistory:
         return now
 
     def _tell_steps(self) -> None:
-        """A failover to this host is over: for who counts how long they take."""
+        """Report the duration of a failover to this host that has ended, for those who measure failovers."""
         steps = self._steps.get(self._claimed) if self._claimed_at is not None else None
         if steps is not None:
             self._trace.note(
@@ -174,13 +178,13 @@ class GroupHistory:
             )
 
     def _measured(self, **fields: int) -> None:
-        """Only while a claim is under way: an object may be taken up again without one."""
+        """Add measurements, but only during a claim: an object can become ready again without one."""
         if self._claimed_at is not None and self._claimed in self._steps:
             self._steps[self._claimed] = msgspec.structs.replace(self._steps[self._claimed], **fields)
 
 
 class Histories:
-    """Writes the chronicles of one host's groups, one after the other."""
+    """Writes the histories of one host's groups to the authority, one after the other."""
 
     def __init__(
         self, recipes: Recipes, clock: Clock, timers: MakeTimers, nonce: Callable[[], Nonce]
@@ -194,9 +198,9 @@ class Histories:
         self._rests_since = 0
         self._told_at = 0
 
-    def tell(self, group: GroupId, chronicle: GroupHistory) -> None:
-        """There is something to write of *group*."""
-        self._news[group] = chronicle
+    def tell(self, group: GroupId, history: GroupHistory) -> None:
+        """Schedule the history of *group* to be written."""
+        self._news[group] = history
         self._told_at = self._clock.now()
         self._rest()
 
@@ -220,22 +224,22 @@ class Histories:
         if not self._news:
             self._is_busy = False
             return
-        group, chronicle = next(iter(self._news.items()))
+        group, history = next(iter(self._news.items()))
         del self._news[group]
         recipe = write_history(
             group,
-            chronicle.chapters(),
-            chronicle.given_up(),
-            chronicle.code_changes(),
-            chronicle.unkept,
+            history.chapters(),
+            history.given_up(),
+            history.code_changes(),
+            history.unkept,
             nonce=self._nonce(),
         )
-        self._recipes.start(recipe, partial(self._written, group, chronicle))
+        self._recipes.start(recipe, partial(self._written, group, history))
 
-    def _written(self, group: GroupId, chronicle: GroupHistory, answer: object) -> None:
+    def _written(self, group: GroupId, history: GroupHistory, answer: object) -> None:
         if isinstance(answer, History | NoGroup):
             self._timers.set(PAUSE_NS, "write")
         else:
-            self._news.setdefault(group, chronicle)
+            self._news.setdefault(group, history)
             self._is_busy = False
             self._rest()

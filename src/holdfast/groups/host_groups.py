@@ -1,7 +1,7 @@
-"""The groups of one host: a member for each that is placed here, on the host's log, leases and links.
+"""All groups of one host: one member for each group placed here, on the host's log, leases and connections.
 
-Built once the host has its session and its store. Each event runs to its end; what came in together is sent
-and synced together (S5).
+It is built once the host has its session and its store. Each event is processed to its end, and everything
+that arrives together is sent and synced together (S5).
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.deadlock_probes import DeadlockProbes
 from holdfast.groups.group_history import GroupHistory, Histories
-from holdfast.groups.hosted_group import HostedGroup, has_vacancy, vacant
+from holdfast.groups.hosted_group import HostedGroup, definition_without_class, is_useful_without_class
 from holdfast.groups.lifecycle import MemberLifecycle, MemoryRestarts
 from holdfast.groups.liveness_checks import LivenessChecks
 from holdfast.groups.other_hosts import OtherHosts
@@ -64,11 +64,11 @@ from holdfast.styles.call_log import CallLog
 from holdfast.styles.ports import StylePorts
 
 WAKE_NS: Final = 1 * MILLISECOND
-"""The moment after which a style that asks to be woken is."""
+"""How long after a style's request to be woken its turn comes."""
 
 
 class HostGroups:
-    """The groups of one process of one host. *hosts* are those of the domain."""
+    """The groups of one process of one host. *hosts* are the hosts of the domain."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class HostGroups:
         config: GroupsConfig,
     ) -> None:
         self.me = ViewMember(host=host, store=store.id, incarnation=incarnation, opening=store.opening)
-        """Who this process is in groups on disk; see :meth:`member_of`."""
+        """The identity of this process in groups on disk; see :meth:`member_of`."""
         self.domain = ports.domain
-        self.housed: dict[GroupId, HostedGroup] = {}
+        self.hosted: dict[GroupId, HostedGroup] = {}
         self._wishes = Wishes()
         self.stamps = stamps
         self._store = store
-        self._house = ports
+        self._ports = ports
         self._config = config
         self._guard = guard = DiskGuard(store, ports)
         self.guarded = guard.guarded
-        """Around what comes from outside: a failing disk ends the host (D1)."""
+        """Wraps handlers of outside events, so that a failing disk ends the host (D1)."""
         self.suspects = CrashSuspects(ports.slot, ports.clock)
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
@@ -105,13 +105,13 @@ class HostGroups:
             self.recipes,
             guard.timers,
             on_record=self._on_record,
-            on_gone=lambda group, is_removed: self._notices.on_gone(group, is_removed),
-            on_view=lambda seen: self._notices.on_view(seen),
-            on_listed=lambda: self._notices.on_listed(),
+            on_gone=lambda group, is_removed: self._events.on_gone(group, is_removed),
+            on_view=lambda seen: self._events.on_view(seen),
+            on_listed=lambda: self._events.on_listed(),
         )
         self.answers = Answers(stamps)
         self._lines = CallLog(ports.journal.info, ports.clock)
-        self.nesting = OutboundCalls(
+        self.outbound_calls = OutboundCalls(
             ClientId(f"{host}:{incarnation}"),
             self.directory,
             stamps,
@@ -121,7 +121,7 @@ class HostGroups:
             config.calling,
             self._lines,
         )
-        self._abroad = OutboundDomains(
+        self._other_domains = OutboundDomains(
             ClientId(f"{host}:{incarnation}@{ports.domain}"),
             stamps,
             ports,
@@ -129,33 +129,33 @@ class HostGroups:
             config.calling,
             self._lines,
         )
-        self._circling = DeadlockProbes(host, self.housed, self.directory, ports, guard)
-        freshness = StaleReads(self.housed, ports.clock, guard.timers, ports.network)
-        self._turns = Scheduler(
-            self.housed,
+        self._deadlocks = DeadlockProbes(host, self.hosted, self.directory, ports, guard)
+        stale_reads = StaleReads(self.hosted, ports.clock, guard.timers, ports.network)
+        self._scheduler = Scheduler(
+            self.hosted,
             ports.clock,
             guard.timers,
             ports.soon,
             self.guarded,
-            flush=lambda: self._grounds.flush(),
-            after=freshness.on_turn,
+            flush=lambda: self._backends.flush(),
+            after=stale_reads.on_turn,
         )
         self.serving = CallRouter(
-            self.housed,
+            self.hosted,
             self.directory,
             self.answers,
             stamps,
             self.recipes,
-            freshness,
+            stale_reads,
             ports.clock,
             self._lines,
         )
         clocks = PeerClocks(stamps.clock)
-        self.checkups = LivenessChecks(
-            self.housed, ports.clock, guard.timers, ports.trace, ports.journal, ports.on_finding
+        self.liveness_checks = LivenessChecks(
+            self.hosted, ports.clock, guard.timers, ports.trace, ports.journal, ports.on_finding
         )
-        self._timekeeping = TimeCheck(clocks, self.housed, guard.timers, ports.journal, ports.on_skew)
-        self._peers = OtherHosts(incarnation, self.housed, clocks, ports, config.leases, guard)
+        self._time_check = TimeCheck(clocks, self.hosted, guard.timers, ports.journal, ports.on_skew)
+        self._peers = OtherHosts(incarnation, self.hosted, clocks, ports, config.leases, guard)
         on_disk = HostPorts(
             clock=ports.clock,
             timers=guard.timers,
@@ -165,49 +165,49 @@ class HostGroups:
             recipes=self.recipes,
             claims=ClaimBatches(self.recipes, guard.timers, lambda: identity, ports.trace),
             leases=self._peers.leases,
-            turnstiles=CatchupLimiter(ports.clock, guard.timers, asking_max=config.asking_max),
+            catchup_limiter=CatchupLimiter(ports.clock, guard.timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
             checkpoints=self._keeping,
-            flush=self._turns.ask_flush,
+            flush=self._scheduler.ask_flush,
             identity=lambda: identity,
             nonce=ports.nonce,
             on_doubt_settled=self._on_doubt_settled,
-            on_superseded=lambda group: self._lodging.on_superseded(group),
-            on_lost=lambda group: self._restarting.on_lost(group),
-            on_halted=lambda group, why: self._lodging.on_halted(group, why),
+            on_superseded=lambda group: self._lifecycle.on_superseded(group),
+            on_lost=lambda group: self._restarts.on_lost(group),
+            on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
         )
         disk = Backend(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
-        self._grounds = Backends(disk, store, ports.journal, guard.soon)
-        self._lodging = MemberLifecycle(
-            self.housed,
+        self._backends = Backends(disk, store, ports.journal, guard.soon)
+        self._lifecycle = MemberLifecycle(
+            self.hosted,
             self.directory,
-            self._grounds,
+            self._backends,
             self.suspects,
             ports.journal,
             guard.soon,
             furnish=self._furnish,
-            on_given_up=self._on_given_up,
+            on_member_ended=self._on_member_ended,
             on_halted=ports.on_halted,
             on_record=self._on_record,
         )
-        self._notices = AuthorityEvents(
+        self._events = AuthorityEvents(
             host,
-            self.housed,
+            self.hosted,
             self.directory,
-            self._lodging,
-            self.checkups,
+            self._lifecycle,
+            self.liveness_checks,
             self.serving,
-            self.nesting,
+            self.outbound_calls,
             self.recipes,
             ports,
             guard,
         )
-        # Made once: these run at every message and every turn.
+        # These handlers run for every message and every turn, so they are wrapped only once.
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
-        self._on_fresh_message = self.guarded(freshness.on_message)
-        self._on_circle_message = self.guarded(self._circling.on_message)
+        self._on_stale_read_message = self.guarded(stale_reads.on_message)
+        self._on_deadlock_message = self.guarded(self._deadlocks.on_message)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
@@ -218,223 +218,226 @@ class HostGroups:
             nonce=ports.nonce,
             own=self._held,
         )
-        self._restarting = MemoryRestarts(
+        self._restarts = MemoryRestarts(
             self.recovery, guard.timers, self.directory.seen_records, self._lost_in, ports.on_fault
         )
         self._peers.leases.start(each for each in hosts if each != host)
 
     def start(self) -> None:
-        """Follow the authority, and house what is placed here, as long as the process lives."""
+        """Follow the authority for as long as the process lives, and host the groups that are placed here."""
         self.directory.start()
 
     def close(self) -> None:
-        """Nothing happens here any more."""
-        for housed in self.housed.values():
-            housed.close()
+        """Stop all groups and everything that serves them."""
+        for hosted in self.hosted.values():
+            hosted.close()
         self._histories.close()
-        self._timekeeping.close()
-        self._turns.close()
-        self.nesting.close()
-        self._abroad.close()
-        self._circling.close()
+        self._time_check.close()
+        self._scheduler.close()
+        self.outbound_calls.close()
+        self._other_domains.close()
+        self._deadlocks.close()
 
     def kept(self, record: GroupRecord) -> Kept | None:
-        """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
-        return self._grounds.of(record).keeping.newest(record.group)
+        """Return the newest checkpoint of the group that is kept here. Raises ``Corruption``."""
+        return self._backends.of(record).keeping.newest(record.group)
 
     def ask_hand_over(self, group: GroupId, to: HostId, *, as_of: Epoch | None = None) -> None:
-        """Ask whoever is primary, as far as is known here, to let *to* take over; once, and nothing may come
-        of it. *as_of*: only the primary of that epoch."""
+        """Ask the primary known here, once, to hand the group over to *to*; the request may have no effect.
+        With *as_of*, ask only the primary of that epoch."""
         seen = self.directory.views.get(group)
         if seen is not None and as_of in (None, seen.value.epoch):
             wanted = Yield(group, seen.value.epoch, to)
             if seen.value.primary == self.me.host:
                 self._on_group_message(self.me.host, wanted)
             else:
-                self._house.network.send(seen.value.primary, wanted)
+                self._ports.network.send(seen.value.primary, wanted)
 
     # --- events from outside
 
     def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
-        """These hosts of the domain are in session now."""
+        """Take note of the hosts of the domain that are in session now."""
         self.directory.sessions = sessions
         self._peers.leases.meet(host for host in sessions if host != self.me.host)
         self.serving.on_hosts(sessions.values())
-        for housed in self.housed.values():
-            housed.reconsider()
-            self._look_at_wish(housed)
-        self.nesting.on_hosts()
+        for hosted in self.hosted.values():
+            hosted.reconsider()
+            self._check_upgrade(hosted)
+        self.outbound_calls.on_hosts()
 
     def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
-        """A message from another host."""
+        """Dispatch a message from another host."""
         match message:
-            case Accepted() | Submit():  # nearly all
+            case Accepted() | Submit():  # nearly all messages
                 self._on_group_message(peer, message)
             case Beat() | BeatAnswer() | Confirm() | Confirmed():
                 self._on_host_message(peer, message)
             case HowFar() | ThisFar():
-                self._on_fresh_message(peer, message)
+                self._on_stale_read_message(peer, message)
             case Probe() | GiveWay():
-                self._on_circle_message(peer, message)
+                self._on_deadlock_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
             case Died():
-                return  # deaths are told by agents, which have proof of them (K2)
+                return  # only agents report deaths, because they have proof (K2)
             case _:
                 self._on_group_message(peer, message)
 
     def _pass_on(self, peer: HostId, message: GroupMessage) -> None:
-        housed = self.housed.get(message.group)
-        if housed is not None:
-            housed.member.on_message(peer, message)
+        hosted = self.hosted.get(message.group)
+        if hosted is not None:
+            hosted.member.on_message(peer, message)
 
     def _held(self, asked: Inspect) -> Held | None:
-        housed = self.housed.get(asked.group)
-        return housed.member.held(asked.number) if housed is not None else None
+        hosted = self.hosted.get(asked.group)
+        return hosted.member.held(asked.number) if hosted is not None else None
 
     def _lost_in(self, group: GroupId) -> Epoch | None:
-        housed = self.housed.get(group)
-        return housed.member.standing.epoch if housed is not None and housed.member.is_lost else None
+        hosted = self.hosted.get(group)
+        return hosted.member.standing.epoch if hosted is not None and hosted.member.is_lost else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """An agent has proof that exactly this process is gone (K2). What it was executing was told to
-        ``suspects`` before: who takes over must know what not to run (E4)."""
-        self._lodging.on_death(host, incarnation)
+        """Handle an agent's proof that exactly this process is gone (K2). The call that the process was
+        executing has already been reported to ``suspects``, because whoever takes over must know what not to
+        run (E4)."""
+        self._lifecycle.on_death(host, incarnation)
         self._peers.on_death(host, incarnation)
 
     def _on_doubt_settled(self) -> None:
-        if not any(housed.member.is_doubtful for housed in self.housed.values()):
+        if not any(hosted.member.is_doubtful for hosted in self.hosted.values()):
             self._store.log.clear_doubt()
 
-    # --- housing
+    # --- hosted groups
 
     def member_of(self, record: GroupRecord) -> ViewMember:
-        """Who this process is, or would be, in that group."""
-        return self._grounds.of(record).me
+        """Return the identity that this process has, or would have, in the group."""
+        return self._backends.of(record).me
 
     def _furnish(self, record: GroupRecord) -> HostedGroup:
-        """A member of that group with all it needs; without its object, where there is no class to make it of
-        (O3). Raises what the disk gives cause for, and of a stateless group what the class does."""
-        definition, vacant_for = self._defined(record)
-        housed = HostedGroup(
+        """Make a member of the group with all its parts. If the class cannot be loaded, the member has no
+        object (O3). Raises disk errors and, for a stateless group, errors of the class."""
+        definition, why_no_class = self._defined(record)
+        hosted = HostedGroup(
             record,
             definition,
-            self._grounds.of(record),
+            self._backends.of(record),
             self._config,
             style_ports=self._style_ports,
             timers=self._guard.timers,
-            chronicle=self._chronicle(record.group),
+            history=self._history_of(record.group),
             copies=self._copies(record.group) if record.durability == DISK else None,
             old_code=self._old_code(record),
-            later=self._turns.later,
+            later=self._scheduler.later,
             on_ready=self._on_served,
-            is_read=self.serving.freshness.is_awaited,
-            vacant_for=vacant_for,
+            is_read=self.serving.stale_reads.is_awaited,
+            why_no_class=why_no_class,
         )
-        self.checkups.on_record(record)
-        return housed
+        self.liveness_checks.on_record(record)
+        return hosted
 
     def _defined(self, record: GroupRecord) -> tuple[Definition, str]:
-        """The class of that group, or why there is none here."""
+        """Load the class of the group. Returns its definition and "", or a placeholder and why there is
+        no class here."""
         try:
-            return self._house.define(record), ""
+            return self._ports.define(record), ""
         except DISK_ERRORS:
             raise
         except HoldfastError as error:
-            if not has_vacancy(record):
+            if not is_useful_without_class(record):
                 raise
             why = f"its class cannot be loaded: {error}"
-            self._house.journal.error("a group has no class here", group=record.group, why=why)
-            self._house.on_fault(record.group, "object_failed", why)
-            return vacant(record, error), why
+            self._ports.journal.error("a group has no class here", group=record.group, why=why)
+            self._ports.on_fault(record.group, "object_failed", why)
+            return definition_without_class(record, error), why
 
     def _on_served(self, group: GroupId) -> None:
-        """Calls are taken here: clients may come, and whoever wished for this code has it."""
+        """Handle that this member starts taking calls: tell clients, and record which code serves the
+        group."""
         self.serving.on_served(group)
-        housed = self.housed.get(group)
-        if housed is not None and served(housed.record, housed.code) is not housed.record:
-            nonce = self._house.nonce()
-            self.recipes.start(note_served(group, housed.code, nonce=nonce), lambda _: None)
-        if housed is not None and housed.record.upgrade is not None:
-            self._wishes.on_served(housed.record)
-            self._look_at_wish(housed)
+        hosted = self.hosted.get(group)
+        if hosted is not None and served(hosted.record, hosted.code) is not hosted.record:
+            nonce = self._ports.nonce()
+            self.recipes.start(note_served(group, hosted.code, nonce=nonce), lambda _: None)
+        if hosted is not None and hosted.record.upgrade is not None:
+            self._wishes.on_served(hosted.record)
+            self._check_upgrade(hosted)
 
     def _on_record(self, seen: Seen[GroupRecord]) -> None:
-        self._notices.on_record(seen)
-        housed = self.housed.get(seen.value.group)
-        if housed is not None:
-            self._look_at_wish(housed)
+        self._events.on_record(seen)
+        hosted = self.hosted.get(seen.value.group)
+        if hosted is not None:
+            self._check_upgrade(hosted)
 
-    def _look_at_wish(self, housed: HostedGroup) -> None:
-        """Nobody wishes other code any more that was there and is not (E7)."""
-        wish = housed.record.upgrade
-        if wish is None or not housed.is_ready:
+    def _check_upgrade(self, hosted: HostedGroup) -> None:
+        """Withdraw a requested upgrade whose code was on some host and is on none any more (E7)."""
+        wish = hosted.record.upgrade
+        if wish is None or not hosted.is_ready:
             return
-        if self._wishes.is_over(housed.record, housed.code, self.directory.sessions):
-            recipe = withdraw_upgrade(housed.group, nonce=self._house.nonce(), only=wish)
+        if self._wishes.is_over(hosted.record, hosted.code, self.directory.sessions):
+            recipe = withdraw_upgrade(hosted.group, nonce=self._ports.nonce(), only=wish)
             self.recipes.start(recipe, lambda _: None)
 
-    def _on_given_up(self, housed: HostedGroup) -> None:
-        self._wishes.forget(housed.group)
-        self.checkups.forget(housed.group)
-        self.serving.freshness.forget(housed.group)
-        self._turns.forget(housed)
+    def _on_member_ended(self, hosted: HostedGroup) -> None:
+        self._wishes.forget(hosted.group)
+        self.liveness_checks.forget(hosted.group)
+        self.serving.stale_reads.forget(hosted.group)
+        self._scheduler.forget(hosted)
 
-    def _chronicle(self, group: GroupId) -> GroupHistory:
-        ports = self._house
-        chronicle = GroupHistory(
-            ports.trace, ports.clock, lambda: self._histories.tell(group, chronicle), self.me
+    def _history_of(self, group: GroupId) -> GroupHistory:
+        ports = self._ports
+        history = GroupHistory(
+            ports.trace, ports.clock, lambda: self._histories.tell(group, history), self.me
         )
         seen = self.directory.views.get(group)
         if seen is not None:
-            chronicle.on_view(seen.value)
-        return chronicle
+            history.on_view(seen.value)
+        return history
 
     def _copies(self, group: GroupId) -> CopyJobs | None:
-        if self._house.copies is None:
+        if self._ports.copies is None:
             return None
         store = self._store
-        return CopyJobs(group, self._house.copies, store.checkpoints, store.log, self._keeping)
+        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self._keeping)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
-        if self._house.old_code is None:
+        if self._ports.old_code is None:
             return None
-        ground = self._grounds.of(record)
+        backend = self._backends.of(record)
         return ReplayJobs(
-            record, self._house.old_code, self._store.checkpoints, ground.ports.log, ground.keeping
+            record, self._ports.old_code, self._store.checkpoints, backend.ports.log, backend.keeping
         )
 
-    def _style_ports(self, housed: HostedGroup) -> StylePorts:
-        ports = self._house
+    def _style_ports(self, hosted: HostedGroup) -> StylePorts:
+        ports = self._ports
         return StylePorts(
             clock=ports.clock,
-            trace=housed.chronicle,
+            trace=hosted.history,
             stamp=self.stamps.after,
             time=self.stamps.time_ns,
             answer=self.answers.answer,
             forsake=self.answers.forsake,
-            wake=lambda: self._turns.by(housed.group, ports.clock.wall() + WAKE_NS),
-            again=housed.ask_turn,
-            call_out=lambda outgoing: self._guard.soon(partial(self._call_out, housed, outgoing)),
-            checkpoint=lambda: housed.ground.keeping.newest(housed.group),
-            save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
-            pass_on=housed.pass_on,
-            void_checkpoints=partial(housed.ground.keeping.void, housed.group),
-            fault=partial(ports.on_fault, housed.group),
-            copies=housed.copies,
-            attempts=self.suspects.of(housed.group),
+            wake=lambda: self._scheduler.by(hosted.group, ports.clock.wall() + WAKE_NS),
+            again=hosted.ask_turn,
+            call_out=lambda outgoing: self._guard.soon(partial(self._call_out, hosted, outgoing)),
+            checkpoint=lambda: hosted.backend.keeping.newest(hosted.group),
+            save_checkpoint=lambda captured: hosted.backend.keeping.keep(hosted.group, captured),
+            pass_on=hosted.pass_on,
+            void_checkpoints=partial(hosted.backend.keeping.void, hosted.group),
+            fault=partial(ports.on_fault, hosted.group),
+            copies=hosted.copies,
+            attempts=self.suspects.of(hosted.group),
             lines=self._lines,
-            onlooker=ports.onlooker(housed.record.name),
-            old_code=housed.old_code,
+            onlooker=ports.onlooker(hosted.record.name),
+            old_code=hosted.old_code,
             why_not_upgrade=lambda made_by: why_not_upgrade(
-                housed.record, made_by, housed.code, self.directory.sessions
+                hosted.record, made_by, hosted.code, self.directory.sessions
             ),
-            may_replay=lambda made_by: may_replay(housed.record, housed.code),
+            may_replay=lambda made_by: may_replay(hosted.record, hosted.code),
         )
 
-    def _call_out(self, housed: HostedGroup, outgoing: Outgoing) -> None:
-        """A method calls another group, of this domain or another."""
-        if not self._abroad.call(housed, outgoing):
-            if not outgoing.send:  # nobody waits for those
-                self._circling.watch(housed, outgoing)
-            self.nesting.call(housed, outgoing)
+    def _call_out(self, hosted: HostedGroup, outgoing: Outgoing) -> None:
+        """Send a call that a method makes to another group, in this domain or in another."""
+        if not self._other_domains.call(hosted, outgoing):
+            if not outgoing.send:  # nobody waits for sent calls
+                self._deadlocks.watch(hosted, outgoing)
+            self.outbound_calls.call(hosted, outgoing)

@@ -1,9 +1,8 @@
-"""One group on one host: its member of the sequence, the style that stands on it, and their turns.
+"""One group on one host: its sequence member, its replication style, and its turns.
 
-A group whose class cannot be had on this host: its member holds the sequence, and no object (O3).
-
-It was listed, perhaps, and counts: were it not there at all, nothing might commit. So it follows and
-acknowledges, as any member without its object, never leads, and keeps its log short by taking states.
+If the group's class cannot be loaded on this host, the member holds the sequence without an object (O3). It
+may be listed as in sync, and then nothing might commit without it. So it follows and acknowledges like any
+member without its object, never leads, and keeps its log short by taking states from the primary.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -36,63 +35,65 @@ from holdfast.styles.replica import Replica
 from holdfast.styles.stateless import Stateless
 
 SHOWN_MAX: Final = 20
-"""Groups without their object, in what a host tells of itself."""
+"""How many groups without an object or a checkpoint a host lists in its status."""
 
 
 class HostedGroup:
-    """A group that has a member here. *later* asks that :meth:`turn` be called at the end of this turn."""
+    """A group that has a member on this host. *later* schedules a call of :meth:`turn` at the end of this
+    turn."""
 
     def __init__(
         self,
         record: GroupRecord,
         definition: Definition,
-        ground: Backend,
+        backend: Backend,
         config: GroupsConfig,
         *,
         style_ports: Callable[["HostedGroup"], StylePorts],
         timers: MakeTimers,
-        chronicle: GroupHistory,
+        history: GroupHistory,
         copies: CopyJobs | None,
         old_code: ReplayJobs | None,
         later: Callable[["HostedGroup"], None],
         on_ready: Callable[[GroupId], None],
         is_read: Callable[[GroupId], bool],
-        vacant_for: str = "",
+        why_no_class: str = "",
     ) -> None:
-        """*on_ready* is told when calls are taken here, *is_read* says whether reads wait for commits.
-        *vacant_for*: why there is no class here to make an object of (O3)."""
-        kept = ground.keeping.opened(record.group)
+        """*on_ready* is called when this member starts taking calls. *is_read* says whether reads wait for
+        commits. *why_no_class* says why this host has no class to make an object from (O3)."""
+        kept = backend.keeping.opened(record.group)
         self.record = record
         self._on_ready = on_ready
         self._was_ready = False
         self._passed_on = 0
         self._rank = Rank.NEAR
+        self._wants_state = False
         self._is_read = is_read
-        self.ground = ground
-        self.chronicle = chronicle
+        self.backend = backend
+        self.history = history
         self.copies = copies
         self.old_code = old_code
         self.code = definition.code
-        """The class as it is here (E7)."""
+        """The version of the class on this host (E7)."""
         self._later = later
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
         self.style = make_member(
-            Style.COLD_PASSIVE if vacant_for else style_named(record.style),
+            Style.COLD_PASSIVE if why_no_class else style_named(record.style),
             definition,
             style_ports(self),
             tuned(config.style, record),
-            is_self_kept=is_self_kept(record) and not vacant_for,
+            is_self_kept=is_self_kept(record) and not why_no_class,
         )
         self._config = config
         self.member = Member(
             record.group,
-            ground.me,
-            ports=replace(ground.ports, timers=self._timers_of_its_own, trace=chronicle),
+            backend.me,
+            ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
             config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
             application=_Turning(self.style, self.ask_turn, self._awaits_turn),
             committed=kept.position if kept is not None else Position(0),
-            is_doubtful=ground.is_doubtful(),
+            is_doubtful=backend.is_doubtful(),
         )
         if isinstance(self.style, Replica):
             self.style.bind(self.member)
@@ -100,14 +101,14 @@ class HostedGroup:
             self.style.install(kept)
         if isinstance(self.style, Replica):
             self.style.readiness.begin_unproven()
-        if vacant_for and isinstance(self.style, Replica):
-            self.style.readiness.go_without(vacant_for)
-        void_up_to = ground.keeping.void_up_to(record.group)
-        if void_up_to is not None and not vacant_for and isinstance(self.style, Replica):
+        if why_no_class and isinstance(self.style, Replica):
+            self.style.readiness.go_without(why_no_class)
+        void_up_to = backend.keeping.void_up_to(record.group)
+        if void_up_to is not None and not why_no_class and isinstance(self.style, Replica):
             self.style.readiness.begin_void(void_up_to)
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
-        """The group's record is another: where it shall have members, or what it shall be like."""
+        """Apply a changed record: where the group shall have members, or how they shall behave."""
         if seen.value.tuned != self.record.tuned and isinstance(self.style, Replica):
             self.style.tune(tuned(self._config.style, seen.value))
         is_wish_new = seen.value.upgrade != self.record.upgrade
@@ -122,7 +123,7 @@ class HostedGroup:
 
     @property
     def view(self) -> View | None:
-        """As its member knows it: of its own changes it knows first."""
+        """The view as the member knows it. The member is the first to know the changes it makes itself."""
         return self.member.standing.view
 
     @property
@@ -131,82 +132,89 @@ class HostedGroup:
 
     @property
     def is_ready(self) -> bool:
-        """Whether calls are taken here: the sequence serves, and the object has what it lacked."""
+        """Whether calls are taken here: the sequence is serving and the object is up to date."""
         return self.member.is_serving and self.style.is_ready
 
     @property
     def why_no_checkpoint(self) -> str:
-        """Why the last checkpoint here failed (E9); empty when it did not."""
+        """Why the last checkpoint here failed (E9); empty if it did not."""
         return "" if isinstance(self.style, Stateless) else self.style.why_no_checkpoint
 
     @property
     def replica(self) -> Replica:
-        """Raises ``Unavailable`` for a stateless group, which has none."""
+        """The group's replica. Raises ``Unavailable`` for a stateless group, which has none."""
         if isinstance(self.style, Stateless):
             raise Unavailable(f"group {self.group} keeps no record: there is nothing to ask about")
         return self.style
 
     def time_ns(self, here_ns: int) -> int:
-        """The group's time, where the host's is *here_ns*: one with a state may be ahead (X4)."""
+        """Return the group's time when the host's time is *here_ns*. A group with a state may be ahead of its
+        host (X4)."""
         return here_ns if isinstance(self.style, Stateless) else self.style.time_ns()
 
     def reconsider(self) -> None:
-        """Which host has which code is another than before, or what is wished: one that waits may go on."""
+        """Check again whether the object may continue: the code of some host, or the requested upgrade, has
+        changed."""
         if isinstance(self.style, Replica):
             self.style.reconsider()
 
     def ask_turn(self) -> None:
         self._later(self)
 
-    def pass_on(self, why: str) -> None:
-        """Hand over to another member, since this one cannot serve; each time to the next, as whoever had it
-        before may not be able either. Who says so itself is not tried (O3, E8): where no member is able, the
-        group stays where it is."""
+    def pass_on(self, why: str, *, log_below: int | None = None) -> None:
+        """Hand over to another member because this one cannot serve. Each attempt picks the next member,
+        because the previous one may be unable to serve as well. Members that report that they are unable (O3,
+        E8) are not tried, nor members whose log is not shorter than *log_below*; if no member is able, the
+        group stays here."""
         if not self.member.is_serving:
             return
-        me = self.ground.me.host
-        able = [host for host in self.member.successors() if self.member.rank_of(host) < Rank.UNABLE]
+        me, member = self.backend.me.host, self.member
+        able = [host for host in member.successors(log_below) if member.rank_of(host) < Rank.UNABLE]
         others = sorted(able, key=lambda host: (host < me, host))
         if others:
             self.member.hand_over(others[self._passed_on % len(others)], why)
             self._passed_on += 1
 
     def make_anew(self, why: str) -> None:
-        """Its object is faulty: another is made of what is committed, and another member serves first, if
-        there is one. Raises ``NotMade`` of a class that cannot even begin."""
-        self.chronicle.note("made_anew", group=self.group, why=why)
+        """Replace a faulty object by one made from the committed state. If there is another member, it serves
+        first. Raises ``NotMade`` if the class cannot even make an empty object."""
+        self.history.note("made_anew", group=self.group, why=why)
         self.style.make_anew(why)
         self.ask_turn()
 
     def settle(self) -> bool:
-        """Before an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
+        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
         is_settled = not isinstance(self.style, Replica) or self.style.settle()
-        return is_settled and not self.ground.keeping.is_writing(self.group)
+        return is_settled and not self.backend.keeping.is_writing(self.group)
 
     def _awaits_turn(self) -> bool:
-        """Whether a commit must be followed by a turn."""
+        """Whether a turn must follow a commit."""
         return isinstance(self.style, Stateless) or self.style.awaits_turn or self._is_read(self.group)
 
     def turn(self) -> int | None:
-        """Do what is due; when, by the wall clock, the next turn must be at the latest."""
+        """Do the work that is due. Returns the wall clock time by which the next turn must come, or None."""
         self.style.turn()
         self._tell_if_ready()
         self._tell_if_fit()
         return None if isinstance(self.style, Stateless) else self.style.next_wake_ns()
 
     def _tell_if_ready(self) -> None:
-        """Not before: clients come at once, and who is turned away tries the others, which may hang."""
+        """Announce readiness only once calls are taken. Clients come at once, and one that is turned away
+        tries the other members, which may hang."""
         was_ready, self._was_ready = self._was_ready, self.is_ready
         if self._was_ready and not was_ready:
             self._on_ready(self.group)
 
     def _tell_if_fit(self) -> None:
-        rank, self._rank = self._rank, self.style.fitness().rank
-        if rank is not self._rank and max(rank, self._rank) >= Rank.UNABLE:
+        fitness = self.style.fitness()
+        rank, self._rank = self._rank, fitness.rank
+        is_news = rank is not self._rank and max(rank, self._rank) >= Rank.UNABLE
+        wanted_state, self._wants_state = self._wants_state, fitness.wants_state
+        if is_news or (self._wants_state and not wanted_state):
             self.member.on_fitness()
 
     def close(self) -> None:
-        """Nothing happens here any more."""
+        """Stop everything this group does here."""
         for timers in self._timers:
             timers.close()
         if self.copies is not None:
@@ -220,20 +228,22 @@ class HostedGroup:
         return timers
 
 
-def without_object(housed: Iterable[HostedGroup]) -> tuple[tuple[str, str], ...]:
-    """The names of groups whose member here has no object, and why; some of them."""
-    lacking = ((each.record.name, each.style.fitness()) for each in housed)
+def without_object(hosted: Iterable[HostedGroup]) -> tuple[tuple[str, str], ...]:
+    """Return the names of groups whose member here has no object, with the reasons, at most ``SHOWN_MAX``."""
+    lacking = ((each.record.name, each.style.fitness()) for each in hosted)
     return tuple(islice(((name, found.why) for name, found in lacking if found.is_without), SHOWN_MAX))
 
 
-def without_checkpoint(housed: Iterable[HostedGroup]) -> tuple[tuple[str, str], ...]:
-    """The names of groups of whose member here the last checkpoint failed, and why; some of them."""
-    failed = ((each.record.name, each.why_no_checkpoint) for each in housed)
+def without_checkpoint(hosted: Iterable[HostedGroup]) -> tuple[tuple[str, str], ...]:
+    """Return the names of groups whose last checkpoint here failed, with the reasons, at most
+    ``SHOWN_MAX``."""
+    failed = ((each.record.name, each.why_no_checkpoint) for each in hosted)
     return tuple(islice(((name, why) for name, why in failed if why), SHOWN_MAX))
 
 
 class _Turning:
-    """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
+    """Passes the sequence's events on to the style, and asks for a turn after each event that may need
+    one."""
 
     def __init__(
         self, style: Application, ask_turn: Callable[[], None], awaits_turn: Callable[[], bool]
@@ -276,21 +286,23 @@ class _Turning:
         self._ask_turn()
 
 
-class Vacancy:
-    """Stands where the class would."""
+class MissingClass:
+    """Takes the place of a class that cannot be loaded."""
 
 
-def has_vacancy(record: GroupRecord) -> bool:
-    """Whether a member without the class is of any use: of groups whose members keep a record."""
+def is_useful_without_class(record: GroupRecord) -> bool:
+    """Whether a member without the class is useful: it is, unless the group is stateless and keeps no
+    records."""
     return style_named(record.style) is not Style.STATELESS
 
 
-def vacant(record: GroupRecord, why: HoldfastError) -> Definition:
-    """A definition of no object; whoever tries to make one is told *why*."""
+def definition_without_class(record: GroupRecord, why: HoldfastError) -> Definition:
+    """Return a definition without an object. Any attempt to make the object raises an error that says
+    *why*."""
 
     def fresh() -> NoReturn:
         raise NotMade(str(why))
 
     return Definition(
-        group=record.name or str(record.group), cls=Vacancy, fresh=fresh, created_ns=record.created_ns
+        group=record.name or str(record.group), cls=MissingClass, fresh=fresh, created_ns=record.created_ns
     )

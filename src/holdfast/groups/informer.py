@@ -1,4 +1,5 @@
-"""Following what stands below a prefix at the authority: listed once, then watched."""
+"""Keeps a local copy of everything below a prefix at the authority: it lists the values once, then watches
+them."""
 
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
@@ -9,17 +10,18 @@ from holdfast.groups.ports import MakeTimers, Watch
 from holdfast.model.ids import MILLISECOND, Revision
 
 RETRY_NS: Final = 200 * MILLISECOND
-"""Losing the authority stops nothing, so it is asked again without end."""
+"""The pause before the authority is asked again. It is asked without end, because losing it stops nothing
+here."""
 
 Value = TypeVar("Value")
 
 
 class Informer(Generic[Value]):
-    """Values of one kind by key. *on_change* is told of each that changed, *on_gone* of each that is gone:
-    with True when the authority said that it was removed, with False when a new list merely lacks it.
-    *on_listed* is told when all that stands has been told.
+    """The values of one kind below a prefix, by key. *on_change* is called for each value that changed,
+    *on_gone* for each that is gone: with True if the authority said that it was removed, with False if a new
+    listing merely lacks it. *on_listed* is called after all existing values have been passed on.
 
-    While the authority is away the last picture stands.
+    While the authority is unreachable, the last known values stay.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Informer(Generic[Value]):
 
     def _on_event(self, event: WatchEvent) -> None:
         if isinstance(event, Compacted):
-            self.start()  # too far behind to catch up
+            self.start()  # the watch is too far behind to catch up
             return
         for changed in event.changes:
             if changed.item is not None:

@@ -1,16 +1,16 @@
-"""Groups that shall have no member on this host any more (M6).
+"""How a host stops being part of a group: it is told to leave (M6), or the group is removed.
 
-A host that is told to leave a group stays a member as long as the view lists it: what it holds may be the
-last. Once it is not listed, and, by the record that told it to go, cannot come to be again, it forgets what
-it held, durably, and only then removes its entry from the record: so nobody lets it in again before.
-*Without the first:* A* {A,B}; B is told to leave and forgets; A burns; nobody has what was acknowledged.
-*Without the last:* B has left, and is added again while its log still goes; A lets it in by what it
-acknowledged before.
+:class:`LeavingGroups` handles a host that is told to leave. The host stays a member as long as the view lists
+it, because its copy may be the last. Once the view does not list it, and the record that told it to leave
+keeps it from being listed again, it durably forgets what it held. Only then does it remove its entry from the
+record, so nobody adds it again before. *Without the first:* A* {A,B}. B is told to leave and forgets. A
+burns, and nobody has what was acknowledged. *Without the last:* B has left, and is added again while its log
+is still being deleted. A lists it because of what it acknowledged before.
 
-Groups that were removed, and that this host has yet to forget (:mod:`holdfast.authority.removal`).
-
-The authority's note and the end of the record come by two ways, in either order. What is held goes when both
-have been heard: before, a record that is still on its way would have the group housed anew, with nothing.
+:class:`RemovedGroups` handles groups that were removed and that this host has yet to forget
+(:mod:`holdfast.authority.removal`). The authority's note and the removal of the record arrive independently,
+in either order. The host forgets what it held when both have arrived. If it forgot earlier, a record that is
+still on its way would make it host the group again, with nothing.
 """
 
 import enum
@@ -30,36 +30,37 @@ from holdfast.groups.ports import MakeTimers, Watch
 from holdfast.model.ids import MILLISECOND, GroupId, HostId, Nonce
 
 RETRY_NS: Final = 200 * MILLISECOND
-"""What the authority did not answer is asked again after this."""
+"""The pause before a request that the authority did not answer is repeated."""
 
 
 class _Step(enum.Enum):
     ASKING = "asking"
-    """Whether the view lists this host."""
+    """The authority is asked whether the view lists this host."""
     LISTED = "listed"
-    """It does: the next view may not."""
+    """The view lists this host; a later view may not."""
     FORGETTING = "forgetting"
     TELLING = "telling"
-    """What was held is forgotten; the record is to say so."""
+    """The data is forgotten; the record has yet to say so."""
     TOLD = "told"
-    """It does; what the watch still tells of it may be older."""
+    """The record says so. The watch may still deliver older versions of it."""
 
 
 @dataclass(slots=True)
 class _Leave:
     record: GroupRecord
     number: int
-    """Of the stay that ends."""
+    """The number of the stay that ends."""
     nonce: Nonce
     step: _Step = _Step.ASKING
     is_news: bool = False
-    """A view came while the last one was asked for."""
+    """A new view arrived while the authority was being asked."""
 
 
 class LeavingGroups:
-    """Of one process. *forget* ends the group's member here, if there is one, forgets what it held, and calls
-    back when that is durable; *look_again* has the newest record of the group told once more: one that places
-    the group here anew may have come while this host had not heard yet that it has left."""
+    """The groups that this process is leaving. *forget* ends the group's member here, if there is one,
+    forgets what it held, and calls back once that is durable. *look_again* processes the group's newest
+    record again, because a record that places the group here anew may have arrived before this host knew that
+    it had left."""
 
     def __init__(
         self,
@@ -79,7 +80,8 @@ class LeavingGroups:
         self._leaves: dict[GroupId, _Leave] = {}
 
     def is_forgetting(self, group: GroupId) -> bool:
-        """Whether its member has ended here: none is to be begun before the changed record is heard of."""
+        """Whether the group's member here has ended. No new one may start until the changed record has
+        arrived."""
         leave = self._leaves.get(group)
         return leave is not None and leave.step not in (_Step.ASKING, _Step.LISTED)
 
@@ -94,7 +96,7 @@ class LeavingGroups:
             self._ask(leave)
 
     def on_view(self, group: GroupId) -> None:
-        """The group has a new view."""
+        """Ask again whether this host may leave, because the group has a new view."""
         leave = self._leaves.get(group)
         if leave is None:
             return
@@ -104,7 +106,7 @@ class LeavingGroups:
             leave.is_news = True
 
     def on_gone(self, group: GroupId) -> None:
-        """There is no such group any more."""
+        """Stop leaving a group that no longer exists."""
         self._leaves.pop(group, None)
 
     def _ask(self, leave: _Leave) -> None:
@@ -159,13 +161,10 @@ class LeavingGroups:
             self._tell(leave)
 
 
-"""What the authority did not answer is said again after this."""
-
-
 class RemovedGroups:
-    """Of one process. *is_known*: the record of that group stands, as far as this host has heard. *forget*
-    ends the group's member here, if there is one, forgets what it held, and calls back when that is
-    durable."""
+    """The removed groups that this process has yet to forget. *is_known* says whether this host still sees
+    the group's record. *forget* ends the group's member here, if there is one, forgets what it held, and
+    calls back once that is durable."""
 
     def __init__(
         self,
@@ -188,19 +187,20 @@ class RemovedGroups:
         )
         self._is_started = False
         self._noted: dict[GroupId, GroupRecord] = {}
-        """Of which only the note has been heard."""
+        """Groups whose note has arrived, but whose record is not gone yet."""
         self._forgotten: dict[GroupId, None] = {}
-        """Of which the authority has yet to be told."""
+        """Forgotten groups that have yet to be reported to the authority."""
         self._is_telling = False
 
     def start(self) -> None:
-        """The records have been listed: of each that ended before, there is a note, and no record."""
+        """Start following the notes, once all records are listed. A group that was removed earlier has a note
+        and no record."""
         if not self._is_started:
             self._is_started = True
             self._notes.start()
 
     def on_gone(self, group: GroupId) -> None:
-        """There is no record of the group any more."""
+        """Forget the group if its note has arrived, now that its record is gone."""
         record = self._noted.pop(group, None)
         if record is not None:
             self._begin(record)
@@ -208,7 +208,7 @@ class RemovedGroups:
     def _on_note(self, key: str, seen: Seen[Ended]) -> None:
         record = seen.value.record
         if seen.value.host != self._host:
-            return  # the name of this host is the beginning of another's
+            return  # this host's name is a prefix of another's
         if self._is_known(record.group):
             self._noted[record.group] = record
         else:

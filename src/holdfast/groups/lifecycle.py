@@ -1,23 +1,20 @@
-"""Who lives on a host, and how members come and go: taken in, given up, begun anew, forgotten.
+"""How members of groups start and end on a host.
 
-A member ends only between two events, never within one of its own: what it holds of the log must be there
-until then.
+:class:`MemberLifecycle` creates members, ends them, and replaces those whose history was given up. A member
+ends only between two events, never during one of its own, because until then it needs its part of the log.
 
-Groups that were made without members: the first host that is placed begins them (FTC-213, FTC-233).
+:class:`UnbegunGroups` starts groups that were created without members: the first host that the group is
+placed on starts it (FTC-213, FTC-233). If several try, the authority lets one win; the others find its view
+and join. A host never starts a group that it holds something of, or that was created before the authority was
+restored: the group may have started already, and its state must not be replaced by an empty one (A5).
 
-Of several that try, the authority lets one win; the others find its view and join. Nobody begins a group that
-it holds something of, or that was made before the authority was restored: it may have begun already, and what
-is held must not be passed over in favour of nothing (A5).
-
-Groups in memory that go on by themselves when their state is lost (V4).
-
-Whoever created such a group said that an old state is better than none. When every process that held the
-newest one is known to be gone, each host of the group that notices asks all others what they hold, which is
-at best a checkpoint of an earlier process, and has the group go on from the newest, under a new generation.
-Of several that try, the authority lets one win: what is given up is the very view whose processes are gone.
-What was lost is reported as a fault, and stays in the group's history.
-*Without that:* A and B see the loss; A has the group go on from C, which serves; B, which has not heard of
-it, restarts it once more, and what C has acknowledged is lost.
+:class:`MemoryRestarts` restarts groups in memory whose state is lost (V4). The creator of such a group chose
+an old state over none. When every process that held the newest state is known to be gone, each host of the
+group that notices asks all others what they hold, which is at best a checkpoint of an earlier process. It
+restarts the group from the newest one, under a new generation. If several hosts try, the authority lets one
+win, because a restart replaces exactly the view whose processes are gone. The loss is reported as a fault and
+stays in the group's history. *Without that:* A and B notice the loss. A restarts the group from C, which
+serves. B has not heard of it and restarts the group again, and what C has acknowledged is lost.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -41,85 +38,87 @@ from holdfast.sequence.store import order_of
 
 
 class MemberLifecycle:
-    """The members in *housed*. *furnish* makes one, *on_given_up* is told of each that has ended, *on_halted*
-    of one that stopped though its group exists, *on_record* of one that may be taken in again."""
+    """Creates and ends the members in *hosted*. *furnish* makes a member. *on_member_ended* is called for
+    each member that has ended, *on_halted* for each that stopped though its group still exists, and
+    *on_record* when a replaced member's group may be hosted again."""
 
     def __init__(
         self,
-        housed: dict[GroupId, HostedGroup],
+        hosted: dict[GroupId, HostedGroup],
         directory: GroupCatalog,
-        grounds: Backends,
+        backends: Backends,
         suspects: CrashSuspects,
         journal: Journal,
         soon: Soon,
         *,
         furnish: Callable[[GroupRecord], HostedGroup],
-        on_given_up: Callable[[HostedGroup], None],
+        on_member_ended: Callable[[HostedGroup], None],
         on_halted: Callable[[GroupId, str], None],
         on_record: Callable[[Seen[GroupRecord]], None],
     ) -> None:
-        self._housed = housed
+        self._hosted = hosted
         self._directory = directory
-        self._grounds = grounds
+        self._backends = backends
         self._suspects = suspects
         self._journal = journal
         self._soon = soon
         self._furnish = furnish
-        self._on_given_up = on_given_up
+        self._on_member_ended = on_member_ended
         self._on_halted = on_halted
         self._on_record = on_record
         self._deaths: dict[HostId, Incarnation] = {}
         self._gone: dict[GroupId, None] = {}
-        """Groups that were removed, and whose members have not ended yet."""
+        """Removed groups whose members have not ended yet."""
         self._ended: dict[GroupId, None] = {}
-        """Groups of which a member has ended here, in this process, that still exist."""
+        """Existing groups of which a member has ended here, in this process."""
 
-    # --- coming
+    # --- starting members
 
     def take_in(self, seen: Seen[GroupRecord]) -> None:
-        """Let a member of that group live here, unless its class or its state cannot be had."""
+        """Host a member of the group, unless its class or its state is not available."""
         record = seen.value
         try:
-            housed = self._furnish(record)
+            hosted = self._furnish(record)
         except DISK_ERRORS:
             raise
         except HoldfastError as error:
             self._journal.error(
-                "a group cannot be housed", group=record.group, name=record.name, why=str(error)
+                "a group cannot be hosted", group=record.group, name=record.name, why=str(error)
             )
             return
-        self._housed[record.group] = housed
+        self._hosted[record.group] = hosted
         for host, incarnation in self._deaths.items():
-            housed.member.on_death(host, incarnation)
-        housed.member.on_record(seen)
-        self.start(housed)
-        self._journal.info("a group is housed", group=record.group, name=record.name, style=record.style)
+            hosted.member.on_death(host, incarnation)
+        hosted.member.on_record(seen)
+        self.start(hosted)
+        self._journal.info("a group is hosted", group=record.group, name=record.name, style=record.style)
 
-    def start(self, housed: HostedGroup) -> None:
-        """Let it begin from the view that was listed or watched, as soon as there is one: it comes with the
-        record. One that takes another's place asks: what is known here may be older than what ended that."""
-        seen = self._directory.views.get(housed.group)
-        if housed.group in self._ended:
-            housed.member.start()
+    def start(self, hosted: HostedGroup) -> None:
+        """Start the member from the view that was listed or watched, if one is known; it arrives separately
+        from the record. A member that replaces an ended one asks the authority instead: the view known here
+        may be older than the one that ended its predecessor."""
+        seen = self._directory.views.get(hosted.group)
+        if hosted.group in self._ended:
+            hosted.member.start()
         elif seen is not None:
-            housed.member.start(seen)
+            hosted.member.start(seen)
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Those who come later are told as well (K2)."""
+        """Remember a proven death, so that members created later are told of it too (K2)."""
         self._deaths[host] = max(incarnation, self._deaths.get(host, incarnation))
 
-    # --- going
+    # --- ending members
 
-    def on_gone(self, housed: HostedGroup, *, is_removed: bool) -> None:
-        """The group is no more: its member ends. What it held stays until the authority says in so many words
-        that it may go (:mod:`.leaving`)."""
-        self._journal.info("a group is gone", group=housed.group, is_removed=is_removed)
+    def on_gone(self, hosted: HostedGroup, *, is_removed: bool) -> None:
+        """End the member, because the group no longer exists. Its data stays until the authority says
+        explicitly that it may be deleted (:mod:`.leaving`)."""
+        self._journal.info("a group is gone", group=hosted.group, is_removed=is_removed)
         if is_removed:
-            self._gone[housed.group] = None
-        if housed.member.role is Role.HALTED:
-            self._soon(partial(self._give_up, housed.group))
+            self._gone[hosted.group] = None
+        if hosted.member.role is Role.HALTED:
+            self._soon(partial(self._give_up, hosted.group))
         else:
-            housed.member.start()  # it finds that there is no such group any more, and halts
+            hosted.member.start()  # the member finds that its group no longer exists, and halts
 
     def on_halted(self, group: GroupId, why: str) -> None:
         if group in self._gone:
@@ -128,60 +127,61 @@ class MemberLifecycle:
             self._on_halted(group, why)
 
     def on_superseded(self, group: GroupId) -> None:
-        """Its state here is of a history that was given up: another member takes its place, with nothing."""
+        """Replace a member whose state belongs to a history that was given up by a new one that starts with
+        nothing."""
         self._journal.error("a member begins anew after a forced recovery", group=group)
-        self._soon(partial(self._begin_anew, group))
+        self._soon(partial(self._replace_member, group))
 
     def leave(self, record: GroupRecord, then: Callable[[], None]) -> None:
-        """The group leaves this host (M6): its member ends, and what it held is forgotten; *then* is called
-        when that is durable."""
+        """End the member because the group leaves this host (M6), and forget what it held. Calls *then* once
+        that is durable."""
         self._journal.info("a group leaves", group=record.group, name=record.name)
         self._forget(record, then)
 
     def end(self, record: GroupRecord, then: Callable[[], None]) -> None:
-        """The same for a group that is no more anywhere."""
+        """End the member of a group that no longer exists anywhere, like :meth:`leave`."""
         self._forget(record, then)
         self._ended.pop(record.group, None)
 
     def _forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
-        housed = self._housed.get(record.group)
-        if housed is not None:
-            housed.member.leave()
+        hosted = self._hosted.get(record.group)
+        if hosted is not None:
+            hosted.member.leave()
         self._give_up(record.group)
         self._suspects.forget(record.group)
-        self._grounds.of(record).keeping.forget(record.group, then)
+        self._backends.of(record).keeping.forget(record.group, then)
 
     def _give_up(self, group: GroupId) -> None:
-        housed = self._housed.pop(group, None)
-        if housed is None:
+        hosted = self._hosted.pop(group, None)
+        if hosted is None:
             return
-        housed.close()
-        self._on_given_up(housed)
+        hosted.close()
+        self._on_member_ended(hosted)
         self._ended[group] = None
         if group in self._gone:
             del self._gone[group], self._ended[group]
 
-    def _begin_anew(self, group: GroupId) -> None:
+    def _replace_member(self, group: GroupId) -> None:
         if group in self._gone:
-            return  # it was removed altogether meanwhile
-        housed = self._housed.get(group)
+            return  # the group was removed in the meantime
+        hosted = self._hosted.get(group)
         self._give_up(group)
-        if housed is not None:
-            housed.ground.keeping.forget(group, partial(self._take_in_again, group))
+        if hosted is not None:
+            hosted.backend.keeping.forget(group, partial(self._host_again, group))
 
-    def _take_in_again(self, group: GroupId) -> None:
+    def _host_again(self, group: GroupId) -> None:
         seen = self._directory.seen_records.get(group)
         if seen is not None:
             self._on_record(seen)
 
 
 RETRY_NS: Final = 200 * MILLISECOND
-"""What the authority did not answer is asked again after this."""
+"""The pause before the authority or the group's hosts are asked again after they gave no answer."""
 
 
 class UnbegunGroups:
-    """Of one process. *member_of* says who it is in a group it houses, None when it may not begin that one;
-    *learn* is told the view that stands."""
+    """The groups without members that this process may start. *member_of* returns its identity in a group it
+    hosts, or None if it may not start that group. *learn* is given the group's current view."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class UnbegunGroups:
         self._under_way: dict[GroupId, Nonce] = {}
 
     def on_record(self, record: GroupRecord) -> None:
-        """Begin the group, if that is for this host to do."""
+        """Start the group, if it has not started and is placed on this host."""
         is_ours = not record.is_begun and self._host in record.placed_on
         if is_ours and record.group not in self._under_way:
             self._under_way[record.group] = self._nonce()
@@ -237,16 +237,16 @@ class UnbegunGroups:
         self._ask(GroupId(tag))
 
 
-"""After the authority did not answer, or a host of the group did not say what it holds."""
 ROUNDS: Final = 3
-"""So often those who are silent are asked: one of them may hold a newer checkpoint, but service matters."""
+"""How many times silent hosts are asked. One of them may hold a newer checkpoint, but the group should serve
+again soon."""
 
 OnFault = Callable[[GroupId, str, str], None]
 
 
 class MemoryRestarts:
-    """Of one host. *lost_in* tells the epoch of the view that is known here, if the group's state is gone
-    with the processes it lists."""
+    """Restarts the groups of one host that lost their state. *lost_in* returns the epoch of the view known
+    here if the state of the group is gone with the processes it lists, else None."""
 
     def __init__(
         self,
@@ -262,10 +262,11 @@ class MemoryRestarts:
         self._lost_in = lost_in
         self._on_fault = on_fault
         self._rounds: dict[GroupId, int] = {}
-        """How often was asked for each group that is being restarted."""
+        """How many times the hosts were asked, for each group that is being restarted."""
 
     def on_lost(self, group: GroupId) -> None:
-        """The state of *group* is gone with the processes that held it."""
+        """Restart *group* if its record allows it, because its state is gone with the processes that held
+        it."""
         record = self._records.get(group)
         if record is not None and record.value.on_total_loss == RESTART and group not in self._rounds:
             self._rounds[group] = 0
@@ -278,7 +279,7 @@ class MemoryRestarts:
     def _look(self, group: GroupId) -> None:
         record = self._records.get(group)
         if record is None or self._lost_in(group) is None:
-            del self._rounds[group]  # it was removed, or another host was first
+            del self._rounds[group]  # the group was removed, or another host restarted it first
             return
         self._rounds[group] += 1
         then = partial(self._inspected, group, record)
@@ -294,7 +295,7 @@ class MemoryRestarts:
         elif self._lost_in(group) == found.view.value.epoch:
             self._recover(group, record, found)
         else:
-            self._timers.set(RETRY_NS, group)  # this host will have heard of the view that was found
+            self._timers.set(RETRY_NS, group)  # until then this host hears of the view that was found
 
     def _recover(self, group: GroupId, record: Seen[GroupRecord], found: Inspection) -> None:
         best = max(found.held, key=lambda held: (order_of(held.tail), held.member.host))
@@ -313,7 +314,7 @@ class MemoryRestarts:
 
     def _recovered(self, group: GroupId, losses: str, answer: Recovered) -> None:
         if isinstance(answer, Unmet):
-            self._timers.set(RETRY_NS, group)  # its members are other ones now
+            self._timers.set(RETRY_NS, group)  # the group's members have changed
             return
         del self._rounds[group]
         if isinstance(answer, Seen):

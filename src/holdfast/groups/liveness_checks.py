@@ -1,12 +1,13 @@
-"""Members are asked whether they are alive, and what becomes of one that is not (FTC-142, FTC-247).
+"""Checks whether the members on this host are alive, and replaces the objects of those that are not (FTC-142,
+FTC-247).
 
-A member that fails is made anew: its object is given up and made of what is committed; if it was primary,
-another member serves first. So a fault costs a hand-over, and a suspicion that was wrong costs no more. With
-a member that stood for others these are made anew as well (FTC-146).
+A member that fails the check gives up its object and makes a new one from the committed state. If it was
+primary, another member serves first. So a fault costs one handover, and a wrong suspicion costs no more. If
+the member represents others, those get new objects as well (FTC-146).
 
-An object is asked on the host's loop, between two of its operations. One that never returns from a method, or
-from ``is_alive``, stops the loop and all questions with it: that is seen by the heart, on a thread of its
-own, which ends the host when the loop has stood for the shortest timeout of those that are monitored here.
+Objects are checked on the host's event loop, between two operations. A method, or ``is_alive`` itself, that
+never returns blocks the loop and with it all checks. The heartbeat thread notices that, and ends the host
+when the loop has been blocked for the shortest timeout of the members monitored here.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,18 +24,18 @@ from holdfast.model.ports import Clock, Trace
 
 
 class LivenessChecks:
-    """Of the members in *housed*. *on_finding* is told of faults that are news, and of their ends."""
+    """Monitors the members in *hosted*. *on_finding* is called for each new fault and each end of a fault."""
 
     def __init__(
         self,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         clock: Clock,
         timers: MakeTimers,
         trace: Trace,
         journal: Journal,
         on_finding: Callable[[Finding], None],
     ) -> None:
-        self._housed = housed
+        self._hosted = hosted
         self._journal = journal
         self._on_finding = on_finding
         self.monitoring = Monitoring(
@@ -47,7 +48,7 @@ class LivenessChecks:
         )
 
     def on_record(self, record: GroupRecord) -> None:
-        """A group that has a member here shall be as its record says now."""
+        """Monitor a hosted group as its record now says."""
         wanted = monitored(record)
         if wanted is not None:
             self.monitoring.watch(wanted)
@@ -55,12 +56,12 @@ class LivenessChecks:
             self.monitoring.forget(record.group)
 
     def forget(self, group: GroupId) -> None:
-        """It has no member here any more."""
+        """Stop monitoring a group that has no member here any more."""
         self.monitoring.forget(group)
 
     def _ask(self, group: GroupId, number: int) -> None:
-        housed = self._housed.get(group)
-        why = housed.style.why_not_alive() if housed is not None else ""
+        hosted = self._hosted.get(group)
+        why = hosted.style.why_not_alive() if hosted is not None else ""
         self.monitoring.on_answer(group, number, why)
 
     def _on_suspicion(self, suspicion: Suspicion) -> None:
@@ -69,26 +70,26 @@ class LivenessChecks:
                 "a member is not alive", group=suspicion.group, scope=suspicion.scope.value, why=suspicion.why
             )
             self._on_finding(suspicion)
-        for housed in self._struck_by(suspicion):
-            self._make_anew(housed, suspicion.why)
+        for hosted in self._affected_by(suspicion):
+            self._make_anew(hosted, suspicion.why)
 
-    def _struck_by(self, suspicion: Suspicion) -> list[HostedGroup]:
+    def _affected_by(self, suspicion: Suspicion) -> list[HostedGroup]:
         if suspicion.scope is Scope.MEMBER:
-            housed = self._housed.get(suspicion.group)
-            return [housed] if housed is not None else []
+            hosted = self._hosted.get(suspicion.group)
+            return [hosted] if hosted is not None else []
         is_all = suspicion.scope is Scope.LOCATION
         return [
-            each for each in self._housed.values() if is_all or each.record.class_name == suspicion.type_id
+            each for each in self._hosted.values() if is_all or each.record.class_name == suspicion.type_id
         ]
 
-    def _make_anew(self, housed: HostedGroup, why: str) -> None:
+    def _make_anew(self, hosted: HostedGroup, why: str) -> None:
         try:
-            housed.make_anew(why)
+            hosted.make_anew(why)
         except DISK_ERRORS:
             raise
         except HoldfastError as error:
-            # It keeps the object it has, and is asked on.
-            self._journal.error("a member cannot be made anew", group=housed.group, why=str(error))
+            # The member keeps its object and is still checked.
+            self._journal.error("a member cannot be made anew", group=hosted.group, why=str(error))
 
     def _on_relief(self, relief: Relief) -> None:
         self._journal.info("a member is alive again", group=relief.group)

@@ -1,9 +1,8 @@
-"""The other hosts: their leases, and what the members here are told when one of them dies or falls silent.
+"""The other hosts: their leases, and how the members here learn that one of them died or fell silent.
 
-What concerns every member of a host: told to a few at a time, and the host goes on with its work between.
-
-A host has thousands of members. Told to all of them in one go, the death of another host would keep this one
-for seconds from everything else: heartbeats, calls, the election of a coordinator.
+A host has thousands of members. Telling all of them of a death at once would keep the host from everything
+else for seconds: heartbeats, calls, the election of a coordinator. So :class:`SlicedBroadcast` tells a few at
+a time, and the host goes on with its work in between.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,44 +23,45 @@ Tell = Callable[[HostedGroup], None]
 
 
 class SlicedBroadcast:
-    """To the members of one host."""
+    """Tells all members of one host something, a few at a time."""
 
-    def __init__(self, housed: Mapping[GroupId, HostedGroup], soon: Soon) -> None:
-        self._housed = housed
+    def __init__(self, hosted: Mapping[GroupId, HostedGroup], soon: Soon) -> None:
+        self._hosted = hosted
         self._soon = soon
 
     def tell(self, about: HostId, tell: Tell) -> None:
-        """First those whose primary is on that host: nobody serves them. Who has left meanwhile is told
-        nothing; who comes meanwhile must learn it otherwise."""
-        members = list(self._housed.values())
+        """Call *tell* for every member, starting with those whose primary is on host *about*, because nobody
+        serves them. Members that have left in the meantime are skipped. Members that arrive in the meantime
+        must learn it otherwise."""
+        members = list(self._hosted.values())
         served = [each for each in members if each.view is None or each.view.primary != about]
         unserved = [each for each in members if each.view is not None and each.view.primary == about]
         self._tell_some(iter((*unserved, *served)), tell)
 
     def _tell_some(self, members: Iterator[HostedGroup], tell: Tell) -> None:
         some = list(islice(members, AT_ONCE))
-        for housed in some:
-            if self._housed.get(housed.group) is housed:
-                tell(housed)
+        for hosted in some:
+            if self._hosted.get(hosted.group) is hosted:
+                tell(hosted)
         if len(some) == AT_ONCE:
             self._soon(lambda: self._tell_some(members, tell))
 
 
 class OtherHosts:
-    """Of one process, whose members are in *housed*."""
+    """The other hosts, as one process sees them. Its members are in *hosted*."""
 
     def __init__(
         self,
         incarnation: Incarnation,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         clocks: PeerClocks,
         ports: GroupsPorts,
         config: LeaseConfig,
         guard: DiskGuard,
     ) -> None:
-        self._housed = housed
+        self._hosted = hosted
         self._guard = guard
-        self._tidings = SlicedBroadcast(housed, guard.soon)
+        self._broadcast = SlicedBroadcast(hosted, guard.soon)
         self.leases = Leases(
             incarnation=incarnation,
             clock=ports.clock,
@@ -77,30 +77,30 @@ class OtherHosts:
         )
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Exactly this process is gone (K2)."""
+        """Handle that exactly this process is gone (K2)."""
         self.leases.on_death(host, incarnation)
         self._begin_fail_over(host)
-        tell = self._guard.guarded(lambda housed: housed.member.on_death(host, incarnation))
-        self._tidings.tell(host, tell)
+        tell = self._guard.guarded(lambda hosted: hosted.member.on_death(host, incarnation))
+        self._broadcast.tell(host, tell)
 
     def _on_lapsed(self, host: HostId) -> None:
         self._begin_fail_over(host)
-        self._tidings.tell(host, lambda housed: housed.member.on_silence(host))
+        self._broadcast.tell(host, lambda hosted: hosted.member.on_silence(host))
 
     def _begin_fail_over(self, host: HostId) -> None:
-        """It counts from here, whenever a member has its turn."""
+        """Start measuring the failover now, no matter when each member gets its turn."""
         silent_ns = self.leases.silence_ns(host)
-        for housed in self._housed.values():
-            housed.chronicle.on_ground(housed.view, host, silent_ns)
+        for hosted in self._hosted.values():
+            hosted.history.on_ground(hosted.view, host, silent_ns)
 
     def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
-        housed = self._housed.get(group)
-        return housed is not None and housed.member.is_backup_in(epoch, asked_by)
+        hosted = self._hosted.get(group)
+        return hosted is not None and hosted.member.is_backup_in(epoch, asked_by)
 
     def _on_confirmed(
         self, host: HostId, incarnation: Incarnation, group: GroupId, epoch: Epoch, beat: int
     ) -> None:
-        housed = self._housed.get(group)
-        if housed is not None:
-            housed.member.on_confirmed(host, incarnation, epoch, beat)
-            housed.ask_turn()
+        hosted = self._hosted.get(group)
+        if hosted is not None:
+            hosted.member.on_confirmed(host, incarnation, epoch, beat)
+            hosted.ask_turn()

@@ -1,15 +1,14 @@
-"""The groups of one domain that this process calls for its groups: the calls to each, and who hears of what.
+"""What calls to groups of this domain (:mod:`.outbound_groups`) and of others (:mod:`.outbound_domains`)
+share.
 
-Where a called group is, and to which hosts there shall be connections, differs between this domain
-(:mod:`.outbound_groups`) and others (:mod:`.outbound_domains`); what is common to both is here.
+The two differ in how they find a called group and which hosts they connect to. :class:`OutboundGroups` has
+the called groups of one domain and the requests to each. An :class:`OutboundCall` is one call, from when the
+style hands it out until it has an outcome (E3).
 
-A call that a group of this host makes, from when its style gave it out until it has an outcome (E3).
-
-A call to another group that has no answer in time: the called group is asked for its outcome, for good.
-
-Its entry there outlives the wait for it (:mod:`holdfast.execution.queue`), so the answer is one of three:
-the outcome; that it never runs, from now on, also if it stood in line; or none. Only the last leaves the
-caller in doubt (X3).
+When a call is not answered in time, a :class:`Settlement` asks the called group for a final outcome. The
+call's entry there outlives the wait for it (:mod:`holdfast.execution.queue`). So the answer is the outcome,
+or that the call never runs from now on, even if it was queued, or there is no answer. Only the last leaves
+the caller in doubt (X3).
 """
 
 from collections.abc import Callable, Iterator
@@ -43,17 +42,18 @@ from holdfast.styles.call_log import CallLog
 
 @dataclass(frozen=True, slots=True)
 class OutboundCall:
-    """One call."""
+    """A call that a group of this host makes to another group."""
 
-    housed: HostedGroup
+    hosted: HostedGroup
     outgoing: Outgoing
 
     def left_ns(self, here_ns: int) -> int:
-        """How long it is still waited for, by its group's time, where the host's is *here_ns*."""
-        return self.outgoing.deadline_ns - self.housed.time_ns(here_ns)
+        """Return how long the call is still waited for, in its group's time, when the host's time is
+        *here_ns*."""
+        return self.outgoing.deadline_ns - self.hosted.time_ns(here_ns)
 
     def end(self, how: Ended) -> None:
-        """With the called group's own answer, or without any."""
+        """End the call with the called group's own answer, or without one."""
         if how == REFUSALS[NEVER]:
             self.tell_of_never()
         else:
@@ -63,53 +63,55 @@ class OutboundCall:
         self._hand_back(encode_outcome(outcome))
 
     def tell_of_never(self) -> None:
-        """The called group was asked for the outcome before it had executed the call, and says so."""
+        """Report that the call will never run. The called group had not executed it when it was asked for the
+        outcome."""
         text = f"{self.outgoing.group} did not execute the call in time, and never will"
         self.tell(Refused(NestedNotExecuted.code, text))
 
     def tell_of_nobody(self, text: str) -> None:
-        """It was not sent from here in all the time it is waited for."""
+        """Report that the call was not sent from here in all the time that it is waited for."""
         self.refuse(NestedNotExecuted.code, text)
 
     def tell_of_no_group(self) -> None:
         self.refuse("no_such_group", f"there is no group {self.outgoing.group!r}")
 
     def refuse(self, code: str, text: str) -> None:
-        """It is not sent from here. An earlier copy may have been executed: before the group was removed, or
-        by way of another host."""
+        """Report that the call is not sent from here. If an earlier copy may have been executed, before the
+        group was removed or through another host, the outcome is unknown."""
         self.tell(Unknown(text) if self.outgoing.may_have_left else Refused(code, text))
 
     def _hand_back(self, outcome: bytes) -> None:
         outgoing = self.outgoing
         if outgoing.send:
-            self.housed.replica.on_send_outcome(outgoing.send, outcome)
+            self.hosted.replica.on_send_outcome(outgoing.send, outcome)
         else:
-            self.housed.replica.on_nested_outcome(outgoing.caller, outgoing.call, outcome)
-        self.housed.ask_turn()
+            self.hosted.replica.on_nested_outcome(outgoing.caller, outgoing.call, outcome)
+        self.hosted.ask_turn()
 
 
 def _outcome_of(error: HoldfastError) -> Outcome:
     if isinstance(error, OutcomeUnknown):
         return Unknown(f"the call has no answer: {error}")
-    # Anything else says that no copy was executed: none has left, or all were turned away.
+    # Any other error says that no copy was executed: none has left, or all were turned away.
     return Refused(error.code if isinstance(error, InvalidRequest) else NestedNotExecuted.code, str(error))
 
 
 SETTLE_NS: Final = 500 * MILLISECOND
-"""How long the called group is asked what became of a call. Whoever is there answers in a fraction of it; the
-calling group stands meanwhile."""
+"""How long the called group is asked what became of a call. A reachable group answers in a fraction of it;
+the calling group waits meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettlementAttempt:
-    """One call on its way to the called group, whose requests are *invocations*."""
+    """One call that is being sent to the called group, whose requests are *invocations*."""
 
     awaited: OutboundCall
     sent: Sent
     invocations: Requests
 
     def end(self, how: Ended) -> None:
-        """With the called group's own answer, or without any."""
+        """End the call with the called group's own answer. If the outcome is unknown, ask the called group
+        for it first."""
         if not isinstance(how, OutcomeUnknown):
             self.awaited.end(how)
             return
@@ -125,7 +127,8 @@ class SettlementAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The question what became of a call. *without*: the call's end if there is no answer to that either."""
+    """The question what became of a call. *without* is the call's outcome if this question has no answer
+    either."""
 
     awaited: OutboundCall
     without: OutcomeUnknown
@@ -138,15 +141,16 @@ class Settlement:
 
 
 RETRY_NS: Final = 50 * MILLISECOND
-"""After which a call is tried again that could not be sent."""
+"""The pause before a call that could not be sent is tried again."""
 ATTEMPT_NS: Final = 1 * SECOND
-"""How long a call is tried, even if it is too late, of which an earlier copy may have an outcome: that is to
-be had for it."""
+"""How long a call is tried at least, even after its deadline, if an earlier copy may have an outcome that can
+be fetched."""
 
 
 class OutboundGroups:
-    """*me*: the name of this process, among the callers of groups. *on_moved* is told when a group is called
-    for the first time, and when one is somewhere else: connections may be wanted elsewhere."""
+    """The called groups of one domain, and the requests to each. *me* names this process among the callers of
+    groups. *on_moved* is called when a group is called for the first time or has moved, because the
+    connections may have to change."""
 
     def __init__(
         self,
@@ -178,15 +182,15 @@ class OutboundGroups:
         return len(self._groups)
 
     def references(self) -> Iterator[Reference]:
-        """Of each called group the newest that is known."""
+        """Yield the newest known reference of each called group."""
         for invocations in self._groups.values():
             yield invocations.reference
 
     def call(
         self, reference: Reference, awaited: OutboundCall, sent: Sent, left_ns: int, time_ns: int
     ) -> None:
-        """Make the call in *sent*, which is waited for *left_ns*; *time_ns*: that group's time, if it was not
-        called before. Raises ``Overloaded``."""
+        """Make the call in *sent*, which is waited for *left_ns*. *time_ns* is the called group's time, used
+        if it was not called before. Raises ``Overloaded``."""
         if left_ns <= 0 and not awaited.outgoing.may_have_left:
             awaited.tell_of_nobody("its time was up before it could leave")
             return
@@ -203,18 +207,18 @@ class OutboundGroups:
         )
 
     def forget(self, group: GroupId, why: str) -> None:
-        """It was removed: what was asked of it stays unanswered."""
+        """Give up the calls to a removed group; they stay unanswered."""
         invocations = self._groups.pop(group, None)
         if invocations is not None:
             invocations.close(Unavailable(why))
 
     def close(self) -> None:
-        """Nothing is sent any more; other primaries make the calls that have no outcome."""
+        """Stop sending. Other primaries make the calls that have no outcome."""
         groups, self._groups, self._is_closed = self._groups, {}, True
         for invocations in groups.values():
             invocations.close(Unavailable("this host ends"))
 
-    # --- events of the hosts that are called
+    # --- events of the called hosts
 
     def on_up(self, host: HostId) -> None:
         for invocations in self._groups.values():
@@ -225,7 +229,7 @@ class OutboundGroups:
             invocations.on_disconnected(host)
 
     def on_message(self, host: HostId, message: ToClient) -> None:
-        """Whatever concerns a called group; anything else is passed over."""
+        """Handle a message that concerns a called group; all others are ignored."""
         match message:
             case Replies(group=group) | Turned(group=group) if group in self._groups:
                 self._groups[group].on_message(host, message)
@@ -233,9 +237,9 @@ class OutboundGroups:
                 self._groups[reference.group].on_message(host, message)
 
     def _on_ended(self, handle: SettlementAttempt | Settlement, how: Ended, _: Call) -> None:
-        if not self._is_closed:  # else the end is the host's alone
+        if not self._is_closed:  # else only this host ends, not the call
             end = partial(handle.end, how)
-            # What has no answer is asked about, though not within the end of the call itself.
+            # The settlement is started after the call's own end has been processed, not within it.
             self._ports.soon(end) if isinstance(how, OutcomeUnknown) else end()
 
     def _to(self, reference: Reference, time_ns: int) -> Requests:

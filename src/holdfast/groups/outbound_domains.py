@@ -1,10 +1,10 @@
-"""Calls that the groups of this host make to groups of other domains (FTC-6, E3).
+"""Makes the calls from the groups of this host to groups of other domains (FTC-6, E3).
 
-As :mod:`.outbound_groups`, with two differences. Where a group is, the hosts of its own domain are asked, as
-its clients ask them; and the call's id is made of the mark under which the calling group was made, which no
-group of any domain shares. So the called group's own table makes it happen once, whoever sends it again. The
-expiration is reckoned in the calling group's time: the clocks of two domains that call each other must differ
-by less than their calls may take.
+It works like :mod:`.outbound_groups`, with two differences. The hosts of the other domain are asked where a
+group is, as its clients ask them. And the call's id contains the nonce under which the calling group was
+created, which no other group of any domain has. So the called group's own retention table makes the call
+happen once, no matter who sends it again. The expiration counts in the calling group's time, so the clocks of
+two domains that call each other must differ by less than their calls may take.
 """
 
 from collections.abc import Hashable
@@ -33,13 +33,13 @@ from holdfast.model.reference import OtherDomain, parse_group_abroad
 from holdfast.styles.call_log import CallLog
 
 DOMAINS_MAX: Final = 64
-"""Other domains that are called from here; beyond, calls are refused."""
+"""The most other domains that are called from here; calls to further ones are refused."""
 LOCATE_NS: Final = 500 * MILLISECOND
-"""How long one host is given to say where a group is, before another is asked."""
+"""How long one host has to say where a group is, before another is asked."""
 
 
 class OutboundDomains:
-    """Of one process. *me*: its name, among the callers of groups."""
+    """The other domains that one process calls. *me* names the process among the callers of groups."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class OutboundDomains:
         self._lines = lines
         self._domains: dict[OtherDomain, DomainClient] = {}
 
-    def call(self, housed: HostedGroup, outgoing: Outgoing) -> bool:
-        """Make a call to a group of another domain; False when it is to one of this domain."""
+    def call(self, hosted: HostedGroup, outgoing: Outgoing) -> bool:
+        """Make a call to a group of another domain. Returns False if the group is in this domain."""
         target = parse_group_abroad(outgoing.group)
         if target is None:
             return False
-        awaited = OutboundCall(housed, outgoing)
+        awaited = OutboundCall(hosted, outgoing)
         try:
             self._domain(target.domain).call(awaited, target.name)
         except HoldfastError as error:
@@ -71,13 +71,14 @@ class OutboundDomains:
         return True
 
     def close(self) -> None:
-        """Nothing is sent any more; other primaries make the calls that have no outcome."""
+        """Stop sending. Other primaries make the calls that have no outcome."""
         for each in self._domains.values():
             each.close()
         self._domains.clear()
 
     def _domain(self, other: OtherDomain) -> "DomainClient":
-        """Raises ``Overloaded``, ``Unavailable``, and ``InvalidRequest`` for what is no address."""
+        """Return the client of the domain. Raises ``Overloaded``, ``Unavailable``, and ``InvalidRequest`` for
+        an invalid address."""
         known = self._domains.get(other)
         if known is not None:
             return known
@@ -99,7 +100,7 @@ class OutboundDomains:
 
 
 class DomainClient:
-    """Another domain, as this process calls its groups: one client of it."""
+    """This process as one client of another domain, whose groups it calls."""
 
     callees: Callees
     _called: OutboundGroups
@@ -112,18 +113,18 @@ class DomainClient:
         self._named: dict[str, Located] = {}
         """Where each group was when it was first called."""
         self._put_off: dict[str, list[OutboundCall]] = {}
-        """Calls to groups that are to be found first, or have no room for more."""
+        """Calls to groups that have yet to be found, or that had no room for more calls."""
         self._questions: dict[int, str] = {}
         self._asked = 0
         self._known = KnownHosts()
 
     def open(self, callees: Callees, called: OutboundGroups) -> None:
-        """Be connected from here on."""
+        """Connect to the domain, and stay connected from now on."""
         self.callees, self._called = callees, called
         self._keep_connected()
 
     def call(self, awaited: OutboundCall, name: str) -> None:
-        """Make a call to the group of that name there, as soon as it is known where that is."""
+        """Make a call to the group of that name there, as soon as its location is known."""
         located = self._named.get(name)
         if located is not None:
             self._send(awaited, name, located)
@@ -165,7 +166,8 @@ class DomainClient:
     # --- finding groups
 
     def _is_put_off(self, awaited: OutboundCall, name: str) -> bool:
-        """Let the call wait; whether it is the first to that group. One that has expired does not."""
+        """Let the call wait, unless it has expired. Returns whether it is the first that waits for that
+        group."""
         if awaited.left_ns(self._stamps.time_ns()) <= 0:
             awaited.tell_of_nobody(f"nobody of {self._other.name} could be asked in time")
             return False
@@ -184,7 +186,7 @@ class DomainClient:
         self.callees.send(host, Locate(self._asked, name))
 
     def _on_timer(self, tag: Hashable) -> None:
-        """Nobody has said where that group is, or it had no room: try again."""
+        """Try again, because nobody has said where the group is, or because it had no room."""
         waiting = self._put_off.pop(str(tag), [])
         self._questions = {asked: name for asked, name in self._questions.items() if name in self._put_off}
         for awaited in waiting:
@@ -194,20 +196,20 @@ class DomainClient:
         name = self._questions.pop(located.frame, "")
         waiting = self._put_off.pop(name, [])
         if not waiting:
-            return  # another host has answered before
+            return  # another host answered first
         self._named[name] = located
         for awaited in waiting:
             self._send(awaited, name, located)
 
     def _forget(self, group: GroupId) -> None:
-        """It was removed; another may have its name by now."""
+        """Forget a removed group; another may have its name by now."""
         self._named = {name: each for name, each in self._named.items() if each.reference.group != group}
         self._called.forget(group, f"group {group} of {self._other.name} was removed")
 
     # --- sending
 
     def _send(self, awaited: OutboundCall, name: str, located: Located) -> None:
-        record, left_ns = awaited.housed.record, awaited.left_ns(self._stamps.time_ns())
+        record, left_ns = awaited.hosted.record, awaited.left_ns(self._stamps.time_ns())
         sent = sent_abroad(self._ports.domain, record.nonce, awaited.outgoing, self._other.name)
         try:
             self._called.call(located.reference, awaited, sent, left_ns, located.time_ns)

@@ -1,11 +1,12 @@
-"""Calls that the groups of this host make to other groups (E3).
+"""Makes the calls from the groups of this host to other groups of this domain (E3).
 
-The style says when a call may leave: once the calling operation is committed, and from the primary only.
-Here it is sent, like any caller's request (:mod:`holdfast.calling`), until it has an outcome or is not waited
-for any more by the calling group's time; either is handed back, to become a record of the calling group's
-sequence. "Not executed" is said only if no copy of it has left, all were turned away, or the called group has
-settled it (:mod:`.outbound_calls`). A copy may have been sent before, by another primary
-(``Outgoing.may_have_left``): so whatever else is not the called group's own answer is `Unknown`.
+The style decides when a call may leave: once the calling operation is committed, and only from the primary.
+This module sends it like any caller's request (:mod:`holdfast.calling`) until it has an outcome, or until its
+deadline in the calling group's time has passed. Either result goes back to the calling group and becomes a
+record of its sequence. A call is reported as not executed only if no copy of it has left, if all copies were
+turned away, or if the called group has settled it (:mod:`.outbound_calls`). Another primary may have sent a
+copy earlier (``Outgoing.may_have_left``), so everything else that is not the called group's own answer is
+`Unknown`.
 """
 
 from collections.abc import Hashable
@@ -30,7 +31,7 @@ from holdfast.styles.call_log import CallLog
 
 
 class OutboundCalls:
-    """The calls under way. *me*: the name of this process, among the callers of groups."""
+    """The pending calls to groups of this domain. *me* names this process among the callers of groups."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class OutboundCalls:
         self._directory = directory
         self._stamps = stamps
         self._recipes = recipes
-        self._house = ports
+        self._ports = ports
         self._timers = timers(self._on_timer)
         self._called = OutboundGroups(
             me, ports.callees, ports, timers, config, lines, self._keep_connected_soon
@@ -55,17 +56,17 @@ class OutboundCalls:
         self._number = 0
         self._is_keeping = False
 
-    def call(self, housed: HostedGroup, outgoing: Outgoing) -> None:
-        """A method of *housed* calls another group: ``on_nested_outcome`` follows, once or more often."""
-        self._begin(OutboundCall(housed, outgoing))
+    def call(self, hosted: HostedGroup, outgoing: Outgoing) -> None:
+        """Call another group for a method of *hosted*. ``on_nested_outcome`` follows, once or more often."""
+        self._begin(OutboundCall(hosted, outgoing))
 
     def close(self) -> None:
-        """Nothing is sent any more; other primaries make the calls that have no outcome."""
+        """Stop sending. Other primaries make the calls that have no outcome."""
         self._put_off.clear()
         self._timers.close()
         self._called.close()
 
-    # --- events of the hosts that are called
+    # --- events of the called hosts
 
     def on_up(self, host: HostId) -> None:
         self._called.on_up(host)
@@ -77,17 +78,17 @@ class OutboundCalls:
         self._called.on_message(host, message)
 
     def on_reference(self, reference: Reference) -> None:
-        """This host has heard of a newer view of a group."""
+        """Redirect calls to a group of which this host knows a newer view."""
         if reference.group in self._called:
             self._called.on_message(reference.primary, Redirected(NO_FRAME, reference))
             self._keep_connected_soon()
 
     def on_hosts(self) -> None:
-        """Hosts have come, gone, or listen elsewhere."""
+        """Reconnect, because hosts have come, gone, or changed their addresses."""
         self._keep_connected_soon()
 
     def on_gone(self, group: GroupId) -> None:
-        """A group was removed: what was asked of it stays unanswered."""
+        """Give up the calls to a removed group; they stay unanswered."""
         self._called.forget(group, f"group {group} was removed")
 
     # --- sending
@@ -106,29 +107,30 @@ class OutboundCalls:
             case NoSuchName() | NoGroup():
                 awaited.tell_of_no_group()
             case NoAnswer() | GroupRecord():
-                self._try_later(awaited)  # the authority is mute, or the group about to begin
+                self._try_later(awaited)  # the authority does not answer, or the group has not started yet
             case (record, view):
                 self._send(awaited, self._directory.reference_of(record, view))
 
     def _send(self, awaited: OutboundCall, reference: Reference) -> None:
-        sent, here_ns = sent_by(awaited.housed.group, awaited.outgoing), self._stamps.time_ns()
+        sent, here_ns = sent_by(awaited.hosted.group, awaited.outgoing), self._stamps.time_ns()
         try:
             self._called.call(reference, awaited, sent, awaited.left_ns(here_ns), here_ns)
         except Overloaded:
             self._try_later(awaited)
 
     def _keep_connected_soon(self) -> None:
-        """Once per turn: a host that dies makes many groups move together."""
+        """Schedule one update of the connections per turn, because a dying host makes many groups move
+        together."""
         if self._called and not self._is_keeping:
             self._is_keeping = True
-            self._house.soon(self._keep_connected)
+            self._ports.soon(self._keep_connected)
 
     def _keep_connected(self) -> None:
-        """With every member where it listens now; with one that is not in session, where it did.
+        """Connect to every member of the called groups: at its session's address, or at its last known one.
 
-        A reference has the addresses of those that were in session, as far as was known where it was made;
-        who else is a member stands in the view. *Without that:* a host that has just started calls a group
-        before it knows of any session, and has nobody to ask as long as the group's view stays the same.
+        A reference has only the addresses of members that were in session, as far as its maker knew. The view
+        names all members. *Without that:* a host that has just started calls a group before it knows of any
+        session, and has nobody to ask for as long as the group's view stays the same.
         """
         self._is_keeping = False
         addresses = {
@@ -139,7 +141,7 @@ class OutboundCalls:
         for host in dict.fromkeys((*addresses, *members)):
             if host in sessions:
                 addresses[host] = sessions[host].address
-        self._house.callees.keep(addresses.values())
+        self._ports.callees.keep(addresses.values())
 
     def _try_later(self, awaited: OutboundCall) -> None:
         if awaited.left_ns(self._stamps.time_ns()) <= 0:

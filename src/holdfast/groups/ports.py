@@ -1,6 +1,6 @@
-"""What the housing asks of the host's process, or of the simulator.
+"""The ports through which the groups of a host use the host's process, or the simulator in its place.
 
-The ports of a host as its groups use them: whatever they call, a failing disk ends the host (D1).
+:class:`DiskGuard` wraps everything that runs on behalf of a group, so that a failing disk ends the host (D1).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -39,7 +39,7 @@ class EndingTimers(Timers, Protocol):
     """Timers of something that may end before its process does."""
 
     def close(self) -> None:
-        """None fires any more, and none can be set."""
+        """Cancel all timers; no more can be set."""
         ...
 
 
@@ -47,7 +47,7 @@ MakeTimers = Callable[[Callable[[Hashable], None]], EndingTimers]
 
 
 class Journal(Protocol):
-    """What people read of a host: a structured log."""
+    """The structured log of a host, written for people."""
 
     def info(self, event: str, **fields: object) -> object: ...
 
@@ -57,27 +57,28 @@ class Journal(Protocol):
 
 
 Finding = Suspicion | Relief
-"""What monitoring has found about a member."""
+"""The result of monitoring a member: it is suspected to be faulty, or well again."""
 
 Watch = Callable[[str, Revision, Callable[[WatchEvent], None]], None]
-"""Have the last one told of every change below a prefix from a revision on, until it hears ``Compacted``."""
+"""Calls the third argument for every change below a prefix, from a revision on, until it passes on
+``Compacted``."""
 
 
 class WatchPort(AuthorityPort, Protocol):
-    """The authority, asked and watched. ``on_authority`` follows every request."""
+    """The authority, with requests and watches. Every request ends with a call of ``on_authority``."""
 
     on_authority: Callable[[Hashable, Result], None]
 
     def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
-        """See :data:`Watch`."""
+        """Watch a prefix; see :data:`Watch`."""
         ...
 
 
 class OpenStore(Protocol):
-    """The host's store, open: numbered (V5), its log recovered."""
+    """The host's open store. Its opening is numbered (V5) and its log is recovered."""
 
     on_durable: Callable[[int], None]
-    """Told how many of the records appended in this opening survive a power cut."""
+    """Called with the number of records appended in this opening that survive a power cut."""
 
     @property
     def id(self) -> StoreId: ...
@@ -92,36 +93,36 @@ class OpenStore(Protocol):
     def checkpoints(self) -> CheckpointStore: ...
 
     def fail(self, error: HoldfastError) -> None:
-        """The disk cannot be used any more: the host ends (D1)."""
+        """End the host, because its disk cannot be used any more (D1)."""
         ...
 
 
 class ClientPort(Protocol):
-    """One client's connection, as a frame came in on it; equal for all frames of that connection."""
+    """The connection of one client. The ports of all frames that arrived on one connection are equal."""
 
     def __hash__(self) -> int: ...
 
     def send(self, message: ToClient) -> None: ...
 
     def hang_up(self, why: str) -> None:
-        """End the connection: of what it asked and was not answered nothing can be said."""
+        """End the connection. The client cannot tell what became of its unanswered requests."""
         ...
 
 
 class Callees(Network, Protocol):
-    """The hosts of groups that are called from here, as a client reaches them: with the messages of
-    :mod:`holdfast.model.calls`, on connections that end when they fail."""
+    """The hosts of the groups that are called from here, reached the way clients reach them: with the
+    messages of :mod:`holdfast.model.calls`, on connections that close when they fail."""
 
     @property
     def connected(self) -> list[HostId]: ...
 
     def keep(self, addresses: Iterable[str]) -> None:
-        """Be connected to these, and to no others."""
+        """Connect to these addresses, and close the connections to all others."""
         ...
 
 
 class CalleeEvents(Protocol):
-    """Who is told what befalls the connections to callees."""
+    """Receives the events of the connections to called hosts."""
 
     def on_up(self, host: HostId) -> None: ...
 
@@ -132,14 +133,15 @@ class CalleeEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A copy of the process has written a checkpoint, and synced it; its name is not its final one yet."""
+    """A checkpoint that a copy of the process has written and synced. The file does not have its final name
+    yet."""
 
     checkpoint: Checkpoint
     digest: bytes
 
 
 class CopyPort(Protocol):
-    """Copies of the process, one at a time for all groups."""
+    """Makes copies of the process, one at a time for all groups."""
 
     def begin(
         self,
@@ -148,21 +150,22 @@ class CopyPort(Protocol):
         snapshot: Snapshot,
         then: Callable[[Written | NotCopied], None],
     ) -> bool:
-        """Copy the process as it is now; the copy takes the state, and writes it framed to the file *name* of
-        the store. *Then* its end is told, not before this has returned. False when another runs."""
+        """Copy the process as it is now. The copy captures the state and writes it, framed, to the file
+        *name* of the store. Calls *then* with the result, but not before this method has returned. Returns
+        False if another copy is running."""
         ...
 
     def cancel(self) -> None:
-        """End the one that runs and remove its file; nothing is told."""
+        """End the running copy and remove its file. Its callback is not called."""
         ...
 
 
 class OldCodePort(Protocol):
-    """Classes as they once were: their sources, kept by digest, and processes that execute them, one at a
-    time for all groups (E7)."""
+    """Runs older versions of classes. The port keeps their sources by digest and executes them in separate
+    processes, one at a time for all groups (E7)."""
 
     def is_kept(self, code: Code) -> bool:
-        """Whether the sources with that digest are here, so that a group of that code can be executed."""
+        """Whether this host has the sources with that digest, so that it can execute a group of that code."""
         ...
 
     def begin(
@@ -176,88 +179,89 @@ class OldCodePort(Protocol):
         then: Callable[[Written | NotCopied | Waits], None],
         by: Code | None = None,
     ) -> bool:
-        """Have a process with that code, or with *by* in its place, do
-        :func:`holdfast.styles.code_change.continued`, and write the pieces
-        of what comes of it framed to the file *name* of the store, synced. *Then* its end is told, not before
-        this has returned, and *records* has been read to its end by then. False when another runs."""
+        """Run :func:`holdfast.styles.code_change.continued` in a process with *code*, or with *by* in its
+        place. The process writes the resulting pieces, framed, to the file *name* of the store and syncs it.
+        Calls *then* with the result, but not before this method has returned; *records* has been read to its
+        end by then. Returns False if another such process is running."""
         ...
 
     def cancel(self) -> None:
-        """End the one that runs and remove its file; nothing is told."""
+        """End the running process and remove its file. Its callback is not called."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsPorts:
-    """The host, as its groups use it."""
+    """The ports of a host, as its groups use them."""
 
     clock: Clock
     timers: MakeTimers
     network: Network
-    """To the other hosts, which know each other's messages of :mod:`holdfast.sequence.messages`."""
+    """Sends messages of :mod:`holdfast.sequence.messages` to the other hosts."""
     callees: Callees
-    """What they say goes to the ``nesting`` of :class:`.host_groups.Groups`."""
+    """Their events go to the ``outbound_calls`` attribute of :class:`.host_groups.HostGroups`."""
     random: Random
     trace: Trace
     journal: Journal
     authority: WatchPort
     soon: Callable[[Callable[[], None]], None]
-    """Have this called at the end of the turn: everything that came in together before it."""
+    """Calls a function at the end of the turn, after everything that arrived together."""
     define: Callable[[GroupRecord], Definition]
-    """Load a group's class. Raises ``BadClass``, ``NotCapturable``."""
+    """Loads a group's class. Raises ``BadClass``, ``NotCapturable``."""
     nonce: Callable[[], Nonce]
-    """A mark that no other change ever carries (A1)."""
+    """Makes a nonce that no other change ever carries (A1)."""
     on_fault: Callable[[GroupId, str, str], None]
-    """An object has a fault: its group, the kind (:class:`holdfast.styles.ports.StylePorts`), and what is
-    known of it."""
+    """Reports a fault of an object: its group, the kind of fault (:class:`holdfast.styles.ports.StylePorts`),
+    and a description."""
     slot: Slot
-    """Where it is noted what is being executed, for those who see this process die (E4)."""
+    """Records what is being executed, for those who find out that this process died (E4)."""
     on_halted: Callable[[GroupId, str], None]
-    """A member has stopped for good, and says why (A5)."""
+    """Called when a member has stopped for good, with the reason (A5)."""
     on_view: Callable[[View], None] = lambda _: None
-    """A group of the domain has a new view."""
+    """Called when a group of the domain has a new view."""
     on_skew: Callable[[int], None] = lambda _: None
-    """This host's time is so many nanoseconds ahead of the others'; 0: no longer."""
+    """Called with the number of nanoseconds by which this host's time is ahead of the others', and with 0
+    when it no longer is."""
     beats: LeaseHeartbeats | None = None
-    """The heartbeats of leases, when a thread of their own drives them (R4); None: the host's loop does."""
+    """The lease heartbeats, if a separate thread drives them (R4). None if the host's loop does."""
     on_finding: Callable[[Finding], None] = lambda finding: None
-    """A member was found faulty, or well again after it had been (FTC-248)."""
+    """Called when monitoring finds a member faulty, or well again after a fault (FTC-248)."""
     domain: str = ""
-    """The name of this domain, by which others know it."""
+    """The name by which other domains know this one."""
     abroad: Callable[[OtherDomain, CalleeEvents], Callees] | None = None
-    """The hosts of another domain, as its clients reach them. Raises ``InvalidRequest`` for what is no
-    address. None: no other domain is called."""
+    """Makes the connections to the hosts of another domain, as its clients have them. Raises
+    ``InvalidRequest`` for an invalid address. None if other domains cannot be called."""
     onlooker: Callable[[str], CallObserver | None] = lambda _: None
-    """Who follows the calls of the group of that name here, if anybody does; asked when its class has been
-    loaded."""
+    """Returns the observer of the calls to the group with that name on this host, if there is one. It is
+    called after the group's class has been loaded."""
     copies: CopyPort | None = None
-    """None: every state is captured between two calls, however large."""
+    """Makes copies of the process; None if every state is captured between two calls, however large it is."""
     old_code: OldCodePort | None = None
-    """None: only what the classes as they are here have made can be replayed."""
+    """Runs older code; None if only records made by the current version of a class can be replayed."""
 
 
 class GroupsConfig(Struct, frozen=True, kw_only=True):
-    """What may be set about the groups of a host."""
+    """The settings for the groups of a host."""
 
     leases: LeaseConfig = LeaseConfig()
     sequence: SequenceConfig = SequenceConfig()
-    """``min_in_sync`` comes with each group's record."""
+    """``min_in_sync`` is not set here; it comes with each group's record."""
     style: StyleConfig = StyleConfig()
     calling: ClientConfig = ClientConfig()
-    """Of groups by groups."""
+    """The settings for calls from groups to groups."""
     asking_max: int = ASKING_MAX
-    """Members that ask one other host to be fed, at a time."""
+    """How many members may ask one other host for a state at the same time."""
 
 
 class DiskGuard:
-    """Over all that a host does for its groups, which stand on *store*."""
+    """Ends the host when anything it does for its groups, which are kept on *store*, meets a failing disk."""
 
     def __init__(self, store: OpenStore, ports: GroupsPorts) -> None:
         self._store = store
-        self._house = ports
+        self._ports = ports
 
     def guarded(self, work: Callable[..., None]) -> Callable[..., None]:
-        """*work*, of which a failing disk ends the host."""
+        """Wrap *work* so that a disk error raised by it ends the host."""
 
         def guarded(*arguments: object) -> None:
             try:
@@ -268,12 +272,12 @@ class DiskGuard:
         return guarded
 
     def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
-        """See :data:`holdfast.groups.ports.Watch`."""
-        self._house.authority.watch(prefix, revision, self.guarded(then))
+        """Watch a prefix with a guarded callback; see :data:`holdfast.groups.ports.Watch`."""
+        self._ports.authority.watch(prefix, revision, self.guarded(then))
 
     def timers(self, on_timer: Callable[[Hashable], None]) -> EndingTimers:
-        return self._house.timers(self.guarded(on_timer))
+        return self._ports.timers(self.guarded(on_timer))
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Have this called at the end of the turn."""
-        self._house.soon(self.guarded(work))
+        """Call *work* at the end of the turn, guarded."""
+        self._ports.soon(self.guarded(work))

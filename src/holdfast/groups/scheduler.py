@@ -1,9 +1,8 @@
-"""Turns: what came in together is dealt with, sent and synced together (S5).
+"""Gives groups their turns, so that what arrives together is processed, sent and synced together (S5).
 
-An event asks for a turn of its group; all turns asked for are taken at the end of what came in, and the logs
-are flushed after them. A group may also ask for a turn at some later time.
-
-When groups must have a turn though nothing comes in: of all that one asked for, the earliest.
+An event asks for a turn of its group. All requested turns run at the end of the batch of events that arrived
+together, and the logs are flushed after them. A group may also ask for a turn at a later time, even if
+nothing arrives; :class:`Wakes` keeps the earliest such time of each group.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -21,7 +20,8 @@ class _Wake(NamedTuple):
 
 
 class Wakes:
-    """By the wall clock: durable timers know no other. *on_wake* is told once for each wake."""
+    """When groups must be woken, by the wall clock, which is the only clock that durable timers use.
+    *on_wake* is called once for each wake."""
 
     def __init__(self, timers: MakeTimers, clock: Clock, on_wake: Callable[[GroupId], None]) -> None:
         self._timers = timers(self._on_timer)
@@ -30,7 +30,7 @@ class Wakes:
         self._wakes: dict[GroupId, _Wake] = {}
 
     def by(self, group: GroupId, due_ns: int) -> None:
-        """Wake *group* at the latest then: what it asked for before stands, if that is earlier."""
+        """Wake *group* at *due_ns* at the latest. An earlier wake that it asked for before stays."""
         known = self._wakes.get(group)
         if known is not None and known.due_ns <= due_ns:
             return
@@ -39,7 +39,7 @@ class Wakes:
         self._wakes[group] = _Wake(due_ns, self._timers.set(delay_ns, group))
 
     def forget(self, group: GroupId) -> None:
-        """It has its turn now, or never again."""
+        """Cancel the wake of a group that has its turn now, or never again."""
         known = self._wakes.pop(group, None)
         if known is not None:
             self._timers.cancel(known.timer)
@@ -58,11 +58,12 @@ Guarded = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Scheduler:
-    """Of all groups of one host. *flush* flushes the logs, *after* is told of every turn that was taken."""
+    """Runs the turns of all groups of one host. *flush* flushes the logs. *after* is called after every
+    turn."""
 
     def __init__(
         self,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         clock: Clock,
         timers: MakeTimers,
         soon: Soon,
@@ -71,25 +72,25 @@ class Scheduler:
         flush: Callable[[], None],
         after: Callable[[HostedGroup], None],
     ) -> None:
-        self._housed = housed
+        self._hosted = hosted
         self._soon = soon
         self._flush_logs = flush
         self._after = after
         self._asked: dict[HostedGroup, None] = {}
         self._wakes = Wakes(timers, clock, self._on_wake)
         self._is_flush_asked = False
-        # Made once: these run at every turn.
+        # These handlers run at every turn, so they are wrapped only once.
         self._take_guarded = guarded(self._take)
         self._flush_guarded = guarded(self._flush)
 
-    def later(self, housed: HostedGroup) -> None:
-        """Let it have a turn at the end of what came in."""
+    def later(self, hosted: HostedGroup) -> None:
+        """Give the group a turn at the end of the current batch of events."""
         if not self._asked:
             self._soon(self._take_guarded)
-        self._asked[housed] = None
+        self._asked[hosted] = None
 
     def by(self, group: GroupId, due_ns: int) -> None:
-        """Let it have a turn at the latest then, by the wall clock."""
+        """Give the group a turn at *due_ns* at the latest, by the wall clock."""
         self._wakes.by(group, due_ns)
 
     def ask_flush(self) -> None:
@@ -97,10 +98,10 @@ class Scheduler:
             self._is_flush_asked = True
             self._soon(self._flush_guarded)
 
-    def forget(self, housed: HostedGroup) -> None:
-        """It has no turns any more."""
-        self._asked.pop(housed, None)
-        self._wakes.forget(housed.group)
+    def forget(self, hosted: HostedGroup) -> None:
+        """Give the group no more turns."""
+        self._asked.pop(hosted, None)
+        self._wakes.forget(hosted.group)
 
     def close(self) -> None:
         self._wakes.close()
@@ -108,23 +109,24 @@ class Scheduler:
     def _take(self) -> None:
         asked, self._asked = iter(self._asked), {}
         try:
-            for housed in asked:
-                self._wakes.forget(housed.group)
-                due_ns = housed.turn()
-                self._after(housed)
-                # Within its turn it may have asked to be woken in a moment: that stands.
+            for hosted in asked:
+                self._wakes.forget(hosted.group)
+                due_ns = hosted.turn()
+                self._after(hosted)
+                # A wake that the group asked for during its turn stays.
                 if due_ns is not None:
-                    self._wakes.by(housed.group, due_ns)
+                    self._wakes.by(hosted.group, due_ns)
         except Exception:
-            # It is that group's alone: what the others behind it have ordered must leave.
-            for housed in asked:
-                self.later(housed)
+            # The error concerns only that group; the groups after it must still get their turns, so that
+            # their records leave.
+            for hosted in asked:
+                self.later(hosted)
             raise
 
     def _on_wake(self, group: GroupId) -> None:
-        housed = self._housed.get(group)
-        if housed is not None:
-            housed.ask_turn()
+        hosted = self._hosted.get(group)
+        if hosted is not None:
+            hosted.ask_turn()
 
     def _flush(self) -> None:
         self._is_flush_asked = False

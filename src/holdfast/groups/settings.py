@@ -1,4 +1,4 @@
-"""What a group's properties mean for its member on this host (FTC-165, FTC-306)."""
+"""Translates a group's properties into settings for its member on this host (FTC-165, FTC-306)."""
 
 from typing import Any, Final
 
@@ -21,18 +21,20 @@ from holdfast.model.properties import (
 from holdfast.styles.config import StyleConfig
 
 UNIT_NS: Final = 100
-"""Properties count time in units of 100 ns."""
+"""Properties express time in units of 100 ns."""
 CHECKPOINT_LEAST_NS: Final = 10 * MILLISECOND
-"""Checkpoints that were asked for oftener would be all that the disk does."""
+"""The shortest checkpoint interval. Shorter intervals would keep the disk busy with nothing but
+checkpoints."""
 INTERVAL_LEAST_NS: Final = 20 * MILLISECOND
-"""Members that were asked oftener would have little time for anything else."""
+"""The shortest monitoring interval. Members that are checked more often have little time for anything
+else."""
 TIMEOUT_LEAST_NS: Final = 200 * MILLISECOND
-"""A loop stands for some ten milliseconds now and then, to capture a state or to collect garbage. With a
-shorter timeout that would end hosts."""
+"""The shortest monitoring timeout. An event loop can pause for some ten milliseconds, to capture a state or
+to collect garbage, and a shorter timeout would end healthy hosts because of that."""
 
 
 def tuned(config: StyleConfig, record: GroupRecord) -> StyleConfig:
-    """*config* as the properties want it that the group was made with, or was given while it ran."""
+    """Return *config* adjusted to the properties that the group was created with or given while it ran."""
     made, since = (_decoded(each) for each in (record.properties, record.tuned))
     interval = since.get(CHECKPOINT_INTERVAL, made.get(CHECKPOINT_INTERVAL))
     if interval is None:
@@ -42,8 +44,8 @@ def tuned(config: StyleConfig, record: GroupRecord) -> StyleConfig:
 
 
 def monitored(record: GroupRecord) -> Monitored | None:
-    """How the group's members are monitored; None: not at all, which is so unless an interval was asked for:
-    a thousand idle groups shall cost nothing."""
+    """Return how the group's members are monitored, or None if they are not. Members are monitored only if an
+    interval was asked for, so that a thousand idle groups cost nothing."""
     effective = merged(_decoded(record.properties), _decoded(record.tuned))
     times = effective.get(MONITORING_INTERVAL)
     if times is None or effective[MONITORING_STYLE] != MonitoringStyle.PULL:
@@ -58,7 +60,7 @@ def monitored(record: GroupRecord) -> Monitored | None:
 
 
 def is_self_kept(record: GroupRecord) -> bool:
-    """Whether the application keeps the group's members consistent (FTC-137)."""
+    """Whether the application itself keeps the group's members consistent (FTC-137)."""
     return _decoded(record.properties).get(CONSISTENCY_STYLE) == ConsistencyStyle.CONS_APP_CTRL
 
 

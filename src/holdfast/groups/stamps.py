@@ -1,13 +1,15 @@
-"""The stamps of a host's operations: CSNs from one generator, kept with the host's store (S1).
+"""Issues the stamps of a host's operations: CSNs from one generator, which is stored with the host's store
+(S1).
 
-A group's time may be further ahead of this host than the generator follows: one of its members had a clock
-that was hours ahead, or this host's is hours behind. That group goes on in a time of its own, from its newest
-stamp; what stamps must never do, go back within a sequence, they do not.
-*Without that:* A's clock is two hours ahead, and A stamps; A dies; B claims, can stamp nothing, and neither
-serves nor lets another for two hours. *Or* (the generator follows, however far): all groups on B are two
-hours ahead from then on, and so are all hosts that take over any of them.
+A group's time may be further ahead of this host than the generator follows: a member's clock was hours ahead,
+or this host's is hours behind. Such a group continues in its own time, from its newest stamp. Stamps never go
+back within a sequence. *Without that:* A's clock is two hours ahead, A stamps operations and dies. B claims,
+cannot stamp anything, and for two hours neither serves nor lets another member serve. *Or* (the generator
+follows, however far): all groups on B are two hours ahead from then on, and so are all hosts that take over
+any of them.
 
-A host whose time is not the others' leads no group, if another can (X4).
+:class:`TimeCheck` keeps a host whose time differs from the others' from leading groups, if another host can
+(X4).
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -26,16 +28,17 @@ from holdfast.model.ports import Clock, Disk, Token, Trace
 from holdfast.sequence.peer_clocks import PeerClocks
 
 WAITING_MAX: Final = 4096
-"""Frames that wait for a store of the clock; it takes two syncs."""
+"""How many frames may wait for the clock to be stored, which takes two syncs."""
 _SEQUENCES: Final = "sequences"
-"""As whom the generator knows those whose stamps this host continues."""
+"""The generator's name for the sequences whose stamps this host continues."""
 
 
 class Stamps:
-    """The generator of one host, under the number that the authority gave it (:mod:`.authority.replicas`).
+    """The CSN generator of one host, under its replica number (:mod:`holdfast.authority.sessions`).
 
-    A host that can stamp nothing any more must not stay a primary: *on_failed* ends it (D1). Stores begin at
-    any moment, with a sample of the clock or with a stamp that is continued, and may fail right then.
+    A host that cannot stamp any more must not stay primary, so *on_failed* ends it (D1). The generator may
+    store its state at any moment, for a sample of the clock or for a stamp that it continues, and the store
+    may fail at once.
     """
 
     def __init__(
@@ -60,28 +63,31 @@ class Stamps:
         )
 
     def open(self, then: Callable[[], None], *, is_new: bool) -> None:
-        """Go on above every stamp given before, *then* more can be given. *is_new*: this store holds nothing
-        that was stamped. Raises ``Corruption``."""
+        """Continue above every stamp given before, and call *then* when stamps can be given. *is_new* says
+        that the store holds nothing stamped yet. Raises ``Corruption``."""
         self._waiting.append(then)
-        with suppress(GeneratorStopped):  # the store failed at once: *on_failed* knows
+        with suppress(GeneratorStopped):  # the store failed at once, and *on_failed* was called
             self._generator.open(is_new=is_new)
 
     def after(self, csn: Csn, now_s: int) -> Csn:
-        """The next stamp of a sequence whose newest is *csn*, and in whose own time it is *now_s*: later than
-        every other given here, unless that sequence is too far ahead. Raises ``Unavailable``."""
+        """Return the next stamp of a sequence whose newest stamp is *csn* and whose own time is *now_s*. It
+        is later than every other stamp given here, unless the sequence is too far ahead. Raises
+        ``Unavailable``."""
         try:
             self._generator.observe(_SEQUENCES, csn)
         except SkewTooLarge:
             return _following(csn, now_s, self._generator.replica)
         stamp = self._generator.take()
-        # Whether the operation commits is the sequence's business; no vector is kept of these.
+        # The sequence decides whether the operation commits, and no vector is kept for these stamps.
         self._generator.commit(stamp)
         return stamp
 
     def once_stored(self, then: Callable[[], None]) -> bool:
-        """*then* more stamps can be given, after ``FutureNotStored``; False when too many wait already.
+        """Call *then* when stamps can be given again after ``FutureNotStored``. Returns False if too many
+        wait already.
 
-        A host that takes over from one whose clock was ahead follows it in one step, and stores that first.
+        A host that takes over from one whose clock was ahead jumps to that time in one step, and stores it
+        first.
         """
         if len(self._waiting) >= WAITING_MAX:
             return False
@@ -89,11 +95,11 @@ class Stamps:
         return True
 
     def time_ns(self) -> int:
-        """The time that a stamp given now would have (X4)."""
+        """Return the time that a stamp given now would have (X4)."""
         return self._generator.time_ns()
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for the clock."""
+        """Handle a sync result of the disk. Returns False if it was not for the clock."""
         if not isinstance(token, tuple) or token[:1] != ("clock",):
             return False
         self._generator.on_synced(token, ok)
@@ -105,12 +111,12 @@ class Stamps:
             then()
 
     def close(self) -> None:
-        """Give no more. What the store holds lets the next process go on later than anything given."""
+        """Stop giving stamps. The stored state lets the next process continue above every stamp given."""
         self._timers.close()
 
 
 def _following(csn: Csn, now_s: int, replica: ReplicaId) -> Csn:
-    """The first number after *csn* that is not before *now_s*."""
+    """Return the first number after *csn* that is not before *now_s*."""
     if now_s > csn.timestamp:
         return Csn(now_s, 0, replica)
     if csn.sequence < SEQUENCE_MAX:
@@ -120,23 +126,25 @@ def _following(csn: Csn, now_s: int, replica: ReplicaId) -> Csn:
 
 LOOK_NS: Final = 250 * MILLISECOND
 HOLD_NS: Final = 30 * SECOND
-"""A group that comes back is kept for so long: where all clocks differ, nobody is a better primary."""
+"""How long a group that was handed over and came back is kept. If all clocks differ, nobody is a better
+primary."""
 
 
 class TimeCheck:
-    """Looks at the clocks now and then, and hands over what this host should not stamp."""
+    """Checks the clocks periodically, and hands over the groups that this host should not stamp for."""
 
     def __init__(
         self,
         clocks: PeerClocks,
-        housed: Mapping[GroupId, HostedGroup],
+        hosted: Mapping[GroupId, HostedGroup],
         timers: MakeTimers,
         journal: Journal,
         on_skew: Callable[[int], None],
     ) -> None:
-        """*on_skew* is told when this host's time is wrong, and by how much; and 0 when it is right again."""
+        """*on_skew* is called with this host's time error when its time becomes wrong, and with 0 when it is
+        right again."""
         self._clocks = clocks
-        self._housed = housed
+        self._hosted = hosted
         self._timers = timers(self._on_timer)
         self._journal = journal
         self._passed_at: dict[GroupId, int] = {}
@@ -168,8 +176,8 @@ class TimeCheck:
 
     def _hand_over(self) -> None:
         now = self._clocks.clock.now()
-        for group, housed in list(self._housed.items()):
+        for group, hosted in list(self._hosted.items()):
             passed_at = self._passed_at.get(group)
-            if housed.is_primary and (passed_at is None or now - passed_at >= HOLD_NS):
+            if hosted.is_primary and (passed_at is None or now - passed_at >= HOLD_NS):
                 self._passed_at[group] = now
-                housed.pass_on(f"the time on {housed.ground.me.host} is not that of the other hosts")
+                hosted.pass_on(f"the time on {hosted.backend.me.host} is not that of the other hosts")

@@ -1,4 +1,4 @@
-"""Clients that want to be told when a group or a host moves: a failover is over for them when it is over."""
+"""Tells clients when a group or a host moves, so that they notice the end of a failover at once."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -11,13 +11,14 @@ from holdfast.model.ids import GroupId
 from holdfast.model.reference import Reference
 
 FOLLOWERS_MAX: Final = 10_000
-"""Of one group at one host; a client beyond finds the new primary by asking, as it always can."""
+"""The most followers of one group at one host. Further clients find the new primary by asking, as any client
+can."""
 FOLLOWED_MAX: Final = 20_000
-"""Groups that one client follows at one host; of the others it hears by asking, too."""
+"""The most groups that one client follows at one host. It finds the others by asking."""
 
 
 class GroupSubscribers:
-    """By group."""
+    """The clients that follow each group."""
 
     def __init__(self) -> None:
         self._clients: dict[GroupId, dict[ClientPort, None]] = {}
@@ -35,28 +36,28 @@ class GroupSubscribers:
             self._groups.setdefault(client, groups)[group] = None
 
     def forget(self, group: GroupId) -> None:
-        """It was removed."""
+        """Forget the followers of a removed group."""
         for client in self._clients.pop(group, {}):
             del self._groups[client][group]
             if not self._groups[client]:
                 del self._groups[client]
 
     def on_gone(self, client: ClientPort) -> None:
-        """Its connection has ended."""
+        """Forget a client whose connection has ended."""
         for group in self._groups.pop(client, {}):
             del self._clients[group][client]
             if not self._clients[group]:
                 del self._clients[group]
 
     def tell(self, reference: Reference) -> None:
-        """The group is served here, in this view."""
+        """Tell the group's followers that it is served here, in this view."""
         for client in list(self._clients.get(reference.group, ())):
             client.send(Redirected(NO_FRAME, reference))
 
 
 class HostSubscribers:
-    """Clients that want to know where the hosts listen: one that is connected to a single host finds the
-    others when it goes."""
+    """The clients that want to know where the hosts listen. A client with a connection to a single host can
+    thus find the others when that one goes."""
 
     def __init__(self) -> None:
         self._clients: dict[ClientPort, None] = {}
@@ -68,11 +69,11 @@ class HostSubscribers:
         client.send(self._known)
 
     def on_gone(self, client: ClientPort) -> None:
-        """Its connection has ended."""
+        """Forget a client whose connection has ended."""
         self._clients.pop(client, None)
 
     def tell(self, sessions: Iterable[Session]) -> None:
-        """These hosts are in session now."""
+        """Tell the clients which hosts are in session now, if that has changed."""
         hosts = (HostAt(each.host, each.incarnation, each.address) for each in sessions)
         known = Whereabouts(tuple(islice(hosts, HOSTS_MAX)))
         if known != self._known:

@@ -1,8 +1,9 @@
-"""Whether a group may go on with other code than it was served by: a decision about values (E7).
+"""Decides whether a group may continue with other code than it was served by (E7). These are pure functions
+of values.
 
-A host that was restarted with new code must not take a group along that the others still serve with the old
-one: they could not follow, and if it was a mistake it would be everybody's. It may when a person says so, or
-when the old code is gone: nobody who is placed has it any more, and most have the new one.
+A host restarted with new code must not switch a group to it while the other hosts still serve the old code:
+they could not follow, and a mistake would spread to all of them. It may switch when a person says so, or when
+the old code is gone: no host the group is placed on has it any more, and most have the new code.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +15,14 @@ from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import GroupId, HostId
 
 NAMED_MAX: Final = 3
-"""So many hosts are named, of those that have other code; the rest are counted."""
+"""How many of the hosts with other code are named in a message; the rest are counted."""
 
 
 def why_not_upgrade(
     record: GroupRecord, made_by: Code, here: Code, sessions: Mapping[HostId, Session]
 ) -> str:
-    """Why a primary whose class is *here* waits, where the group's code is *made_by*; empty: it may go on."""
+    """Return why a primary with code *here* must wait when the group's code is *made_by*; empty if it may go
+    on."""
     if made_by.is_same(here):
         return ""
     if record.upgrade is not None and record.upgrade.code.is_same(here):
@@ -41,19 +43,20 @@ def why_not_upgrade(
 
 
 class Wishes:
-    """Which wishes for other code have had their time: whoever had that code has another again, so what was
-    wished is taken back. *Without it:* the old code is put back, and a host that meets the new one months
-    later, by mistake, takes the group along.
+    """Tracks which requested upgrades are over: every host that had the requested code has other code again,
+    so the request is withdrawn. *Without it:* the old code is put back, and a host that gets the new code
+    months later by mistake switches the group to it.
 
-    A wish may come before any host has the code. So it is over only if a host had it, or if it stood already
-    when this member took up service, and every host that the group is placed on has told that it has
-    another."""
+    An upgrade may be requested before any host has the code. So it is over only if a host had the code, or
+    the request already existed when this member started serving, and every host that the group is placed on
+    reports other code.
+    """
 
     def __init__(self) -> None:
         self._begun: dict[GroupId, UpgradeWish] = {}
 
     def on_served(self, record: GroupRecord) -> None:
-        """This member takes calls, with other code than is wished."""
+        """Note that this member takes calls while an upgrade to other code is requested."""
         if record.upgrade is not None:
             self._begun[record.group] = record.upgrade
 
@@ -61,7 +64,8 @@ class Wishes:
         self._begun.pop(group, None)
 
     def is_over(self, record: GroupRecord, here: Code, sessions: Mapping[HostId, Session]) -> bool:
-        """For whoever serves the group with the code *here*."""
+        """Whether the requested upgrade is over, as seen by the host that serves the group with the code
+        *here*."""
         wish = record.upgrade
         if wish is None or wish.code.is_same(here):
             self._begun.pop(record.group, None)
@@ -75,7 +79,7 @@ class Wishes:
 
 
 def may_replay(record: GroupRecord, here: Code) -> bool:
-    """Whether a person has ordered that the class as it is here replay what other code made."""
+    """Whether a person has ordered that the class on this host replays the records that other code made."""
     return record.upgrade is not None and record.upgrade.replays and record.upgrade.code.is_same(here)
 
 

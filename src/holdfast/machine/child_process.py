@@ -1,10 +1,9 @@
-"""A process that this process started: it ends exactly once, and `waitpid` says so.
+"""A child process and its output file: the child ends exactly once, and its last error message can be read.
 
-The exit is seen through a pidfd in the event loop, within a millisecond or two of the kernel having freed
-the process's memory. Nothing here trusts a pid: a number can be reused, a child of ours that has not
-been waited for cannot.
-
-What a process of the domain wrote to its standard error: kept within bounds, read for its last words.
+:class:`Child` sees the exit through a pidfd in the event loop, within a millisecond or two after the kernel
+has freed the process's memory. It never relies on a pid alone: a number can be reused, but not while the
+child has not been waited for. :class:`Output` is the bounded file of what the process wrote to its standard
+error.
 """
 
 import asyncio
@@ -18,22 +17,22 @@ from typing import BinaryIO, Final
 from holdfast.machine.files import make_private, open_private
 
 BYTES_MAX: Final = 8 << 20
-"""A longer file is moved aside when the process starts again; one older file is kept."""
+"""When the process starts again, a longer file is renamed; one older file is kept."""
 TAIL_BYTES: Final = 16 << 10
 COMPLAINT: Final = "holdfast: "
-"""How the line begins in which a process says why it ends."""
+"""The beginning of the line in which a process says why it ends."""
 COMPLAINT_CHARS_MAX: Final = 400
 
 
 class Output:
-    """The file of one process, through all its lives."""
+    """The output file of one process, across all its restarts."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._began_at = 0
 
     def begin(self) -> BinaryIO:
-        """Open the file for one more life of the process, which adds to its end."""
+        """Open the file for another run of the process, which appends to it."""
         make_private(self._file.parent)
         self._began_at = self._size()
         if self._began_at > BYTES_MAX:
@@ -42,7 +41,7 @@ class Output:
         return open_private(self._file, os.O_WRONLY | os.O_APPEND)
 
     def tail(self, lines: int, *, start: int = 0) -> list[str]:
-        """The last lines written, at most *lines* of them, none from before byte *start*."""
+        """The last lines written, at most *lines*, none from before byte *start*."""
         try:
             with self._file.open("rb") as file:
                 file.seek(max(start, self._size() - TAIL_BYTES))
@@ -51,7 +50,7 @@ class Output:
             return []
 
     def complaint(self) -> str | None:
-        """Why the process of the life last begun ended, in its own words; None when it did not say."""
+        """Why the process of the latest run ended, in its own words; None when it did not say."""
         for line in reversed(self.tail(TAIL_BYTES, start=self._began_at)):
             if line.startswith(COMPLAINT):
                 return line.removeprefix(COMPLAINT)[:COMPLAINT_CHARS_MAX]
@@ -65,10 +64,10 @@ class Output:
 
 
 HUNG_STATUS: Final = 87
-"""With this a host ends itself whose loop has stood still for too long (K3): so its agent can tell a hang
-from a crash."""
+"""The exit code of a host that ends itself because its loop stood still for too long (K3). It lets the agent
+distinguish a hang from a crash."""
 DAMAGED_STATUS: Final = 88
-"""With this a host ends that cannot go on from what is on its disk, because it is not what was written."""
+"""The exit code of a host that cannot continue because its disk does not hold what was written."""
 
 
 class Child:
@@ -77,7 +76,8 @@ class Child:
     def __init__(self, command: Sequence[str], *, output: Output, on_exit: Callable[[int], None]) -> None:
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        # A session of its own: a terminal's Ctrl-C is for whoever shows the domain, and stops it in order.
+        # The child gets its own session: Ctrl-C in a terminal goes only to the command that shows the domain,
+        # which then stops the child in an orderly way.
         with output.begin() as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -102,7 +102,7 @@ class Child:
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, in words."""
+    """Describe in words how a process ended."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -1,9 +1,8 @@
-"""How a process ends when the program contradicts itself.
+"""Ends a process at once when an invariant is broken, and ends a child together with its parent.
 
-A broken invariant must stop the replica, but an event loop only reports what its call-backs raise and goes on
-with the next one. So a process that holds state tells its loop to end it instead.
-
-A process that is of use to its parent alone, and must not outlive it.
+A broken invariant must stop the replica, but an event loop only reports an exception of a callback and
+continues with the next one. A process that holds state therefore tells its loop to end it instead. A process
+that is useful only to its parent asks the kernel for a signal when the parent is gone.
 """
 
 import asyncio
@@ -19,21 +18,24 @@ import structlog
 from holdfast.model.errors import BrokenInvariant
 
 EXIT_BROKEN: Final = 70
-"""The code of a process that ended by a broken invariant."""
+"""The exit code of a process that ended because of a broken invariant."""
 
 log = structlog.get_logger("holdfast.process")
 
 
 def end_on_broken_invariant(loop: asyncio.AbstractEventLoop) -> None:
-    """End the process at once when a call-back of *loop* finds an invariant broken, or is left by what is no
-    ``Exception``, as by ``sys.exit``; log anything else."""
+    """End the process at once when a callback of *loop* breaks an invariant.
+
+    The same holds for anything raised that is not an ``Exception``, such as ``SystemExit``. Every other
+    exception is logged.
+    """
     loop.set_exception_handler(_on_failure)
 
 
 def _on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
     if error is not None and not isinstance(error, Exception | asyncio.CancelledError):
-        # Nothing runs in order after this: what is in memory is not to be trusted with the disk.
+        # An orderly shutdown is not possible: the state in memory must not be written to the disk.
         what = "a broken invariant" if isinstance(error, BrokenInvariant) else repr(error)
         print(f"holdfast: {what} ends this process: {error}", file=sys.stderr)
         traceback.print_exception(error)
@@ -48,8 +50,10 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def end_with(parent: int, number: signal.Signals) -> None:
-    """Ask the kernel for the signal *number* when *parent*, which started this process, is gone. It may be
-    gone already, and then nobody else sends it."""
+    """Ask the kernel to send the signal *number* when *parent*, which started this process, is gone.
+
+    If it is gone already, send the signal here.
+    """
     _libc.prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)

@@ -1,8 +1,8 @@
-"""Spans of OpenTelemetry, in programs that have it and have set a provider; nothing at all in others.
+"""OpenTelemetry spans of calls, in programs that have set a provider; nothing in others.
 
-Names and attributes follow its semantic conventions for RPC: a call of ``deposit`` of the group ``ledger`` is
-``ledger/deposit``. It is one span however often it is sent; each copy is an event of it. Only the API is
-used, and only if the program has imported it by itself: whoever has a provider has.
+Names and attributes follow the semantic conventions for RPC: a call of ``deposit`` of the group ``ledger`` is
+``ledger/deposit``. A call is one span however often it is sent, and each copy sent is an event of the span.
+Only the API is used, and only if the program itself has imported it: a program with a provider has.
 """
 
 import sys
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SYSTEM: Final = "holdfast"
 ATTEMPT: Final = "attempt"
-"""The event of one copy of a call: which host it went to, and what came of it."""
+"""The event of one copy of a call: the host it was sent to, and its result."""
 ATTEMPTS_MAX: Final = 100
-"""Copies of one call that leave an event: a call may be tried for a day."""
+"""The most copies of one call that make an event: a call may be retried for a day."""
 TEXT_MAX: Final = 300
 OK: Final = "ok"
 
@@ -28,7 +28,7 @@ Kind = Literal["client", "server"]
 
 
 class CallSpan:
-    """One call, as its caller or its host sees it. Ends once."""
+    """The span of one call, as its caller or its host sees it. It ends once."""
 
     def __init__(self, telemetry: "Telemetry", span: "api.Span") -> None:
         self._telemetry = telemetry
@@ -39,7 +39,7 @@ class CallSpan:
         self.traceparent = Traceparent(trace, own, int(found.trace_flags)).encoded()
 
     def attempt(self, host: str, address: str, came_to: str) -> None:
-        """A copy of it was sent to *host*, and this is what came of it."""
+        """Record that a copy was sent to *host*, and its result."""
         self._attempts += 1
         if self._attempts <= ATTEMPTS_MAX:
             noted: dict[str, str | int] = {
@@ -53,14 +53,14 @@ class CallSpan:
             self._span.set_attributes({"server.address": name, "server.port": int(port)})
 
     def current(self) -> AbstractContextManager["api.Span"]:
-        """While it lasts, spans that are begun are within this one."""
+        """Make this the current span: spans started inside the context become its children."""
         found: AbstractContextManager[api.Span] = self._telemetry.api.use_span(
             self._span, record_exception=False, set_status_on_exception=False
         )
         return found
 
     def end(self, error: BaseException | None = None) -> None:
-        """It has come to *error*, or to a value."""
+        """End the span with *error*, or with success when it is None."""
         self._span.set_attribute("rpc.response.status_code", _code_of(error))
         if error is not None:
             self._span.set_attribute("error.type", _type_of(error))
@@ -69,14 +69,14 @@ class CallSpan:
 
 
 class Telemetry:
-    """Makes the spans of this process."""
+    """Creates the spans of this process."""
 
     def __init__(self, api: Any, tracer: "api.Tracer") -> None:
         self.api = api
         self._tracer = tracer
 
     def span(self, kind: Kind, group: str, method: str, parent: bytes = b"", **more: str) -> CallSpan:
-        """Of a call; within *parent*, a traceparent as calls carry it, or else within the current span."""
+        """Start a call's span inside *parent* (a traceparent as calls carry it), else the current span."""
         name = f"{group}/{method}"
         attributes = {"rpc.system.name": SYSTEM, "rpc.method": name}
         attributes |= {f"holdfast.{key}": value for key, value in more.items()}
@@ -103,8 +103,7 @@ class Telemetry:
 
 
 def find_telemetry() -> Telemetry | None:
-    """None unless this process has a provider of spans; one that is set later is found by whoever asks
-    later."""
+    """Find the provider of spans, or None without one. A provider that is set later is found later."""
     found: Any = sys.modules.get("opentelemetry.trace")
     if found is None:
         return None
@@ -121,7 +120,7 @@ def _code_of(error: BaseException | None) -> str:
 
 
 def _type_of(error: BaseException) -> str:
-    """The class's own error, the reason of a refusal, or what became of the call."""
+    """The name of the class's own exception, the reason of a refusal, or the error code."""
     match error:
         case MethodRaised(type_name=name):
             return name

@@ -1,8 +1,8 @@
-"""The structured log, and the Trace port that writes to it.
+"""The structured log, and the Trace ports that write to it.
 
-A Trace that counts: what operators alert on is what cores note.
-
-The structured log of code that also runs in users' programs: quiet, unless the program asked for one.
+:class:`LogTrace` writes what cores note to the log. :class:`CountingTrace` also counts the notes, because
+operators set alerts on them. :class:`LibraryLog` serves code that also runs in users' programs and stays
+silent unless the program has configured a log.
 """
 
 import sys
@@ -22,7 +22,7 @@ def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            _plainly,
+            _escape_values,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
@@ -30,24 +30,25 @@ def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
     )
 
 
-def _plainly(_: Any, __: str, event: EventDict) -> EventDict:
-    """Reasons and names come from others, and the log is read on terminals."""
+def _escape_values(_: Any, __: str, event: EventDict) -> EventDict:
+    """Make the values safe: reasons and names come from others, and the log is read on terminals."""
     return {name: plain(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 class LogTrace:
-    """Writes each note as one structured log line at debug level, with the process's own fields on it."""
+    """Writes each note as one structured log line at debug level, with the process's own fields."""
 
     def __init__(self, **fields: object) -> None:
         self._log = structlog.get_logger().bind(**fields)
 
     def note(self, kind: str, **fields: object) -> None:
-        if structlog.is_configured():  # otherwise nobody asked for a log, and standard output is not ours
+        # otherwise nobody asked for a log, and standard output belongs to the program
+        if structlog.is_configured():
             self._log.debug(kind, **fields)
 
 
 Listener = Callable[[str, Mapping[str, object]], None]
-"""Told the kind of each note, and what it says."""
+"""Called with the kind and the fields of each note."""
 
 
 class CountingTrace:
@@ -66,8 +67,10 @@ class CountingTrace:
 
 
 class LibraryLog:
-    """Writes through structlog once somebody has configured it. Unconfigured, structlog would print every
-    line to standard output, which belongs to the user's program."""
+    """Writes through structlog once it is configured.
+
+    Unconfigured, structlog would print every line to standard output, which belongs to the user's program.
+    """
 
     def __init__(self, name: str) -> None:
         self._log: Any = structlog.get_logger(name)
@@ -81,6 +84,6 @@ class LibraryLog:
             self._log.info(event, **fields)
 
     def exception(self, event: str, **fields: object) -> None:
-        """An error, with the exception that is being handled."""
+        """Log an error with the exception that is being handled."""
         if structlog.is_configured():
             self._log.exception(event, **fields)

@@ -1,9 +1,9 @@
-"""What clients and hosts say to each other: calls, replies, redirections, refusals, heartbeats.
+"""The messages between clients and hosts: calls, replies, redirections, refusals, heartbeats.
 
-A client numbers its requests to one group upwards and never gives a number twice; every copy of a request
-carries the same number and expiration (FTC-93). Requests travel many to a frame; a frame is answered by
-replies to each of its requests, in one piece or in several, or turned away as a whole, unexecuted.
-`Calls.sent` goes into the group's sequence as it came (:class:`holdfast.execution.records.Sent`).
+A client numbers its requests to one group upwards and never uses a number twice; every copy of a request
+carries the same number and expiration (FTC-93). A frame carries many requests. The host either answers each
+request of the frame, in one message or several, or turns away the whole frame without executing any of it.
+`Calls.sent` goes into the group's sequence unchanged (:class:`holdfast.execution.records.Sent`).
 
 New fields get defaults and go last.
 """
@@ -20,21 +20,27 @@ from holdfast.model.reference import NAME_CHARACTERS_MAX, AddressText, Reference
 from holdfast.model.versions import Decoder
 
 CALLS_PER_FRAME_MAX: Final = 256
-"""More calls go into another frame, so that the primary starts while the client still encodes."""
+"""The most calls in one frame; more go into another frame, so that the primary starts while the client still
+encodes.
+"""
 REPLIES_PER_FRAME_MAX: Final = 16_384
-"""What one commit answers to one client, at most; a host with more sends another frame."""
+"""The most replies in one frame, which one commit may send to one client; a host with more sends another
+frame.
+"""
 CALL_BYTES_MAX: Final = 8 << 20
-"""Arguments of one call, and a bound on one outcome: well below a connection's longest frame."""
+"""The largest arguments of one call, and the largest outcome: well below a connection's longest frame."""
 CLIENT_CHARACTERS_MAX: Final = 200
 METHOD_CHARACTERS_MAX: Final = 200
 CHAIN_CHARACTERS_MAX: Final = 8_000
-"""The names of the groups that wait for a call, together: a record takes them beside the longest call."""
+"""The most characters in the names of all groups that wait for a call; a record holds them beside the longest
+call.
+"""
 TEXT_CHARACTERS_MAX: Final = 1_000
 NO_FRAME: Final = 0
-"""The number of no frame: theirs begin at 1."""
+"""A frame number that no frame has; they begin at 1."""
 STALE_MS_MAX: Final = 86_400_000
 HOSTS_MAX: Final = 1_000
-"""Of one domain, as told to one client; of more it is told these many."""
+"""The most hosts of a domain that one client is told about."""
 
 NUMBER_MAX: Final = (1 << 63) - 1
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -42,24 +48,25 @@ Client = Annotated[ClientId, Meta(max_length=CLIENT_CHARACTERS_MAX)]
 
 
 class Request(NamedTuple):
-    """Names a request within its group for ever: the client, and its number of it."""
+    """Identifies a request within its group for ever: the client, and the number that it gave the request."""
 
     client: ClientId
     number: int
 
     def __str__(self) -> str:
-        """As in the middle of the request's whole id."""
+        """The request as it appears in the middle of a :class:`RequestId`."""
         return f"{self.client}/{self.number}"
 
 
 class RequestId(NamedTuple):
-    """A request as the whole domain knows it, and for how long its outcome may be asked for (FTC-90)."""
+    """Identifies a request in the whole domain, and says for how long its outcome may be asked for
+    (FTC-90)."""
 
     group: GroupId
     client: ClientId
     number: int
     expiration_s: int
-    """In the group's time (X4)."""
+    """The expiration, in the group's time (X4)."""
 
     def __str__(self) -> str:
         return f"{self.group}/{self.client}/{self.number}/{self.expiration_s}"
@@ -70,7 +77,7 @@ class RequestId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "RequestId":
-        """The id that was printed so. Raises ``InvalidRequest``."""
+        """Parse an id as ``str`` prints it. Raises ``InvalidRequest``."""
         parts = text.split("/")
         is_one = len(parts) == 4 and 0 < len(parts[1]) <= CLIENT_CHARACTERS_MAX
         if not is_one or not all(map(_is_number, (parts[0], *parts[2:]))):
@@ -83,7 +90,7 @@ def _is_number(text: str) -> bool:
 
 
 class CallOutcomeUnknown(OutcomeUnknown):
-    """Raised when a call may or may not have been executed; ``request_id`` is what to ask about later."""
+    """Raised when a call may or may not have been executed; ask about ``request_id`` later."""
 
     def __init__(self, request_id: RequestId, *, waited_s: float) -> None:
         super().__init__(f"request {request_id}", waited_s=waited_s)
@@ -91,7 +98,7 @@ class CallOutcomeUnknown(OutcomeUnknown):
 
 
 class Seen(Struct, frozen=True, array_like=True, gc=False):
-    """The newest state a client has seen; a member behind it refuses (S7)."""
+    """The newest state that a client has seen; a member that is behind it refuses (S7)."""
 
     epoch: Epoch = Epoch(0)
     position: Position = Position(0)
@@ -101,13 +108,13 @@ class Seen(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Calls(Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """Calls of one client, in the order they are to be considered."""
+    """Calls of one client, in the order in which they are to be considered."""
 
     frame: Number
-    """The client's number of this frame: a host that turns it away names it."""
+    """The client's number for this frame; a host that turns it away names it."""
     group: GroupId
     version: Epoch
-    """Of the reference the client uses (FTC-76)."""
+    """The version of the reference that the client uses (FTC-76)."""
     seen: Seen
     sent: msgspec.Raw
     """A :class:`holdfast.execution.records.Sent`."""
@@ -127,23 +134,23 @@ class Reads(Struct, frozen=True, array_like=True, tag=2, gc=False):
 
 
 class Settle(Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """What became of a request? If it has not run by now, it never will (X3)."""
+    """Asks what became of a request. If it has not run by now, it never will (X3)."""
 
     frame: Number
     group: GroupId
     version: Epoch
     seen: Seen
     number: Number
-    """Of this question; the reply carries it."""
+    """The number of this question; the reply carries it."""
     asked_client: Client
     asked_number: Number
     asked_expiration_s: Number
     withdraws: bool = False
-    """Also if it stands in line by now and has not begun: only whoever made it may want that."""
+    """Also withdraw the request if it is queued and has not begun; only its maker may want that."""
 
 
 class Locate(Struct, frozen=True, array_like=True, tag=4):
-    """Where is the group of that name; or, without a name, of that id?"""
+    """Asks where the group with that name is or, without a name, the group with that id."""
 
     frame: Number
     name: Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)]
@@ -151,8 +158,8 @@ class Locate(Struct, frozen=True, array_like=True, tag=4):
 
 
 class Nested(Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """One call that a group makes to another (E3); only hosts send it. Its id, in *sent*, is made of the
-    calling request's and does not belong to the connection's numbering: the reply carries *number*."""
+    """One call that a group makes to another (E3); only hosts send it. Its request id, in *sent*, is derived
+    from the calling request's and is not part of the connection's numbering; the reply carries *number*."""
 
     frame: Number
     group: GroupId
@@ -164,18 +171,19 @@ class Nested(Struct, frozen=True, array_like=True, tag=6, gc=False):
 
 
 class Follow(Struct, frozen=True, array_like=True, tag=7):
-    """Tell this connection when the group is served from here in a new view: :class:`Redirected`, for no
-    frame. No promise: whoever asks finds out as well."""
+    """Asks the host to tell this connection when the group is served from here in a new view, by a
+    :class:`Redirected` for :data:`NO_FRAME`. Nothing is guaranteed: a client that calls finds out as well."""
 
     group: GroupId
 
 
 class FollowHosts(Struct, frozen=True, array_like=True, tag=8):
-    """Tell this connection where the hosts of the domain listen, now and whenever that changes."""
+    """Asks the host to tell this connection where the hosts of the domain listen, now and whenever that
+    changes."""
 
 
 class Ping(Struct, frozen=True, array_like=True, tag=5):
-    """Are you there? Answered at once, by no group (FTC-119, FTC-120)."""
+    """Asks whether the host is alive. The host answers at once, without any group (FTC-119, FTC-120)."""
 
     number: Number
 
@@ -184,49 +192,50 @@ class Ping(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Replies(Struct, frozen=True, array_like=True, tag=16, gc=False):
-    """Outcomes of requests, in columns: each number with the outcome in the same place."""
+    """Outcomes of requests, in columns: each number belongs to the outcome at the same index."""
 
     group: GroupId
     numbers: Annotated[list[int], Meta(max_length=REPLIES_PER_FRAME_MAX)]
     outcomes: Annotated[list[bytes], Meta(max_length=REPLIES_PER_FRAME_MAX)]
     seen: Seen
-    """Everything these outcomes saw is within this."""
+    """A state that includes everything that these outcomes saw."""
     time_ns: Number
-    """The group's time, as the host would stamp an operation now (X4)."""
+    """The group's time with which the host would stamp an operation now (X4)."""
 
 
 class Redirected(Struct, frozen=True, array_like=True, tag=17):
     """Nothing of the frame was executed here; this is the newest reference (FTC-78). For :data:`NO_FRAME`:
-    nobody asked, the group has moved."""
+    nobody asked, but the group has moved."""
 
     frame: Number
     reference: Reference
 
 
 class RefusalCode(StrEnum):
-    """Why a frame was turned away; nothing of it was executed. A value is never renamed."""
+    """Why a frame was turned away without executing any of it. A value is never renamed."""
 
     NOT_PRIMARY = "not_primary"
     UNAVAILABLE = "unavailable"
     """No primary serves, or too few members are in sync."""
     OVERLOADED = "overloaded"
     BEHIND = "behind"
-    """This member has not reached what the client has seen, or its state is older than asked (S7)."""
+    """This member has not reached what the client has seen, or its state is older than the client accepts
+    (S7)."""
     NO_SUCH_GROUP = "no_such_group"
     NOT_HERE = "not_here"
     """This host has no member of that group."""
     BAD_REFERENCE = "bad_reference"
-    """The reference is newer than any the authority has issued (FTC-83)."""
+    """The reference is newer than any that the authority has issued (FTC-83)."""
     INVALID = "invalid"
-    """The frame breaks a bound."""
+    """The frame exceeds a bound."""
 
 
 class Turned(Struct, frozen=True, array_like=True, tag=18):
-    """The frame was turned away, unexecuted."""
+    """The frame was turned away without executing any of it."""
 
     frame: Number
     group: GroupId
-    """0 when it was no group's frame."""
+    """The group; 0 if the frame was not for a group."""
     code: RefusalCode
     text: Annotated[str, Meta(max_length=TEXT_CHARACTERS_MAX)] = ""
 
@@ -250,9 +259,9 @@ class HostAt(Struct, frozen=True, array_like=True):
 
 
 class Whereabouts(Struct, frozen=True, array_like=True, tag=21):
-    """The hosts that are in session, as far as this one knows. Of two that are told of the same host, the one
-    of the later incarnation holds. *Without it*: a client speaks to the primary alone; one by one the other
-    hosts are started anew at other addresses; the primary burns, and the client knows nobody."""
+    """The hosts that are in session, as far as this host knows. If two messages name the same host, the one
+    with the later incarnation counts. *Without it:* a client speaks to the primary alone; one by one the
+    other hosts restart at other addresses; the primary burns, and the client knows no host."""
 
     hosts: Annotated[tuple[HostAt, ...], Meta(max_length=HOSTS_MAX)]
 
@@ -270,12 +279,13 @@ def encode_message(message: ToHost | ToClient) -> bytes:
 
 
 def decode_to_host(payload: bytes) -> ToHost:
-    """Raises ``LaterKind``, and ``msgspec.DecodeError`` for anything else."""
+    """Decode a message to a host. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
     return _to_host.decode(payload)
 
 
 def decode_to_client(payload: bytes) -> ToClient:
-    """As :func:`decode_to_host`; raises ``msgspec.DecodeError`` also for columns of unequal length."""
+    """Decode a message to a client. Raises as :func:`decode_to_host` does, and ``msgspec.DecodeError`` for
+    columns of unequal length."""
     message = _to_client.decode(payload)
     if type(message) is Replies and len(message.numbers) != len(message.outcomes):
         raise msgspec.ValidationError("replies whose columns differ in length")

@@ -1,25 +1,25 @@
-"""Which code made something: a class as it was at one time (E7)."""
+"""The identity of a class's code at one time, by a digest of its sources (E7)."""
 
 from typing import Final
 
 import msgspec
 
 DIGEST_SHOWN: Final = 8
-"""So many characters of a digest tell two apart for people."""
+"""How many characters of a digest people see; they are enough to tell two apart."""
 
 
 class Code(msgspec.Struct, frozen=True, array_like=True):
-    """A class as its sources were. Two are the same code if their digests are equal, whatever the class
-    declares: only what was compared can be relied on."""
+    """The code of a class at one time. Two are the same code if their digests are equal, whatever version the
+    class declares: only what was compared can be relied on."""
 
     version: str = ""
-    """As the class declares it, for people and for the class itself."""
+    """The version that the class declares, for people and for the class itself."""
     digest: str = ""
-    """Hexadecimal, of its sources, less comments, docstrings and layout. Empty: not known, and then the same
-    only as what is not known either."""
+    """The hexadecimal digest of the sources, without comments, docstrings and layout. Empty if unknown; then
+    it equals only another unknown one."""
 
     def is_same(self, other: "Code") -> bool:
-        """Whether what one of them made may be executed again by the other."""
+        """Whether one code may execute again what the other has executed."""
         return self.digest == other.digest
 
     def __str__(self) -> str:

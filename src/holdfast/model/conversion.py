@@ -1,8 +1,8 @@
-"""A returned value made into the type that its reader's annotation says, or the error that it is not one.
+"""Converts a returned value to the type in the caller's annotation, or raises an error if it does not fit.
 
-Whoever reads a reply with a class in hand (typed proxies, outcomes that are asked for) makes its value here.
-A value that does not fit is never handed on: the program that got it would fail elsewhere, and nobody would
-know which call it came from.
+Everything that reads a reply with a class at hand (typed proxies, requested outcomes) converts the value
+here. A value that does not fit is never passed on: the program would fail elsewhere, and nobody would know
+which call the value came from.
 """
 
 from typing import Any, Final
@@ -14,22 +14,22 @@ from holdfast.model.errors import EndsProcess, HoldfastError
 from holdfast.model.outcome import text_of
 
 VALUE_CHARACTERS_MAX: Final = 200
-"""How much of a value the error's text repeats; the whole is in its ``value``."""
+"""How much of a value the error's text repeats; ``value`` has all of it."""
 
 
 class ResultDoesNotFit(HoldfastError):
-    """Raised when a call *was executed* and what it returned is not of the type that the caller's class says.
+    """Raised when a call *was executed* but returned a value that is not of the type in the caller's class.
 
-    Do not call again: the call has had its effect. ``value`` is what came, ``request_id`` names the call, and
-    ``returns`` is the annotation. As a rule the caller and the hosts have different versions of the class,
-    or its method does not return what it says; without a class (``domain.group(name)``) values come as they
-    are.
+    Do not call again: the call has had its effect. ``value`` is the returned value, ``request_id`` identifies
+    the call, and ``returns`` is the annotation. Usually the caller and the hosts have different versions of
+    the class, or the method does not return what its annotation says. Without a class
+    (``domain.group(name)``) values are not converted.
     """
 
     code = "result_does_not_fit"
 
     def __init__(self, what: str, value: Any, returns: Any, why: str, request_id: RequestId) -> None:
-        """*what*: the method, or whatever else the value was asked for with."""
+        """*what*: the method, or another description of what returned the value."""
         super().__init__(
             f"{what} was executed, but what it returned is not {_named(returns)} ({why}): {_shown(value)}; "
             f"request {request_id}: do not repeat the call, its result is in .value of this error"
@@ -40,7 +40,7 @@ class ResultDoesNotFit(HoldfastError):
 
 
 def fitted(value: Any, returns: Any, what: str, request_id: RequestId) -> Any:
-    """*value* as the annotation *returns* has it. Raises :class:`ResultDoesNotFit`."""
+    """Convert *value* to the annotation *returns*. Raises :class:`ResultDoesNotFit`."""
     if type(value) is returns:
         return value
     try:
@@ -48,7 +48,7 @@ def fitted(value: Any, returns: Any, what: str, request_id: RequestId) -> Any:
     except EndsProcess:
         raise
     except BaseException as error:
-        # Also what a type of the user's own raises (``__post_init__``), which may be anything.
+        # This includes whatever a user's own type raises (``__post_init__``).
         why = text_of(error) or type(error).__name__
         raise ResultDoesNotFit(what, value, returns, why, request_id) from error
 

@@ -1,7 +1,8 @@
 """The change sequence number: a value {T, S, r, s} and its string forms.
 
-Order is T, then S, then r, then s. The strings are fixed-width lower-case hexadecimal, so that comparing
-two of one form as plain text means the same (:func:`compare_text` also checks that they are of one form).
+CSNs are ordered by T, then S, then r, then s. The strings are fixed-width lower-case hexadecimal, so that
+comparing two strings of one form as plain text gives the same order (:func:`compare_text` also checks that
+they are of one form).
 
 ===========  =======================  ============================  ==================
 form mark    order of the parts       s is 0                        s is carried
@@ -10,8 +11,8 @@ form mark    order of the parts       s is 0                        s is carried
 ``1``        r T S [s]                ``1a1a13626325e0001`` (17)    21 characters
 ===========  =======================  ============================  ==================
 
-Written for people, hyphens stand between the parts: ``03626325e-0001-a1a1``. Strings with all of these
-hyphens, with one more after the mark, or with none are read; anything else is refused, never guessed.
+For people, the parts are separated by hyphens: ``03626325e-0001-a1a1``. The parser accepts strings with all
+of these hyphens, with one more after the mark, or with none. It refuses anything else and never guesses.
 """
 
 import re
@@ -26,7 +27,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
 
 TIMESTAMP_MAX: Final = 0xFFFF_FFFF
-"""2106-02-07T06:28:15Z, as the 32 bits are unsigned."""
+"""The largest T: 2106-02-07T06:28:15Z, as the 32 bits are unsigned."""
 
 SEQUENCE_MAX: Final = 0xFFFF
 REPLICA_MAX: Final = 0xFFFF
@@ -54,17 +55,17 @@ class Csn(Struct, frozen=True, order=True, array_like=True, gc=False):
 
     @property
     def operation(self) -> "Csn":
-        """This number without its s: what all parts of one operation share."""
+        """This number without its s, which all parts of one operation share."""
         if not self.sub_sequence:
             return self
         return Csn(self.timestamp, self.sequence, self.replica)
 
     def part(self, index: int) -> "Csn":
-        """The number of part *index* of this operation; the first, 0, is the operation's own."""
+        """The number of part *index* of this operation; part 0 has the operation's own number."""
         return Csn(self.timestamp, self.sequence, self.replica, index)
 
     def is_same_operation(self, other: "Csn") -> bool:
-        """Equal but for s."""
+        """Whether both numbers are equal except for s."""
         return (
             self.sequence == other.sequence
             and self.timestamp == other.timestamp
@@ -72,24 +73,24 @@ class Csn(Struct, frozen=True, order=True, array_like=True, gc=False):
         )
 
     def text(self) -> str:
-        """Timestamp first, compact: for storage, and the key of "all changes in order"."""
+        """The compact form, timestamp first: for storage, and the key of "all changes in order"."""
         if self.sub_sequence:
             return f"0{self.timestamp:08x}{self.sequence:04x}{self.replica:04x}{self.sub_sequence:04x}"
         return f"0{self.timestamp:08x}{self.sequence:04x}{self.replica:04x}"
 
     def replica_text(self) -> str:
-        """Replica first, compact: the key of "all changes of one replica in order"."""
+        """The compact form, replica first: the key of "all changes of one replica in order"."""
         if self.sub_sequence:
             return f"1{self.replica:04x}{self.timestamp:08x}{self.sequence:04x}{self.sub_sequence:04x}"
         return f"1{self.replica:04x}{self.timestamp:08x}{self.sequence:04x}"
 
     def hyphenated(self) -> str:
-        """Timestamp first, with hyphens between the parts: for people's eyes."""
+        """The form for people: timestamp first, with hyphens between the parts."""
         compact = self.text()
         return "-".join(filter(None, (compact[:9], compact[9:13], compact[13:17], compact[17:])))
 
     def describe(self) -> str:
-        """``1998-10-15T17:35:26Z #1 replica 41377``, for logs and tools."""
+        """A description for logs and tools, such as ``1998-10-15T17:35:26Z #1 replica 41377``."""
         moment = datetime.fromtimestamp(self.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         part = f" part {self.sub_sequence}" if self.sub_sequence else ""
         return f"{moment} #{self.sequence} replica {self.replica}{part}"
@@ -99,11 +100,11 @@ class Csn(Struct, frozen=True, order=True, array_like=True, gc=False):
 
 
 ZERO: Final = Csn(0, 0, ReplicaId(0))
-"""The number a CSN has before it is given one: lower than every generated one."""
+"""The value of a CSN that has not been assigned yet: lower than every generated one."""
 
 
 class Form(Enum):
-    """The mark a string form begins with: which part comes first."""
+    """The mark at the start of a string form, which says which part comes first."""
 
     TIMESTAMP_FIRST = "0"
     REPLICA_FIRST = "1"
@@ -121,21 +122,21 @@ class CsnSyntax(InvalidRequest):
 
 
 QUOTED_MAX: Final = 32
-"""How much of a wrong string an error repeats."""
+"""How many characters of a wrong string an error repeats."""
 
 _COMPACT: Final = re.compile("[01](?:[0-9a-f]{16}|[0-9a-f]{20})")
 _WIDTHS: Final = {Form.TIMESTAMP_FIRST: (8, 4, 4, 4), Form.REPLICA_FIRST: (4, 8, 4, 4)}
 _LENGTHS: Final = {17: (3, 0), 21: (4, 0), 19: (3, 2), 24: (4, 3), 20: (3, 3), 25: (4, 4)}
-"""Length of a string to (how many parts, how many hyphens); no two layouts have the same length."""
+"""The length of a string to (how many parts, how many hyphens); no two layouts have the same length."""
 
 
 def parse(text: str) -> Csn:
-    """Read any of the string forms. Raises :class:`CsnSyntax` with the position of the first fault."""
+    """Parse any of the string forms. Raises :class:`CsnSyntax` with the position of the first fault."""
     return parse_form(text)[1]
 
 
 def parse_form(text: str) -> tuple[Form, Csn]:
-    """Read any of the string forms and say which it was."""
+    """Parse any of the string forms, and return also which form it was."""
     compact = text if _COMPACT.fullmatch(text) else _without_hyphens(text)
     digits = int(compact[1:17], 16)
     sub_sequence = int(compact[17:], 16) if len(compact) == 21 else 0
@@ -149,7 +150,7 @@ def parse_form(text: str) -> tuple[Form, Csn]:
 def compare_text(left: str, right: str) -> int:
     """-1, 0 or 1 as *left* sorts before, with or after *right*, in the order of their common form.
 
-    Strings of different forms have no common order and are refused.
+    Strings of different forms have no common order; they raise ``InvalidRequest``.
     """
     (left_form, left_csn), (right_form, right_csn) = parse_form(left), parse_form(right)
     if left_form is not right_form:
@@ -194,7 +195,7 @@ def _without_hyphens(text: str) -> str:
 
 
 def _hyphen_positions(form: Form, parts: int, hyphens: int) -> tuple[int, ...]:
-    """Where the hyphens stand: between the parts, and after the mark when there are as many as parts."""
+    """The positions of the hyphens: between the parts, and after the mark if there are as many as parts."""
     if not hyphens:
         return ()
     positions = []

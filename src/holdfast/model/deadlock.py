@@ -1,18 +1,19 @@
-"""Groups that wait for each other in a circle: what is said about them, and who gives way (E10).
+"""Deadlocks between groups that wait for each other: how one is found, which call gives way (E10).
 
-Theory. An operation that calls another group holds up the line of its own until it has the answer. So a call
-that stands in line waits for the operation that runs there, and that one for the call it made: a chain of
-:class:`Waits`, from group to group. Where the chain comes back to an operation that is on it already, all of
-them wait for ever. One call of the circle must give way: the one of the youngest root, whoever finds the
-circle and wherever it is entered, so that several who find it refuse the same call and no second one.
+Theory. An operation that calls another group blocks the queue of its own group until it has the answer. So a
+queued call waits for the operation that runs in that group, and that operation waits for the call it made: a
+chain of :class:`Waits` from group to group. If the chain comes back to an operation that is already on it,
+all of them wait for ever. One call of the cycle must give way: the call with the youngest root, no matter who
+finds the cycle and where. So several finders refuse the same call and no second one.
 
-A probe is a hint: lost, late or twice at any time (W1). What it says of each link was true at its own moment,
-and a link ends only when the next one does: the operation goes on when its call is answered, and the call
-stands in line until the operation before it has ended. So when a probe comes back to an operation that still
-waits for the very call by which the probe left, every link between is as it was; the circle is real. Links
-that end otherwise (a call that has timed out, another circle that was broken, a poisoned operation) can make
-the news stale: then a call is refused at most once too often. It is a call that has not begun, which the
-called group checks where everything is ordered: what is refused never runs, circle or not.
+A probe is a hint that may be lost, late or duplicated at any time (W1). What it says about each link was true
+at its own moment, and a link ends only when the next one does: the operation continues when its call is
+answered, and the call stays queued until the operation before it has ended. So when a probe comes back to an
+operation that still waits for the very call by which the probe left, every link in between is unchanged, and
+the cycle is real. Links that end in another way (a call that timed out, another cycle that was broken, a
+poisoned operation) can make the information stale. Then at most one call too many is refused. That call has
+not begun, which the called group checks in the order of its sequence: a refused call never runs, cycle or
+not.
 """
 
 from typing import Annotated, Final
@@ -24,43 +25,44 @@ from holdfast.model.ids import GroupId
 from holdfast.model.reference import NAME_CHARACTERS_MAX
 
 PATH_MAX: Final = 64
-"""Operations on the way of one probe. A longer circle ends when its calls do."""
+"""The most operations on the path of one probe. A longer cycle ends when its calls time out."""
 
 Name = Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)]
 
 
 class Root(Struct, frozen=True, array_like=True, order=True, gc=False):
-    """The request that all calls of one chain were made for: of a client, or of a timer. It is named as it
-    was ordered in its group, so that every copy and every replay names it alike; a later one is greater."""
+    """The request, of a client or of a timer, for which all calls of one chain were made. It is identified as
+    it was ordered in its group, so that every copy and every replay names it alike. Later roots are
+    greater."""
 
     time_ns: Number
-    """By its group's time."""
+    """When it was ordered, by its group's time."""
     group: Name
     client: Client
     number: Number
 
 
 class Waits(Struct, frozen=True, array_like=True, gc=False):
-    """An operation that waits for a call which it made to another group."""
+    """An operation that waits for a call that it made to another group."""
 
     group: GroupId
-    """Whose operation it is."""
+    """The group whose operation waits."""
     name: Name
     client: Client
     number: Number
-    """With *client*, the operation."""
+    """The request number; with *client* it identifies the operation."""
     call: Number
-    """Which of its calls."""
+    """The number of the call among those that the operation made."""
     root: Root
     is_in_line: bool = False
-    """Whether that call was seen to stand in line, unbegun, behind the next operation of the path."""
+    """Whether that call was seen queued, not begun, behind the next operation of the path."""
 
     @property
     def request(self) -> Request:
         return Request(self.client, self.number)
 
     def is_same(self, other: "Waits") -> bool:
-        """Whether that is the same operation, waiting for the same call."""
+        """Whether *other* is the same operation, waiting for the same call."""
         return (self.group, self.client, self.number, self.call) == (
             other.group,
             other.client,
@@ -73,8 +75,8 @@ Path = Annotated[tuple[Waits, ...], Meta(min_length=1, max_length=PATH_MAX)]
 
 
 class Probe(Struct, frozen=True, array_like=True, tag="probe"):
-    """To a group's primary: the last operation of *path* waits for this call to you. If it stands in line,
-    whom does that wait for?"""
+    """To a group's primary: the last operation of *path* waits for this call to you. If the call is queued,
+    which operation does it wait for?"""
 
     group: GroupId
     client: Client
@@ -87,15 +89,15 @@ class Probe(Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class GiveWay(Struct, frozen=True, array_like=True, tag="give_way"):
-    """To a group's primary: this call to you waits in a circle. If it still stands in line behind the
-    operation *behind*, refuse it."""
+    """To a group's primary: this call to you is part of a cycle. Refuse it if it is still queued behind the
+    operation *behind*."""
 
     group: GroupId
     client: Client
     number: Number
     behind: Waits
     circle: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=PATH_MAX)]
-    """The names of the groups, beginning with the one that made the call."""
+    """The names of the groups in the cycle, starting with the one that made the call."""
 
     @property
     def request(self) -> Request:
@@ -103,7 +105,7 @@ class GiveWay(Struct, frozen=True, array_like=True, tag="give_way"):
 
 
 def circle_in(path: tuple[Waits, ...], next_one: Waits) -> tuple[Waits, ...]:
-    """The part of *path* that *next_one*, for which its last call waits, closes to a circle; or nothing."""
+    """The part of *path* that *next_one*, for which its last call waits, closes to a cycle; empty if none."""
     for index, each in enumerate(path):
         if each.is_same(next_one):
             return path[index:]
@@ -111,6 +113,6 @@ def circle_in(path: tuple[Waits, ...], next_one: Waits) -> tuple[Waits, ...]:
 
 
 def victim(circle: tuple[Waits, ...]) -> int | None:
-    """Which of the circle's calls gives way: of those that have not begun, the one of the youngest root."""
+    """The index of the call that gives way: of those that have not begun, the one with the youngest root."""
     unbegun = [index for index, each in enumerate(circle) if each.is_in_line]
     return max(unbegun, key=lambda index: circle[index].root, default=None)

@@ -1,21 +1,21 @@
-"""The error family: each class says what the caller may do next.
+"""The base classes of all errors; each class says what the caller may do next.
 
-A broken invariant is not an error of this family: :func:`invariant` stops the replica.
+A broken invariant is not one of these errors: :func:`invariant` stops the replica.
 """
 
 from typing import Any, ClassVar, Final
 
 
 class HoldfastError(Exception):
-    """Raised when something in Holdfast fails; the subclasses say what may be done about it."""
+    """Raised when something in Holdfast fails; the subclasses say what the caller may do about it."""
 
     code: ClassVar[str] = "error"
     exception: ClassVar[str] = ""
-    """What the source calls it (FTC section L), where it has a name for it."""
+    """The name of this exception in the source (FTC section L), if it has one."""
 
     @property
     def about(self) -> dict[str, Any]:
-        """The members that the source's exception has, by their names."""
+        """The members of the source's exception, by name."""
         return {}
 
 
@@ -26,7 +26,7 @@ class Rejected(HoldfastError):
 
 
 class Conflict(Rejected):
-    """Raised when what the request was compared with has changed meanwhile."""
+    """Raised when the state that the request was compared with has changed meanwhile."""
 
     code = "conflict"
 
@@ -61,14 +61,14 @@ class InvalidRequest(HoldfastError):
 
 
 class NoSuchGroup(InvalidRequest):
-    """Raised when there is no group of that name or number."""
+    """Raised when there is no group with that name or number."""
 
     code = "no_such_group"
     exception = "ObjectGroupNotFound"
 
 
 class GroupExists(InvalidRequest):
-    """Raised when a group is to be made whose name another has."""
+    """Raised when a new group would get the name of an existing one."""
 
     code = "group_exists"
 
@@ -99,19 +99,20 @@ class DiskFailed(HoldfastError):
 
 
 DISK_ERRORS: Final = (Corruption, NoSpace, DiskFailed)
-"""What ends a host, loudly, wherever it is met (D1, D2)."""
+"""The errors that end a host, with a report, wherever they occur (D1, D2)."""
 
 
 class EndsProcess(BaseException):
-    """Raised when this process must not go on, or does not in a simulation. A method's own exceptions are its
-    reply; these never are, though they come up through it."""
+    """Raised when this process must end, or ends in a simulation. A method's own exceptions become its reply;
+    these never do, although they pass through the method."""
 
 
 class BrokenInvariant(EndsProcess):
-    """Raised when the program contradicts itself; not to be caught short of ending the process."""
+    """Raised when the program contradicts itself; only the code that ends the process may catch it."""
 
 
 def invariant(holds: bool, why: str) -> None:
-    """Stop this replica unless *holds*; *why* says why it must. Unlike ``assert``, it survives ``-O``."""
+    """Stop this replica unless *holds*; *why* explains what must hold. Unlike ``assert``, it survives
+    ``-O``."""
     if not holds:
         raise BrokenInvariant(why)

@@ -1,6 +1,6 @@
-"""Ids and positions, each a type of its own so that one cannot be passed for another.
+"""Types for ids and positions, one for each so that they cannot be confused, and units of time.
 
-Time is counted in integer nanoseconds; these name the larger units.
+Time is counted in integer nanoseconds.
 """
 
 from typing import Final, NewType
@@ -9,37 +9,37 @@ HostId = NewType("HostId", str)
 """A host's name in its domain. Hosts are known by id, never by address."""
 
 AgentId = NewType("AgentId", str)
-"""The supervisor of one machine."""
+"""The name of the supervisor of one machine."""
 
 GroupId = NewType("GroupId", int)
-"""Number of a group, issued once by the authority and never reused (V6)."""
+"""The number of a group, issued once by the authority and never reused (V6)."""
 
 StoreId = NewType("StoreId", str)
-"""Identity of one store on one disk; a wiped or copied disk gets a new one (V5)."""
+"""The identity of one store on one disk; a wiped or copied disk gets a new one (V5)."""
 
 Opening = NewType("Opening", int)
-"""How often a store has been opened; raised at the authority before it is used (V5)."""
+"""How often a store has been opened; increased at the authority before the store is used (V5)."""
 
 Incarnation = NewType("Incarnation", int)
-"""Number of one process of a host, issued by the authority; no two processes share one (V2)."""
+"""The number of one process of a host, issued by the authority; no two processes share one (V2)."""
 
 Epoch = NewType("Epoch", int)
-"""Number of a group's view. Receivers refuse older ones."""
+"""The number of a group's view. Receivers refuse older ones."""
 
 Term = NewType("Term", int)
-"""Number of a coordinator's election."""
+"""The number of a coordinator's election."""
 
 Position = NewType("Position", int)
-"""Number of an operation in a group's sequence; the first is 1."""
+"""The number of an operation in a group's sequence; the first is 1."""
 
 ClientId = NewType("ClientId", str)
-"""One connection of one process to a domain; with a number, the id of a request."""
+"""Identifies one connection of one process to a domain; with a number, it identifies a request."""
 
 Revision = NewType("Revision", int)
-"""The authority's own counter: one more for every change it applies."""
+"""The authority's counter, which grows by one with every change that it applies."""
 
 LeaseId = NewType("LeaseId", int)
-"""A lease at the authority; 0 stands for none."""
+"""The number of a lease at the authority; 0 means none."""
 
 Nonce = NewType("Nonce", str)
 """A writer's mark on its change, by which it recognises that change later (A1)."""

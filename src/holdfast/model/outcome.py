@@ -1,7 +1,7 @@
-"""What became of a call, as bytes that travel, are retained and are replayed.
+"""The outcome of a call, encoded as bytes that are sent, retained and replayed.
 
-Decoded once, by whoever wants the value: the caller's proxy, or the method that made a nested call. On the
-way an outcome is opaque bytes.
+Only the reader of the value decodes it: the caller's proxy, or the method that made a nested call. Everywhere
+else an outcome is opaque bytes.
 """
 
 from typing import Any, Final
@@ -13,17 +13,17 @@ from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest, Ov
 from holdfast.model.set_order import CONTAINERS, in_order, in_words
 
 TEXT_CHARACTERS_MAX: Final = 4096
-"""How much of an exception's text a reply repeats: it is retained by every member until it expires."""
+"""How many characters of an exception's text a reply repeats; every member retains it until it expires."""
 
 WORDS_MAX: Final = 100
-"""Characters of an outcome that are told to people."""
+"""How many characters of an outcome people are shown."""
 
 INVALID_POLICY: Final = "invalid_policy"
-"""The code of a refusal: a request expires later than a group keeps replies (FTC-95)."""
+"""The code of a refusal: the request expires later than a group keeps replies (FTC-95)."""
 
 
 class Returned(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """The method returned this."""
+    """The method returned this value."""
 
     value: Any
 
@@ -36,7 +36,7 @@ class Raised(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """The method was never run, and will not be for this request."""
+    """The method was not run, and never will be for this request."""
 
     code: str
     text: str
@@ -47,7 +47,7 @@ class Poisoned(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     attempts: int
     call: str = ""
-    """The call, for people."""
+    """A description of the call, for people."""
 
 
 class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -63,8 +63,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class MethodRaised(HoldfastError):
-    """Raised when a group's method raised: carries the type, with its module, and the text of its
-    exception."""
+    """Raised when a group's method raised an exception; carries its type, with module, and its text."""
 
     code = "method_raised"
 
@@ -75,7 +74,7 @@ class MethodRaised(HoldfastError):
 
 
 class CallRefused(InvalidRequest):
-    """Raised when a group refused a call without running it; the reason's own code is in ``reason``."""
+    """Raised when a group refused a call without running it; ``reason`` has the code of the refusal."""
 
     code = "call_refused"
 
@@ -85,16 +84,16 @@ class CallRefused(InvalidRequest):
 
 
 class CallCycle(CallRefused):
-    """Raised when a call would close a circle of groups that wait for each other, or stood in one and was
-    chosen to give way (E3, E10). It was not executed and never will be: undo what was done for it, and leave
-    it to the caller to try again. The text names the groups."""
+    """Raised when a call would close a cycle of groups that wait for each other, or was part of one and was
+    chosen to give way (E3, E10). It was not executed and never will be: undo what was done for it, and let
+    the caller try again. The text names the groups."""
 
     code = "call_cycle"
 
 
 class NestedNotExecuted(CallRefused):
-    """Raised when a call to another group was not executed and never will be: nobody took it before it timed
-    out, or the called group has said so for good (E3, X3). What was done for it can be undone."""
+    """Raised when a call to another group was not executed and never will be: no group took it before it
+    timed out, or the called group has ruled it out for good (E3, X3). What was done for it can be undone."""
 
     code = "not_executed"
 
@@ -120,15 +119,16 @@ def encode_outcome(outcome: Outcome) -> bytes:
 
 
 def encode_returned(value: object) -> bytes:
-    """The same bytes as for :class:`Returned`, without making one: most calls return. For what by its
-    annotation holds no sets (:mod:`.set_order`); one that is a set itself comes in order all the same."""
+    """Encode a returned value: the same bytes as for :class:`Returned`, without creating one, since most
+    calls return. For values whose annotation allows no sets inside (:mod:`.set_order`); if the value itself
+    is a set, it is sorted all the same."""
     if type(value) is set or type(value) is frozenset:
         value = in_order(value)
     return _encode((0, value))
 
 
 def encode_returned_in_order(value: object) -> bytes:
-    """The same for what may have sets within it, which come in one order."""
+    """Encode a returned value that may contain sets; these are sorted into one order."""
     return _encode((0, in_order(value)))
 
 
@@ -137,20 +137,20 @@ def encode_raised(error: BaseException) -> bytes:
 
 
 def recorded_name(kind: type[BaseException]) -> str:
-    """What records and replies call an error of this class. Of ours they name no module: records are replayed
-    and compared by later versions of Holdfast, in which the class may stand elsewhere."""
+    """The name of an error class in records and replies. For our own classes it contains no module, because
+    later versions of Holdfast, in which the class may have moved, replay and compare the records."""
     package = kind.__module__.partition(".")[0]
     module = "" if package == "builtins" else f"{package if package == 'holdfast' else kind.__module__}."
     return module + kind.__qualname__
 
 
 def decode_outcome(encoded: bytes) -> Outcome:
-    """Raises ``msgspec.DecodeError`` for anything that is not an outcome."""
+    """Decode an outcome. Raises ``msgspec.DecodeError`` for anything else."""
     return _decoder.decode(encoded)
 
 
 def value_of(outcome: Outcome) -> Any:
-    """What the method returned; raises the error that says why there is nothing."""
+    """The value that the method returned; raises the error that says why there is none."""
     match outcome:
         case Returned(value=value):
             return value
@@ -165,8 +165,8 @@ def value_of(outcome: Outcome) -> Any:
 
 
 def outcome_in_words(encoded: bytes) -> str:
-    """What became of a call, for people, cut to :data:`WORDS_MAX`: two that differ only further on differ in
-    the digits that follow then."""
+    """Describe an outcome for people, cut to :data:`WORDS_MAX` characters. A checksum follows a cut text, so
+    that two outcomes that differ only beyond the cut look different."""
     try:
         outcome = decode_outcome(encoded)
     except (msgspec.DecodeError, RecursionError):
@@ -199,8 +199,8 @@ def _refusal(reason: str, text: str) -> HoldfastError:
 
 
 def raised_in_words(type_name: str, text: str) -> str:
-    """What a method raised, for people: its class and what it says. Where a method lets through what the
-    method of another group raised, that."""
+    """Describe for people what a method raised: the class and the text. If the method passed on what a method
+    of another group raised, describe that."""
     if type_name == _OF_ANOTHER and text:
         return text
     name = type_name.rpartition(".")[2]
@@ -208,22 +208,22 @@ def raised_in_words(type_name: str, text: str) -> str:
 
 
 def error_in_words(error: BaseException) -> str:
-    """Its type and what it says, for people."""
+    """Describe an error for people: its type and its text."""
     text = text_of(error)
     if isinstance(error, MethodRaised):
-        return text  # the type that was raised is in it
+        return text  # the text contains the type that was raised
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def text_of(error: BaseException) -> str:
-    """What *error* says, as a text that can be sent: half a surrogate pair is written out. It is recorded, so
-    sets that it was raised with come in one order."""
+    """The text of *error*, in a form that can be sent: half a surrogate pair is escaped. The text is
+    recorded, so sets among the error's arguments come in one order."""
     try:
         return _said(error).encode(errors="backslashreplace").decode()
     except EndsProcess:
         raise
     except BaseException:
-        # An exception's own __str__ is the user's code, and it may fail in its turn, in any way.
+        # An exception's __str__ is the user's code, and may itself fail in any way.
         return ""
 
 

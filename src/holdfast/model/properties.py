@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from holdfast.model.errors import InvalidRequest
 
 Properties: TypeAlias = Mapping[str, Any]
-"""Name to value, the value as JSON has it."""
+"""Names to values, in the form that JSON uses."""
 
 PREFIX: Final = "org.omg.ft."
 COUNT_MAX: Final = 2**16 - 1
@@ -24,7 +24,7 @@ TEXT_MAX: Final = 256
 
 
 class Style(enum.IntEnum):
-    """Who executes a group's operations (FTC-125)."""
+    """Which members execute a group's operations (FTC-125)."""
 
     STATELESS = 0
     COLD_PASSIVE = 1
@@ -34,21 +34,21 @@ class Style(enum.IntEnum):
 
 
 class MembershipStyle(enum.IntEnum):
-    """Who keeps the number of members (FTC-132)."""
+    """Who maintains the number of members: the application or the infrastructure (FTC-132)."""
 
     MEMB_APP_CTRL = 0
     MEMB_INF_CTRL = 1
 
 
 class ConsistencyStyle(enum.IntEnum):
-    """Who logs, checkpoints and recovers (FTC-136)."""
+    """Who logs, checkpoints and recovers: the application or the infrastructure (FTC-136)."""
 
     CONS_APP_CTRL = 0
     CONS_INF_CTRL = 1
 
 
 class MonitoringStyle(enum.IntEnum):
-    """How members are watched (FTC-141)."""
+    """How members are monitored (FTC-141)."""
 
     PULL = 0
     PUSH = 1
@@ -56,7 +56,7 @@ class MonitoringStyle(enum.IntEnum):
 
 
 class MonitoringGranularity(enum.IntEnum):
-    """Which of them (FTC-143)."""
+    """Which members are monitored (FTC-143)."""
 
     MEMB = 0
     LOC = 1
@@ -64,7 +64,7 @@ class MonitoringGranularity(enum.IntEnum):
 
 
 class Level(enum.IntEnum):
-    """Where a property is set; a higher one takes precedence."""
+    """The level at which a property is set; a higher one takes precedence."""
 
     DEFAULT = 0
     TYPE = 1
@@ -84,7 +84,7 @@ class _OfOneProperty(InvalidRequest):
 
 
 class UnsupportedProperty(_OfOneProperty):
-    """Raised when a property, or its value, is known to the standard and not available here (FTC-174)."""
+    """Raised when the standard has a property, or a value, that is not available here (FTC-174)."""
 
     code = "unsupported_property"
     exception = "UnsupportedProperty"
@@ -98,12 +98,13 @@ class InvalidProperty(_OfOneProperty):
 
 
 Kind = Callable[[str, Any], Any]
-"""Checks a value and gives it its plain form; raises :class:`InvalidProperty` or an unsupported one."""
+"""Checks a value and returns its plain form; raises :class:`InvalidProperty` or :class:`UnsupportedProperty`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Specified:
-    """One property of the source."""
+    """One property that the source specifies."""
 
     name: str
     kind: Kind
@@ -111,7 +112,7 @@ class Specified:
 
 
 def one_of(values: type[enum.IntEnum], *unsupported: enum.IntEnum) -> Kind:
-    """A number of *values*, or its name in either case, which becomes the number."""
+    """A check for a number of *values*, or its name in upper or lower case, which becomes the number."""
 
     def check(name: str, value: Any) -> int:
         known = ", ".join(f"{each.name} ({each.value})" for each in values)
@@ -141,7 +142,7 @@ def _time(name: str, value: Any) -> int:
 
 
 def _interval_and_timeout(name: str, value: Any) -> dict[str, int]:
-    """A timeout is given beside the interval (FTC-151); the interval alone stands for both."""
+    """Check an interval with a timeout (FTC-151); a single number stands for both."""
     if isinstance(value, int):
         value = {"monitoring_interval": value, "timeout": value}
     if not isinstance(value, Mapping) or set(value) != {"monitoring_interval", "timeout"}:
@@ -150,8 +151,8 @@ def _interval_and_timeout(name: str, value: Any) -> dict[str, int]:
 
 
 def _factories(name: str, value: Any) -> list[dict[str, Any]]:
-    """Where members may be made, with what each place is told (FTC-169). Of the source's three parts the
-    factory itself is not there to be named: every host is the one of its location."""
+    """Check the places where members may be created, each with its criteria (FTC-169). Of the source's three
+    parts the factory itself cannot be named: every host is the factory of its location."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) > FACTORIES_MAX:
         raise InvalidProperty(name, value, f"it must be a list of at most {FACTORIES_MAX} factories")
     found = [_factory(name, each) for each in value]
@@ -177,7 +178,7 @@ def _factory(name: str, value: Any) -> dict[str, Any]:
 
 
 def is_location(text: object) -> bool:
-    """Whether *text* names a region of faults, from the widest to the narrowest (FTC-170)."""
+    """Whether *text* names a fault region, from the widest part to the narrowest (FTC-170)."""
     if not isinstance(text, str):
         return False
     parts = text.split("/")
@@ -185,7 +186,7 @@ def is_location(text: object) -> bool:
 
 
 def is_within(location: str, region: str) -> bool:
-    """Whether *location* is *region*, or a part of it."""
+    """Whether *location* is *region* or lies within it."""
     return location == region or location.startswith(f"{region}/")
 
 
@@ -204,6 +205,9 @@ INITIAL_NUMBER: Final = f"{PREFIX}InitialNumberReplicas"
 MINIMUM_NUMBER: Final = f"{PREFIX}MinimumNumberReplicas"
 MONITORING_INTERVAL: Final = f"{PREFIX}FaultMonitoringIntervalAndTimeout"
 CHECKPOINT_INTERVAL: Final = f"{PREFIX}CheckpointInterval"
+
+OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTERVAL)
+"""The properties that take effect on the members' hosts; the manager handles all others."""
 
 ALIASES: Final = {f"{PREFIX}FaultMonitoringInterval": MONITORING_INTERVAL}
 
@@ -233,13 +237,14 @@ BUILT_IN: Final[Properties] = {
     INITIAL_NUMBER: 3,
     MINIMUM_NUMBER: 2,
 }
-"""What holds where nobody has set anything."""
+"""The values that apply where nobody has set anything."""
 
 
 def checked(properties: Properties, level: Level) -> dict[str, Any]:
-    """*properties* in plain form, if each may be set at *level*. Raises as the values do.
+    """The plain form of *properties*, if each may be set at *level*; otherwise raises for the first that is
+    wrong.
 
-    Names may be written without their prefix. The first that is wrong is named, and nothing is taken.
+    Names may be written without their prefix.
     """
     found: dict[str, Any] = {}
     for given, value in properties.items():
@@ -261,12 +266,12 @@ def full_name(name: str) -> str:
 
 
 def merged(*levels: Properties) -> dict[str, Any]:
-    """What is in effect, *levels* given from the weakest to the strongest (FTC-167, FTC-190)."""
+    """The values in effect, given *levels* from the weakest to the strongest (FTC-167, FTC-190)."""
     found: dict[str, Any] = dict(BUILT_IN)
     for level in levels:
         found.update(level)
     if not any(MINIMUM_NUMBER in level for level in levels):
-        # A group of one, made on purpose, is not short of a second.
+        # A group that was created with one member on purpose does not lack a second.
         found[MINIMUM_NUMBER] = min(found[MINIMUM_NUMBER], found[INITIAL_NUMBER])
     return found
 
@@ -274,7 +279,8 @@ def merged(*levels: Properties) -> dict[str, Any]:
 def check_together(explicit: Properties, effective: Properties) -> None:
     """Raise :class:`InvalidProperty` for values that exclude each other (FTC-153).
 
-    *explicit*: what somebody asked for, which alone may be at fault; *effective*: all that holds with it.
+    *explicit* is what somebody asked for, and only that can be at fault; *effective* is everything in effect
+    with it.
     """
     check_dynamic(explicit, effective)
     least, first = effective[MINIMUM_NUMBER], effective[INITIAL_NUMBER]
@@ -284,7 +290,7 @@ def check_together(explicit: Properties, effective: Properties) -> None:
 
 
 def check_dynamic(explicit: Properties, effective: Properties) -> None:
-    """The same for a group that runs: it may well be kept larger than it was made."""
+    """Check the values for a running group, which may be kept larger than it was created."""
     style = Style(effective[REPLICATION_STYLE])
     if CHECKPOINT_INTERVAL in explicit:
         interval = explicit[CHECKPOINT_INTERVAL]
@@ -299,10 +305,10 @@ def check_dynamic(explicit: Properties, effective: Properties) -> None:
 
 
 def without(own: Properties, unwanted: Properties) -> dict[str, Any]:
-    """*own* less those named in *unwanted*, each with the value it is believed to have, or None for any.
+    """*own* without the properties named in *unwanted*, each with its expected value, or None for any value.
 
-    Raises :class:`UnsupportedProperty` for what is no property, :class:`InvalidProperty` for one that is not
-    set here, or not to that.
+    Raises :class:`UnsupportedProperty` for an unknown name, :class:`InvalidProperty` for a property that is
+    not set here, or not to that value.
     """
     left = dict(own)
     for given, value in unwanted.items():

@@ -1,10 +1,9 @@
-"""References: where a group is, as of one view; and what a host does with a request that carries one.
+"""References: where a group is as of one view, and how a host routes a request that carries one.
 
-A reference's version is its view's epoch (V6), so the newer of two is never in doubt.
+A reference's version is its view's epoch (V6), so it is always clear which of two is newer.
 
-Groups of other domains, as the groups of this one name them (FTC-6).
-
-A reference is the other domain's address, as programs connect to it, and the group's name there:
+Groups can also refer to groups of other domains (FTC-6). Such a reference consists of the other domain's
+address, as programs connect to it, and the group's name there:
 ``holdfast://10.0.0.1:7400,10.0.0.2:7400/other/stock``.
 """
 
@@ -27,13 +26,13 @@ AddressText = Annotated[str, Meta(max_length=ADDRESS_CHARACTERS_MAX)]
 
 
 def is_sendable(text: str) -> bool:
-    """Whether it can be sent at all: half a surrogate pair cannot."""
+    """Whether *text* can be sent; half a surrogate pair cannot."""
     return text == text.encode(errors="ignore").decode()
 
 
 def check_group_name(name: str) -> None:
-    """Raises ``InvalidRequest`` unless a new group may have that name: one that fits into a line of a log
-    and of a command."""
+    """Raise ``InvalidRequest`` unless a new group may have that name, which must fit into a line of a log and
+    of a command."""
     if not name.isprintable() or name != name.strip():
         raise InvalidRequest(
             f"{name!r} is no name for a group: it may hold no control characters, "
@@ -49,7 +48,7 @@ class MemberAddress(Struct, frozen=True, array_like=True):
 
 
 class Reference(Struct, frozen=True, array_like=True):
-    """All that a client needs to call a group: every address of it, each a place to try (FTC-70)."""
+    """Everything that a client needs to call a group: all its addresses, each a place to try (FTC-70)."""
 
     group: GroupId
     name: Name
@@ -59,27 +58,27 @@ class Reference(Struct, frozen=True, array_like=True):
 
     @property
     def hosts(self) -> tuple[HostId, ...]:
-        """The primary first, then the others."""
+        """The hosts, the primary's first."""
         others = (member.host for member in self.members if member.host != self.primary)
         return (self.primary, *others)
 
 
 class Routing(Enum):
-    """What a host does with a request, by the version it carries (FTC 27.2.7.1)."""
+    """What a host does with a request, by the version that it carries (FTC 27.2.7.1)."""
 
     SERVE = auto()
     FORWARD = auto()
     """Answer with the newest reference; nothing was executed."""
     NOT_PRIMARY = auto()
-    """Turn it away unexecuted: the client tries another address."""
+    """Turn the request away without executing it; the client tries another address."""
     LOOK_UP = auto()
-    """The request knows of a newer view than this host: ask the authority, then judge again."""
+    """The request knows of a newer view than this host: ask the authority, then decide again."""
     BAD_REFERENCE = auto()
     """The request's version was never issued."""
 
 
 def route(asked: Epoch, known: Epoch, *, is_primary: bool, is_looked_up: bool = False) -> Routing:
-    """Judge a request of version *asked* at a host that knows *known*, which the authority has just
+    """Decide about a request of version *asked* at a host that knows *known*, which the authority has just
     confirmed if *is_looked_up* (FTC-78 to 84)."""
     if known > asked:
         return Routing.FORWARD
@@ -97,7 +96,7 @@ _DOMAIN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OtherDomain:
-    """A domain, and where some of its hosts listen."""
+    """The name of a domain, and addresses of some of its hosts."""
 
     name: str
     addresses: tuple[str, ...]
@@ -110,7 +109,7 @@ class GroupAbroad:
 
 
 def group_abroad(url: str, name: str) -> str:
-    """The reference of the group of that name in the domain at *url*. Raises ``InvalidRequest``."""
+    """The reference of the group *name* in the domain at *url*. Raises ``InvalidRequest``."""
     found = _DOMAIN.fullmatch(url)
     if found is None or found["addresses"].count(",") >= ADDRESSES_MAX:
         raise InvalidRequest(f"{url!r}: must be {SCHEME}host:port[,host:port...]/domain")
@@ -120,7 +119,7 @@ def group_abroad(url: str, name: str) -> str:
 
 
 def parse_group_abroad(reference: str) -> GroupAbroad | None:
-    """What :func:`group_abroad` made; None of the name of a group of this domain."""
+    """Parse what :func:`group_abroad` returns; None for the name of a group of this domain."""
     found = _DOMAIN.match(reference)
     if found is None or reference[found.end() :][:1] != "/":
         return None
@@ -129,10 +128,10 @@ def parse_group_abroad(reference: str) -> GroupAbroad | None:
 
 
 def chain_abroad(chain: tuple[str, ...], home: str, there: str) -> tuple[str, ...]:
-    """The groups that wait for a call, as the domain *there* shall know them: its own by their names, all
-    others with their domains. So a circle through several domains is seen where it closes."""
+    """The groups that wait for a call, as the domain *there* names them: its own by name, all others with
+    their domains. So a cycle through several domains is found where it closes."""
     with_domains = (each if each.startswith(SCHEME) else f"{SCHEME}{home}/{each}" for each in chain)
-    # Two domains of one name cannot be told apart here: rather a circle that ends by expiration than a call
-    # that is refused for a circle that is none.
+    # Two domains with the same name cannot be told apart here. A cycle that ends by expiration is better than
+    # refusing a call for a cycle that does not exist.
     own = f"{SCHEME}{there}/" if there != home else ""
     return tuple(each.removeprefix(own) if own else each for each in with_domains)

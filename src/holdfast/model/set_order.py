@@ -1,14 +1,13 @@
-"""One order for the sets in what members compare byte by byte: replies, and calls that a method makes.
+"""Gives sets one order in everything that members compare byte by byte: replies, and calls of methods.
 
-A process walks through a set in an order of its own, by its hash seed. So a set is encoded in the order of
-its items' bytes, wherever in a value it stands; dictionaries keep the order in which they were filled, which
-is the same in every replay. *Without it:* a replay gives the same set in another order, and its member counts
-as one that differs (E8).
+Every process iterates over a set in its own order, which depends on its hash seed. So a set is encoded in the
+order of its items' bytes, wherever it occurs in a value. Dictionaries keep their insertion order, which is
+the same in every replay. *Without it:* a replay gives the same set in another order, and its member counts as
+one that differs (E8).
 
-Looking through a value costs time, so that is decided once per method (:func:`may_hold_sets`): what by its
-annotation holds no set is encoded as it is.
-
-What a value that is made of fields is made of, whichever library made its class.
+Searching a value for sets takes time, so this is decided once per method (:func:`may_hold_sets`): a value
+whose annotation allows no sets is encoded as it is. :func:`fields_of` finds the fields of an object,
+whichever library made its class.
 """
 
 import dataclasses
@@ -39,7 +38,7 @@ import msgspec
 
 @lru_cache(maxsize=1024)
 def fields_of(kind: type) -> tuple[str, ...] | None:
-    """The names of what its objects are made of; None for one that is not made of fields."""
+    """The names of the fields of a class's objects; None for a class that has no declared fields."""
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     if dataclasses.is_dataclass(kind):
@@ -49,11 +48,11 @@ def fields_of(kind: type) -> tuple[str, ...] | None:
 
 
 DEPTH_MAX: Final = 100
-"""Values within values; deeper ones are refused. A list that holds itself has no end."""
+"""How deep values may be nested; deeper ones are refused, since a list that contains itself has no end."""
 
 WORDS_DEPTH_MAX: Final = 8
 CONTAINERS: Final = (set, frozenset, list, tuple, dict)
-"""The language's own."""
+"""The built-in containers."""
 _PLAIN: Final = frozenset(
     {
         *(int, str, float, bool, bytes, bytearray, type(None), Decimal, UUID),
@@ -61,21 +60,21 @@ _PLAIN: Final = frozenset(
     }
 )
 _HOLDERS: Final = frozenset({list, tuple, dict, Sequence, MutableSequence, Mapping, MutableMapping})
-"""Of annotations: they hold what their arguments say, and are no sets themselves."""
+"""Annotations of containers that are not sets, and contain what their arguments say."""
 _UNSET: Final = object()
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class TooDeep(ValueError):
-    """Raised for a value whose parts have parts, and so on without an end in sight."""
+    """Raised for a value that is nested too deeply, perhaps without end."""
 
 
 # --- values
 
 
 def in_order(value: Any) -> Any:
-    """What is encoded in the same way by every process: *value* itself, unless a set is somewhere within it.
-    Raises :class:`TooDeep`, and what encoding the items of a set raises."""
+    """A value that every process encodes alike: *value* itself, unless there is a set inside it. Raises
+    :class:`TooDeep`, and whatever encoding the items of a set raises."""
     return _in_order(value, DEPTH_MAX)
 
 
@@ -111,7 +110,7 @@ def _dictionary(value: dict[Any, Any], depth: int) -> Any:
     keys, values = list(dict.keys(value)), list(dict.values(value))
     of_keys, of_values = _items(keys, depth), _items(values, depth)
     if of_keys is not keys:
-        # In order they may be unhashable, or equal to others.
+        # Converted keys may be unhashable, or equal to others.
         pairs = (_encode(each) for pair in zip(of_keys, of_values, strict=True) for each in pair)
         return msgspec.Raw(_map_head(len(keys)) + b"".join(pairs))
     return value if of_values is values else dict(zip(keys, of_values, strict=True))
@@ -123,7 +122,7 @@ def _object(value: Any, names: tuple[str, ...], depth: int) -> Any:
     if all(map(is_, found.values(), held.values())):
         return value
     if not isinstance(value, msgspec.Struct):
-        return found  # as which it would be encoded
+        return found  # it would be encoded like this
     made = copy(value)
     for name, each in found.items():
         if each is not _UNSET:
@@ -132,20 +131,19 @@ def _object(value: Any, names: tuple[str, ...], depth: int) -> Any:
 
 
 def _are_plain(values: Iterable[Any]) -> bool:
-    """Told at the speed of the interpreter's own loops: there may be a million of them."""
+    """Whether all values are of plain types; fast even for a million of them."""
     return _PLAIN.issuperset(map(type, values))
 
 
 def _map_head(size: int) -> bytes:
-    """How msgpack begins a map of so many pairs."""
+    """The msgpack header of a map with *size* pairs."""
     if size < 16:
         return bytes([0x80 | size])
     return b"\xde" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xdf" + size.to_bytes(4, "big")
 
 
 def in_words(value: Any, depth: int = WORDS_DEPTH_MAX) -> str:
-    """As ``repr`` has it, with sets in one order, as far as they stand in containers of the language's
-    own."""
+    """The ``repr`` of *value*, with sets in one order as far as they are inside built-in containers."""
     if not depth or type(value) not in CONTAINERS or not value:
         return repr(value)
     if type(value) is dict:
@@ -164,13 +162,14 @@ def in_words(value: Any, depth: int = WORDS_DEPTH_MAX) -> str:
 
 
 def may_hold_sets(annotation: Any) -> bool:
-    """Whether a value that fits *annotation* may have a set somewhere within it. Yes, where it does not say:
-    ``Any``, a bare ``list``, what cannot be resolved."""
+    """Whether a value that fits *annotation* may contain a set. True where the annotation does not say:
+    ``Any``, a bare ``list``, a name that cannot be resolved."""
     return _may_hold(annotation, set())
 
 
 def _may_hold(kind: Any, seen: set[Any]) -> bool:
-    """*seen*: classes that are being looked at, or have been; a tree's children are trees."""
+    """As :func:`may_hold_sets`. *seen* has the classes that were visited, since a tree's children are
+    trees."""
     if kind is None or kind is ...:
         return False
     if isinstance(kind, NewType):
@@ -198,7 +197,7 @@ def _may_class_hold(kind: Any, seen: set[Any]) -> bool:
     try:
         hints = get_type_hints(kind)
     except Exception:
-        return True  # names that exist only for the type checker, and whatever else
+        return True  # for example, names that exist only for the type checker
     names = fields_of(kind) or getattr(kind, "_fields", None) or tuple(hints)
     return any(_may_hold(hints.get(name, Any), seen) for name in names) or any(
         _may_class_hold(each, seen) for each in kind.__subclasses__()

@@ -1,9 +1,9 @@
-"""Which trace a call belongs to: the W3C trace context of whoever made it, or one that follows from its id.
+"""The trace of a call: the W3C trace context of its caller, or one derived from the request id.
 
-A call carries its own only if its maker has one; else everybody who has the call derives the same one from
-its request id, and nothing is sent for it. So it is one trace for all copies of a call, whoever they reach.
-It is the maker's word, as the arguments are: it stands in the record of the call as it was sent, so that
-every replay sees the same, and nowhere else in what members keep.
+A call carries a trace context only if its caller has one. Otherwise everybody who has the call derives the
+same context from its request id, and nothing needs to be sent. So all copies of a call belong to one trace,
+wherever they arrive. Like the arguments, the context is the caller's claim. It is stored only in the record
+of the call as it was sent, so that every replay sees the same.
 """
 
 import hashlib
@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 from holdfast.model.ids import ClientId
 
 TRACEPARENT_BYTES: Final = 25
-"""Trace id, span id, flags: 16 bytes, 8 and one."""
+"""The encoded size: trace id (16 bytes), span id (8), flags (1)."""
 SAMPLED: Final = 0x01
-"""The flag of a trace that is being recorded by whoever began it."""
+"""The flag of a trace that its originator records."""
 
 _HEADER: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _NO_VERSION: Final = "ff"
 
 
 class Traceparent(NamedTuple):
-    """The trace, the span in it that made the call, and flags: what a ``traceparent`` header says."""
+    """The content of a ``traceparent`` header: the trace, the span that made the call, and flags."""
 
     trace: bytes
     span: bytes
@@ -30,7 +30,7 @@ class Traceparent(NamedTuple):
 
     @property
     def trace_id(self) -> str:
-        """As it stands in logs, and in whatever shows traces."""
+        """The trace id as logs and trace viewers show it."""
         return self.trace.hex()
 
     @property
@@ -39,20 +39,20 @@ class Traceparent(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it names anything: ids of zeros name nothing."""
+        """Whether the ids are valid; ids of zeros are not."""
         return any(self.trace) and any(self.span)
 
     def __str__(self) -> str:
-        """As a header has it."""
+        """The header text."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
     def encoded(self) -> bytes:
-        """As a call carries it."""
+        """The bytes that a call carries."""
         return self.trace + self.span + bytes((self.flags,))
 
     @classmethod
     def decoded(cls, carried: bytes) -> "Traceparent | None":
-        """What a call carries; None when it carries none, or nothing that can be read."""
+        """Decode what a call carries; None if it carries none, or nothing that can be read."""
         if len(carried) != TRACEPARENT_BYTES:
             return None
         found = cls(carried[:16], carried[16:24], carried[24])
@@ -60,8 +60,8 @@ class Traceparent(NamedTuple):
 
     @classmethod
     def parse(cls, header: str) -> "Traceparent | None":
-        """The header's; None for one that is to be passed over as if it were not there. A later version may
-        say more at its end; version 0 may not."""
+        """Parse a header; None for one that must be ignored. A later version may have more text at the end;
+        version 0 may not."""
         found = _HEADER.fullmatch(header.strip())
         if found is None:
             return None
@@ -73,12 +73,12 @@ class Traceparent(NamedTuple):
 
     @classmethod
     def derived(cls, group: str, client: ClientId, number: int) -> "Traceparent":
-        """Of a request to the group of that name whose maker has no trace."""
+        """The context of a request to that group whose caller has no trace."""
         named = f"{group}/{client}/{number}".encode()
         digest = hashlib.blake2b(named, digest_size=TRACEPARENT_BYTES - 1, person=b"holdfast").digest()
         return cls(digest[:16], digest[16:])
 
     @classmethod
     def of(cls, carried: bytes, group: str, client: ClientId, number: int) -> "Traceparent":
-        """The one a request carries, else the one that follows from its id."""
+        """The context that a request carries, or else the one derived from its id."""
         return cls.decoded(carried) or cls.derived(group, client, number)

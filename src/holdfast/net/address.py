@@ -1,4 +1,4 @@
-"""Where a process listens: ``host:port``, ``[ipv6]:port``; and whether it is safe to speak plainly there."""
+"""Addresses of processes (``host:port``, ``[ipv6]:port``), and whether plain TCP is safe there."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from holdfast.model.errors import InvalidRequest
 class Address:
     host: str
     port: int
-    """0 lets the system choose, when listening."""
+    """When listening, 0 lets the system choose."""
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Raises ``InvalidRequest`` unless *text* is a host and a port."""
+        """Parse *text*; raises ``InvalidRequest`` unless it is a host and a port."""
         host, colon, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -26,8 +26,10 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only processes of this machine can be at the other end. Names other than localhost
-        are not resolved: what they stand for may change."""
+        """Whether only processes of this machine can be at the other end.
+
+        Names other than localhost are not resolved, because their meaning may change.
+        """
         if self.host == "localhost":
             return True
         try:
@@ -40,7 +42,7 @@ class Address:
 
 
 def require_safe(address: Address, *, has_tls: bool, insecure: bool) -> None:
-    """Raise ``InvalidRequest`` for plain TCP beyond this machine, unless it was asked for by name."""
+    """Raise ``InvalidRequest`` for plain TCP to another machine, unless *insecure* explicitly allows it."""
     if not (has_tls or insecure or address.is_loopback):
         raise InvalidRequest(
             f"{address} is not on this machine: it needs TLS (give --certs, made by `holdfast certs`) "

@@ -1,8 +1,9 @@
-"""A domain's certificates: one authority that signs, one certificate per process.
+"""The certificates of a domain: one certificate authority that signs, and one certificate per process.
 
-Kept in a directory: ``ca.pem`` and ``ca.key``, and for each process ``ROLE-ID.pem`` and ``ROLE-ID.key``. A
-process needs ``ca.pem`` and its own two files; ``ca.key`` stays where certificates are issued. Role and id
-are in the certificate as a URI (:func:`.tls.certificate_uri`), so that a name cannot be had by asking for it.
+They are kept in a directory: ``ca.pem`` and ``ca.key``, and for each process ``ROLE-ID.pem`` and
+``ROLE-ID.key``. A process needs ``ca.pem`` and its own two files; ``ca.key`` stays where certificates are
+issued. The certificate contains the role and id as a URI (:func:`.tls.certificate_uri`), so that no process
+can claim another's name.
 """
 
 import datetime
@@ -27,12 +28,12 @@ CA_DAYS: Final = 3650
 ISSUED_DAYS: Final = 365
 DAYS_MAX: Final = 36500
 CLOCK_SKEW: Final = datetime.timedelta(hours=1)
-"""Certificates are valid from a little before they are made: machines' clocks differ."""
+"""Certificates are valid from a little before they are made, because the clocks of machines differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is known of one certificate in the directory."""
+    """The facts about one certificate in the directory."""
 
     file: Path
     name: CertifiedName | None
@@ -42,12 +43,12 @@ class Certificate:
     is_signed_by_domain: bool
 
     def days_left(self, now: datetime.datetime) -> int:
-        """Whole days until it expires; negative when it has."""
+        """Whole days until the certificate expires; negative when it has expired."""
         return (self.not_after - now).days
 
 
 def create_domain(directory: Path, domain: str, now: datetime.datetime, *, days: int = CA_DAYS) -> Path:
-    """Make the domain's signing certificate. Raises ``InvalidRequest`` when there is one already."""
+    """Make the domain's signing certificate. Raises ``InvalidRequest`` when there already is one."""
     check_name("domain", domain)
     _check_days(days)
     if (directory / CA_FILE).exists() or (directory / CA_KEY_FILE).exists():
@@ -79,8 +80,9 @@ def issue(
 ) -> Path:
     """Make a certificate and a key for one process, or with *renew* replace both.
 
-    *addresses* (names or IP numbers) matter only to clients that check them, such as browsers.
-    Raises ``InvalidRequest`` when it exists and is not to be renewed, or when the domain has none.
+    *addresses* (names or IP numbers) matter only to clients that check them, such as browsers. Raises
+    ``InvalidRequest`` when the certificate exists and is not to be renewed, or when the domain has no signing
+    certificate.
     """
     check_name("id", id)
     _check_days(days)
@@ -99,7 +101,7 @@ def issue(
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        # Both, for every role: hosts connect and accept, and what a peer may do is in its role.
+        # Every role gets both usages: hosts connect and accept, and the role decides what a peer may do.
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
             critical=False,
@@ -115,7 +117,7 @@ def issue(
 
 
 def show(directory: Path) -> list[Certificate]:
-    """Every certificate of the directory, the domain's own first. Raises ``InvalidRequest`` without one."""
+    """List every certificate, the domain's own first. Raises ``InvalidRequest`` if that is missing."""
     ca = _read_certificate(directory / CA_FILE)
     others = sorted(file for file in directory.glob("*.pem") if file.name != CA_FILE)
     found = [Certificate(directory / CA_FILE, None, _domain_of(ca), ca.not_valid_after_utc, _signed(ca, ca))]
@@ -156,7 +158,7 @@ def _subject(domain: str, common_name: str) -> x509.Name:
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, domain),
-            x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),  # X.509's own bound
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),  # the bound of X.509
         ]
     )
 
@@ -240,7 +242,7 @@ def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Whole or not at all, and never readable by others for a moment."""
+    """Write the file completely or not at all, and never readable by others, not even for a moment."""
     aside = file.with_name(file.name + ".new")
     aside.unlink(missing_ok=True)
     with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:

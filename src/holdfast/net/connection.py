@@ -1,8 +1,8 @@
 """One TCP connection: moves bytes between a socket and a :class:`.session.Session`, within bounds.
 
-What is sent during one turn of the loop leaves as one write; what arrives is handed on at once, many frames
-per read, and nothing waits for an answer. Every connection ends exactly once, for one reason, which its
-receiver is told, which is logged once, and which is sent to the peer as a Goodbye where that is possible.
+Everything sent during one turn of the loop leaves as one write. Everything that arrives is passed on at once,
+many frames per read, and nothing waits for an answer. Every connection ends exactly once, for one reason. The
+receiver gets the reason, it is logged once, and it is sent to the peer as a Goodbye if possible.
 """
 
 import asyncio
@@ -33,38 +33,44 @@ from holdfast.net.tls import Bytes, ConnectionSettings, LayerFailed, layer_for
 
 FLUSH_BYTES_FIRST: Final = 2 * 1024
 FLUSH_BYTES_MAX: Final = 64 * 1024
-"""What gathers in one turn is written when it is this much, so that the peer can begin while the rest is
-made: first a little, then twice as much each time, as every write costs the same."""
+"""The frames of one turn are written when they reach this size, so that the peer can begin while the rest is
+made. The size starts small and doubles each time, because every write has the same cost."""
 
 LONG_FRAME_BYTES: Final = 1024
-"""A frame as long as this leaves at once: it holds many calls, and the peer can begin with them."""
+"""A frame this long is written at once: it holds many calls, and the peer can begin with them."""
 
 TICKS_PER_IDLE: Final = 3
-"""How often within the shorter ``idle_s`` of both ends a connection shows that it is alive."""
+"""How often within the shorter ``idle_s`` of both ends a connection sends something to show it is alive."""
 
 TICK_S_MIN: Final = 0.02
-"""No peer makes us tick faster than this."""
+"""The shortest tick that a peer can make us use."""
 
 log = LibraryLog("holdfast.net")
 _pack_header = HEADER.pack
 
 
 class Receiver(Protocol):
-    """Who a connection's frames are for. Called in the loop's thread; must not block."""
+    """Receives the frames of a connection. It is called in the loop's thread and must not block."""
 
     def on_frame(self, connection: "Connection", kind: Kind, payload: bytes) -> None:
-        """One frame, in the order sent. What msgspec raises for a bad payload (``UNDECODABLE``) ends the
-        connection as ``malformed``, any other exception as ``internal``."""
+        """Take one frame; frames come in the order sent.
+
+        When msgspec rejects the payload (``UNDECODABLE``), the connection ends as ``malformed``; any other
+        exception ends it as ``internal``.
+        """
         ...
 
     def on_closed(self, connection: "Connection", reason: Reason) -> None:
-        """Called exactly once, possibly before ``close`` returns; no frame comes after it."""
+        """Called exactly once at the connection's end, possibly inside ``close``; no frame follows."""
         ...
 
 
 class Connection(asyncio.Protocol):
-    """A connection to one peer. Its users need ``peer``, ``send``, ``drain``, ``close`` and the flags;
-    the other public methods are the event loop's."""
+    """A connection to one peer.
+
+    Users need ``peer``, ``send``, ``drain``, ``close`` and the flags; the event loop calls the other public
+    methods.
+    """
 
     def __init__(
         self,
@@ -76,7 +82,7 @@ class Connection(asyncio.Protocol):
         refusal: Reason | None = None,
     ) -> None:
         self.reason: Reason | None = None
-        """Why the connection ended; None while it has not."""
+        """Why the connection ended; None while it is open."""
         self.address = Address("?", 0)
         """The peer's address."""
         self._endpoint = endpoint
@@ -87,7 +93,7 @@ class Connection(asyncio.Protocol):
         self._refusal = refusal
         self._loop = asyncio.get_running_loop()
         self.opening: asyncio.Future[Reason | None] = self._loop.create_future()
-        """Done when the handshake is: with None, or with the reason it failed."""
+        """Done when the handshake is: with None, or with the reason why it failed."""
         self._gone = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._layer = layer_for(endpoint.tls, is_connector=is_connector)
@@ -99,12 +105,12 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._tick_s = 0.0
-        # The frames of this turn, and from how many bytes on something must happen: at once while no flush
-        # is on its way.
+        # The frames of this turn, and the size at which they must be written or a flush must be scheduled; 0
+        # while no flush is scheduled.
         self._gathered = bytearray()
         self._flush_at = 0
-        # The longest payload that may be sent now; below zero while the connection is not open, so that
-        # sending has one thing to check.
+        # The longest payload that may be sent now. It is negative while the connection is not open, so that
+        # sending has only one condition to check.
         self._payload_bytes_max = -1
         self._flow = Flow(self._loop, is_connector=is_connector)
 
@@ -112,7 +118,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> PeerIdentity:
-        """Who is at the other end; known from the handshake, and with TLS from its certificate."""
+        """The identity of the peer, known from the handshake and, with TLS, from its certificate."""
         if self._agreed is None:
             raise BrokenInvariant("a connection is handed out after its handshake")
         return self._agreed.peer
@@ -123,18 +129,20 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """Whether the peer keeps up. ``send`` works in any case, until ``unsent_bytes_max``."""
+        """Whether the peer keeps up. ``send`` works in any case, up to ``unsent_bytes_max``."""
         return self.is_open and self._flow.unwritable_since is None
 
     @property
     def unsent_bytes(self) -> int:
-        """What was sent here and not yet taken by the system."""
+        """The bytes that were sent here and that the system has not yet taken."""
         waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
         return waiting + len(self._gathered)
 
     def send(self, kind: Kind, payload: bytes) -> None:
-        """Send one frame, without waiting and without a promise: on a connection that has ended it does
-        nothing. Raises ``InvalidRequest`` for a payload longer than the peer takes."""
+        """Send one frame without waiting or a guarantee: on a connection that has ended, it does nothing.
+
+        Raises ``InvalidRequest`` for a payload longer than the peer accepts.
+        """
         length = len(payload)
         if length > self._payload_bytes_max:
             self._refuse_to_send(kind, length)
@@ -153,14 +161,14 @@ class Connection(asyncio.Protocol):
         await self._flow.writable()
 
     def pause_reading(self) -> None:
-        """Take no more from the peer, beyond what one read has brought already."""
+        """Stop reading from the peer; the frames of the last read are still delivered."""
         self._flow.hold(is_consumer_full=True)
 
     def resume_reading(self) -> None:
         self._flow.hold(is_consumer_full=False)
 
     def close(self, reason: Reason | None = None) -> None:
-        """End the connection: what was sent before still leaves, then a Goodbye with the reason."""
+        """End the connection: what was sent before still leaves, followed by a Goodbye with the reason."""
         reason = reason or Reason(Why.DONE, "closed")
         if self._session is not None:
             self._session.end(reason)
@@ -169,13 +177,13 @@ class Connection(asyncio.Protocol):
             self._finish(reason)
 
     def abort(self) -> None:
-        """Close at once: what was written need not arrive, and nobody waits for the socket."""
+        """Close at once: written bytes may be lost, and nobody waits for the socket."""
         self.close()
         if self._transport is not None:
             self._transport.abort()
 
     async def wait_gone(self) -> None:
-        """Wait until the socket of a connection that was closed is gone: ``linger_s`` at most."""
+        """Wait until the socket of a closed connection is gone, at most ``linger_s``."""
         if self._transport is not None:
             await self._gone.wait()
 
@@ -191,7 +199,7 @@ class Connection(asyncio.Protocol):
         self.address = Address(*(transport.get_extra_info("peername") or ("?", 0))[:2])
         self._set_timer(self._limits.handshake_s, self._on_handshake_timeout)
         if self._refusal is not None:
-            self._finish(self._refusal, tell_plainly=True)
+            self._finish(self._refusal, plain_goodbye=True)
             return
         self._layer.begin()
         self._write_wire(self._layer.take_output())
@@ -200,7 +208,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.reason is not None:
-            return  # lingering: the peer may still be sending what nobody will read
+            return  # lingering: the peer may still be sending, and nobody will read it
         self._heard_at = self._loop.time()
         try:
             plain = self._layer.receive(data)
@@ -209,7 +217,7 @@ class Connection(asyncio.Protocol):
                 if self._layer.is_ready:
                     self._begin_session()
         except LayerFailed as failure:
-            self._finish(failure.reason, tell_plainly=failure.tell_plainly)
+            self._finish(failure.reason, plain_goodbye=failure.plain_goodbye)
             return
         if plain and self._session is not None:
             self._receive_plain(self._session, plain)
@@ -222,7 +230,7 @@ class Connection(asyncio.Protocol):
             self._finish(Reason(Why.TLS, "the connection was closed during the TLS handshake"))
         if self._transport is not None:
             self._transport.close()
-        return True  # close() above lets the Goodbye leave first
+        return True  # close() above sends the Goodbye first
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -275,15 +283,15 @@ class Connection(asyncio.Protocol):
             self.close(Reason(Why.INTERNAL, "the connection could not be served"))
             return
         if self.reason is not None:
-            self._receiver.on_closed(self, self.reason)  # whoever was to receive has closed it already
+            self._receiver.on_closed(self, self.reason)  # the receiver has closed the connection already
         elif not self.opening.done():
             self.opening.set_result(None)
 
     def _deliver(self, receiver: Receiver, session: Session, early: list[Frame], data: bytes) -> None:
-        """Hand on the frames that came with the handshake, or those in *data*."""
+        """Deliver the frames that came with the handshake, or those in *data*."""
         on_frame = receiver.on_frame
         kind: Kind | None = None
-        # Answers given while frames are delivered leave together, at the end: no flush of their own.
+        # Answers given while frames are delivered leave together at the end, without a flush of their own.
         self._flush_at = FLUSH_BYTES_FIRST
         try:
             for kind, payload in early or session.hand_on(data, on_frame, self):
@@ -291,9 +299,9 @@ class Connection(asyncio.Protocol):
                     break
                 on_frame(self, kind, payload)
         except UNDECODABLE as error:
-            self.close(Reason(Why.MALFORMED, f"{(kind or session.kind_at_hand).name}: {error}"))
+            self.close(Reason(Why.MALFORMED, f"{(kind or session.current_kind).name}: {error}"))
         except Exception:
-            name = (kind or session.kind_at_hand).name
+            name = (kind or session.current_kind).name
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
             self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
         self._flush_at = 0
@@ -337,8 +345,8 @@ class Connection(asyncio.Protocol):
             try:
                 self._transport.write(data)
             except RuntimeError:
-                # uvloop raises on a write to a closed transport, and of one that was closed because
-                # connecting was cancelled it does not say that it is closing.
+                # uvloop raises on a write to a closed transport. When a transport was closed because
+                # connecting was cancelled, is_closing() does not say so.
                 return
 
     # --- time
@@ -355,7 +363,7 @@ class Connection(asyncio.Protocol):
     def _on_tick(self) -> None:
         now, idle_s = self._loop.time(), self._limits.idle_s
         if now - self._timer_due > self._tick_s:
-            # This process stood still: the peer's words may wait unread, so its silence proves nothing.
+            # This process stood still: bytes from the peer may be unread, so its silence proves nothing.
             self._heard_at = now
         heard_at = max(self._heard_at, self._flow.reading_since)
         unwritable_since = self._flow.unwritable_since
@@ -375,23 +383,23 @@ class Connection(asyncio.Protocol):
         if self._session is not None and self._session.reason is not None:
             self._finish(self._session.reason)
 
-    def _finish(self, reason: Reason, *, tell_plainly: bool = False) -> None:
-        """End the connection. What follows for the socket depends on who still has something to say."""
+    def _finish(self, reason: Reason, *, plain_goodbye: bool = False) -> None:
+        """End the connection once, send the Goodbye, and inform everyone who waits."""
         if self.reason is not None:
             return
         self.reason = reason
         self._payload_bytes_max = -1
         self._write_gathered()
-        if tell_plainly:
+        if plain_goodbye:
             self._write_wire(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
         elif self._session is not None:
             self._write_plain(self._session.take_output())
         self._flow.end(NotConnected(str(self.address), reason))
-        self._let_go()
-        self._tell()
+        self._linger()
+        self._report_end()
 
-    def _let_go(self) -> None:
-        """Wait, for a while, for the peer to take what was written; then the socket goes in any case."""
+    def _linger(self) -> None:
+        """Give the peer some time to read what was written; then the socket is closed in any case."""
         transport = self._transport
         if transport is None:
             return
@@ -406,10 +414,10 @@ class Connection(asyncio.Protocol):
             try:
                 transport.write_eof()
             except (OSError, RuntimeError):
-                # The peer has reset the connection, or it is closed already: nobody will take anything.
+                # The peer has reset the connection, or it is closed already: nobody will read anything.
                 transport.abort()
 
-    def _tell(self) -> None:
+    def _report_end(self) -> None:
         reason = cast(Reason, self.reason)
         who = str(self._agreed.peer) if self._agreed is not None else "unknown"
         note = log.debug if reason.why in ON_PURPOSE else log.info

@@ -1,4 +1,4 @@
-"""Back-pressure of one connection, both ways: when it reads, and when its senders wait."""
+"""The back-pressure of one connection in both directions: when it reads, and when its senders wait."""
 
 import asyncio
 
@@ -8,16 +8,16 @@ from holdfast.net.frame import NotConnected
 class Flow:
     """Reads unless the consumer is full or, on the accepting end, the peer does not take its answers.
 
-    Only the accepting end waits for its peer: if both did, two ends with much to say would each wait for the
-    other to read first, for ever.
+    Only the accepting end waits for its peer. If both did, two ends with much to send would wait for each
+    other to read first, forever.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, is_connector: bool) -> None:
         self.unwritable_since: float | None = None
-        """When the bytes not yet taken by the peer passed the high mark; None below the low one."""
+        """When the unsent bytes exceeded the high mark; None once they are below the low mark."""
         self.is_reading = True
         self.reading_since = 0.0
-        """When reading last began or stopped: silence before that is nobody's."""
+        """When reading last started or stopped. Silence before that says nothing about the peer."""
         self._loop = loop
         self._is_connector = is_connector
         self._is_consumer_full = False
@@ -53,7 +53,7 @@ class Flow:
             await waiter
 
     def end(self, error: NotConnected) -> None:
-        """The connection has ended: nobody waits any more, and what still comes is read to be dropped."""
+        """The connection has ended: release all waiters, and read and drop whatever still arrives."""
         self._end = error
         self._apply()
         for waiter in self._take_waiters():

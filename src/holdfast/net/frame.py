@@ -1,14 +1,12 @@
-"""Frames: u32 length of the payload (big-endian), u8 kind, payload.
+"""Frames: a u32 payload length (big-endian), a u8 kind, and the payload.
 
-The decoder takes bytes in whatever pieces they come and gives the same frames for any split. It looks at
-the header before it keeps anything, so a peer can make it hold one frame of the allowed length and no more.
-The first header that breaks a bound is final: the frames before it are still given, nothing after it is.
+:class:`Kind` is the one table of what may travel on a connection. Each subsystem owns a range of 16 numbers
+and decodes its own payloads. A number is never reused. :class:`Reason` says why a connection ended: a code
+for programs and a sentence for people.
 
-Why a connection ended: one code to act on, one sentence to read.
-
-Kinds of frames: the one table that says what may travel on a connection.
-
-Each subsystem owns a range of 16 numbers and decodes its own payloads. A number is never reused.
+:class:`FrameDecoder` accepts bytes in any pieces and returns the same frames for any split. It checks the
+header before it stores anything, so that a peer can make it hold only one frame of the allowed length. The
+first header that breaks a bound is final: frames before it are still returned, nothing after it is.
 """
 
 from collections.abc import Callable
@@ -23,9 +21,9 @@ from holdfast.model.errors import Unavailable
 
 
 class Kind(IntEnum):
-    """What a frame's payload is; the byte after the length."""
+    """The type of a frame's payload: the byte after the length."""
 
-    # 0-15: the connection itself, never seen by its users
+    # 0-15: the connection itself; its users never see these
     HELLO = 1
     WELCOME = 2
     GOODBYE = 3
@@ -38,7 +36,7 @@ class Kind(IntEnum):
     AUTHORITY_EVENT = 19
     AUTHORITY_UNWATCH = 20
 
-    # 32-47: hosts among themselves
+    # 32-47: between hosts
     HEARTBEAT = 32
     HEARTBEAT_ANSWER = 33
     CONTROL = 34
@@ -48,7 +46,7 @@ class Kind(IntEnum):
     AGENT_ORDER = 49
     AGENT_ANSWER = 50
 
-    # 64-79: status, asked of any process
+    # 64-79: status of any process
     STATUS_REQUEST = 64
     STATUS_REPLY = 65
 
@@ -67,30 +65,30 @@ FIRST_APPLICATION_KIND: Final = 16
 KIND_OF_NUMBER: Final[tuple[Kind | None, ...]] = tuple(
     Kind(number) if number in Kind._value2member_map_ else None for number in range(256)
 )
-"""The kind of each possible byte; looking it up costs a tenth of calling ``Kind``."""
+"""The kind of each possible byte; a lookup costs a tenth of calling ``Kind``."""
 
 APPLICATION_KIND_OF_NUMBER: Final[tuple[Kind | None, ...]] = (
     *(None,) * FIRST_APPLICATION_KIND,
     *KIND_OF_NUMBER[FIRST_APPLICATION_KIND:],
 )
-"""The same without the kinds of the connection itself."""
+"""The same table without the kinds of the connection itself."""
 
 
 MESSAGE_CHARS_MAX: Final = 300
-"""Longer messages are cut: a reason is a sentence, and the peer's words are not to be trusted in length."""
+"""Longer messages are cut: a reason is a sentence, and a peer must not be trusted to keep it short."""
 
 
 class Why(StrEnum):
-    """The code of a reason; it travels in the Goodbye, so a value is never renamed."""
+    """The code of a reason. It is sent in the Goodbye, so a value is never renamed."""
 
     DONE = "done"
     SHUTTING_DOWN = "shutting_down"
     LOST = "lost"
-    """The connection broke without a Goodbye: nothing is known of the peer."""
+    """The connection broke without a Goodbye: nothing is known about the peer."""
 
     VERSION = "version"
     REFUSED = "refused"
-    """The peer is not who it should be: domain, role, id or certificate."""
+    """The peer is not the expected one: wrong domain, role, id or certificate."""
     TLS = "tls"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     HANDSHAKE_TIMEOUT = "handshake_timeout"
@@ -135,7 +133,7 @@ class NotConnected(Unavailable):
 
 
 def plain_text(text: str) -> str:
-    """*text* cut to a sentence's length, without characters that could disturb a terminal or a log."""
+    """Shorten *text* to a sentence's length, without characters that disturb a terminal or a log."""
     return "".join(c if c.isprintable() else "?" for c in text[:MESSAGE_CHARS_MAX])
 
 
@@ -143,19 +141,19 @@ HEADER: Final = Struct(">IB")
 HEADER_BYTES: Final = HEADER.size
 
 FRAME_BYTES_LIMIT: Final = 256 * 1024 * 1024
-"""No configuration may allow longer payloads: the first byte of a frame then stays below 0x14, which is
-how a port tells a frame from a TLS record (:mod:`.tls`)."""
+"""No configuration may allow longer payloads. The first byte of a frame then stays below 0x14, by which a
+port distinguishes a frame from a TLS record (:mod:`.tls`)."""
 
 SHORT_BYTES: Final = 256
 HEADERS: Final = {kind: tuple(HEADER.pack(length, kind) for length in range(SHORT_BYTES)) for kind in Kind}
-"""The headers of payloads shorter than ``SHORT_BYTES``: to look one up costs a third of making it."""
+"""The headers of payloads shorter than ``SHORT_BYTES``: a lookup costs a third of packing one."""
 
 Frame = tuple[Kind, bytes]
 To = TypeVar("To")
 
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a payload that is not what it should be: text that is not UTF-8, and nesting
-beyond Python's stack, are not among its own errors."""
+"""The errors msgspec raises for a wrong payload. Text that is not UTF-8, and nesting deeper than Python's
+stack, raise errors that are not msgspec's own."""
 
 
 def encode_frame(kind: Kind, payload: bytes) -> bytes:
@@ -163,21 +161,23 @@ def encode_frame(kind: Kind, payload: bytes) -> bytes:
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames: ``feed`` it, then ``take_run`` (or ``hand_run``) and ``take_one``
-    until both have nothing more."""
+    """Splits a stream of bytes into frames.
+
+    Call ``feed``, then ``take_run`` (or ``hand_run``) and ``take_one`` until both return nothing more.
+    """
 
     __slots__ = ("_data", "_needed", "_offset", "_partial", "fault", "is_stopped", "payload_bytes_max")
 
     def __init__(self, payload_bytes_max: int) -> None:
         self.payload_bytes_max = payload_bytes_max
-        """Bound on the frames not yet taken; may be changed between two calls."""
+        """The bound on frames not yet taken; it may be changed between two calls."""
         self.fault: Reason | None = None
-        """What was wrong with the stream; once set, no more frames come."""
+        """What was wrong with the stream. Once it is set, no more frames come."""
         self.is_stopped = False
-        """Set by whoever wants no more frames, possibly while they are handed on."""
+        """Set by the receiver when it wants no more frames, possibly while they are delivered."""
         self._data: bytes = b""
         self._offset = 0
-        # The beginning of a frame whose rest has not come, and how many bytes are worth another look.
+        # The start of an incomplete frame, and how many bytes are needed before another look makes sense.
         self._partial = bytearray()
         self._needed = 0
 
@@ -191,7 +191,7 @@ class FrameDecoder:
         return len(self._partial) + len(self._data) - self._offset
 
     def feed(self, data: bytes) -> None:
-        """Add what arrived. Every whole frame of what was fed before must have been taken."""
+        """Add the bytes that arrived. Every whole frame fed before must have been taken."""
         if self.fault is not None:
             return
         if self._partial:
@@ -204,9 +204,9 @@ class FrameDecoder:
         self._offset = 0
 
     def take_run(self) -> list[Frame]:
-        """The application's frames up to the first that is something else, or is not whole.
+        """Return the application's frames up to the first frame that is incomplete or of another kind.
 
-        This loop is most of what receiving costs; what is unusual is left to ``take_one``.
+        This loop is most of the cost of receiving; unusual frames are left to ``take_one``.
         """
         frames: list[Frame] = []
         data, offset, size = self._data, self._offset, len(self._data)
@@ -224,8 +224,11 @@ class FrameDecoder:
         return frames
 
     def hand_run(self, take: Callable[[To, Kind, bytes], None], to: To) -> bool:
-        """As ``take_run``, for the hot path: each frame goes to *take* as it is found, until the decoder is
-        stopped. Returns whether that was all. If *take* raises, ``next_kind`` says at which frame."""
+        """Like ``take_run``, for the hot path: pass each frame to *take* as it is found.
+
+        Stop when the decoder is stopped, and return whether all bytes were used. If *take* raises,
+        ``next_kind`` names the frame.
+        """
         data, start, size = self._data, self._offset + HEADER_BYTES, len(self._data)
         unpack_from, kinds, bound = HEADER.unpack_from, APPLICATION_KIND_OF_NUMBER, self.payload_bytes_max
         try:
@@ -243,11 +246,11 @@ class FrameDecoder:
 
     @property
     def next_kind(self) -> Kind:
-        """The kind of the next frame, which is there and has one."""
+        """The kind of the next frame, which must be present and of a known kind."""
         return Kind(self._data[self._offset + HEADER_BYTES - 1])
 
     def take_one(self) -> Frame | None:
-        """The next frame of any kind; None when it is not whole yet, or when the stream is at fault."""
+        """Return the next frame of any kind, or None when it is incomplete or the stream is faulty."""
         data, offset = self._data, self._offset
         if len(data) - offset < HEADER_BYTES:
             self._keep_rest(needed=HEADER_BYTES)

@@ -1,12 +1,12 @@
-"""The handshake: Hello from the end that connects, Welcome or Goodbye from the end that accepts.
+"""The handshake, and which roles a server admits.
 
-The messages are arrays whose fields are only ever added at the end, so that every version can read the
-versions in any other version's Hello and refuse it with a clear reason.
+The connecting end sends a Hello; the accepting end answers with a Welcome or a Goodbye. The messages are
+arrays that only ever grow at the end, so that every version can read the version numbers in any other
+version's Hello and refuse it with a clear reason.
 
-Whom a server admits, and to what: each names the roles for every kind of frame that it takes.
-
-What a table does not name nobody may send. A role that may send nothing at all is refused in the handshake.
-With TLS the role is the certificate's; without it, on loopback, it is what the peer says of itself.
+For every kind of frame that a server accepts, its :data:`Admission` table names the roles that may send it.
+Nobody may send a kind that the table does not name. A role that may send nothing is refused in the handshake.
+With TLS, the role comes from the certificate; without it, on loopback, the peer states its own role.
 """
 
 import re
@@ -26,11 +26,11 @@ OLDEST_VERSION: Final = 1
 NEWEST_VERSION: Final = 1
 
 HANDSHAKE_BYTES_MAX: Final = 1024
-"""Bound on a Hello, Welcome or Goodbye. Peers unknown so far get no more memory than this."""
+"""The longest Hello, Welcome or Goodbye. A peer that is not yet known gets no more memory than this."""
 
 
 class Role(StrEnum):
-    """What a process is in its domain; with TLS the certificate must say the same (K2)."""
+    """The role of a process in its domain. With TLS the certificate must name the same role (K2)."""
 
     HOST = "host"
     AGENT = "agent"
@@ -43,7 +43,7 @@ ANY_ROLE: Final = frozenset(Role)
 
 NAME_CHARACTERS_MAX: Final = 100
 NAME_PATTERN: Final = f"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS_MAX - 1}}}\\Z"
-"""Domains and ids: what fits a file name, a certificate's URI and a log line as it stands."""
+"""The form of domains and ids: they fit unchanged in a file name, a certificate's URI and a log line."""
 
 Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
 Number = Annotated[int, Meta(ge=0)]
@@ -60,13 +60,13 @@ def check_name(what: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PeerIdentity:
-    """Who one end of a connection is."""
+    """The identity of one end of a connection."""
 
     domain: str
     role: Role
     id: str
     incarnation: int = 0
-    """The process's number, where the role has one (V2)."""
+    """The number of the process, for roles that have one (V2)."""
 
     def __post_init__(self) -> None:
         check_name("domain", self.domain)
@@ -78,7 +78,7 @@ class PeerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class CertifiedName:
-    """Who the peer's certificate says it is."""
+    """The identity in the peer's certificate."""
 
     domain: str
     role: Role
@@ -87,7 +87,7 @@ class CertifiedName:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Whom an end is willing to talk to; None and ANY_ROLE leave it open."""
+    """The peers that an end accepts. None and ANY_ROLE accept any."""
 
     roles: frozenset[Role] = ANY_ROLE
     id: str | None = None
@@ -102,9 +102,9 @@ class Hello(Struct, frozen=True, array_like=True):
     id: Name
     incarnation: Number
     payload_bytes_max: Number
-    """The longest payload the sender of this message takes."""
+    """The longest payload that the sender of this message accepts."""
     idle_ms: Number
-    """How long its sender waits for a word before it gives the peer up."""
+    """How long the sender waits for a message before it gives the peer up."""
 
 
 class Welcome(Struct, frozen=True, array_like=True):
@@ -124,7 +124,7 @@ class Goodbye(Struct, frozen=True, array_like=True):
 
 
 class _Versions(Struct, array_like=True):
-    """As much of a Hello as every version can read."""
+    """The part of a Hello that every version can read."""
 
     magic: str
     oldest_version: int
@@ -166,20 +166,20 @@ def encode_goodbye(reason: Reason) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What the handshake settled."""
+    """The result of the handshake."""
 
     peer: PeerIdentity
     version: int
     payload_bytes_max: int
-    """The longest payload the peer takes."""
+    """The longest payload that the peer accepts."""
     idle_ms: int
-    """How long the peer waits for a word from this end."""
+    """How long the peer waits for a message from this end."""
 
 
 def judge_hello(
     payload: bytes, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
 ) -> Agreed | Reason:
-    """What the accepting end makes of a Hello."""
+    """Check a Hello at the accepting end."""
     try:
         versions = _decode_versions(payload)
         if versions.magic != MAGIC:
@@ -198,7 +198,7 @@ def judge_hello(
 def judge_welcome(
     payload: bytes, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
 ) -> Agreed | Reason:
-    """What the connecting end makes of a Welcome."""
+    """Check a Welcome at the connecting end."""
     try:
         welcome = _decode_welcome(payload)
     except UNDECODABLE as error:
@@ -211,7 +211,7 @@ def judge_welcome(
 
 
 def read_goodbye(payload: bytes) -> Reason:
-    """The peer's reason. A Goodbye that cannot be read ends the connection all the same."""
+    """The peer's reason. A Goodbye that cannot be read ends the connection as well."""
     try:
         goodbye = _decode_goodbye(payload)
     except UNDECODABLE as error:
@@ -251,29 +251,29 @@ _HOSTS: Final = frozenset({Role.HOST})
 _CALLERS: Final = frozenset({Role.HOST, Role.CLIENT, Role.ADMIN})
 
 AUTHORITY_ADMITS: Final[Admission] = {
-    # Whoever asks here may read and write every key: who is primary, what groups are of, where they are.
+    # A process that may ask here can read and write every key: primaries, groups and where they are.
     Kind.AUTHORITY_ASK: frozenset({Role.HOST, Role.AGENT, Role.ADMIN}),
 }
 AGENT_ADMITS: Final[Admission] = {
     Kind.AGENT_REPORT: _HOSTS,
     Kind.STATUS_REQUEST: frozenset({Role.HOST, Role.AGENT, Role.ADMIN}),
 }
-HEART_ADMITS: Final[Admission] = {Kind.HEARTBEAT: _HOSTS}
+HEARTBEAT_ADMITS: Final[Admission] = {Kind.HEARTBEAT: _HOSTS}
 HOST_ADMITS: Final[Admission] = {
     Kind.SEQUENCE: _HOSTS,
     Kind.CONTROL: _HOSTS,
     Kind.CALL: _CALLERS,
-    # Each order names its own roles besides (node.permission).
+    # Each order also names its own roles (node.permission).
     Kind.GROUP_ORDER: _CALLERS,
     Kind.STATUS_REQUEST: frozenset({Role.HOST, Role.AGENT, Role.ADMIN}),
 }
 
 
 def roles_in(admits: Admission) -> frozenset[Role]:
-    """Those that may send anything at all."""
+    """The roles that may send anything at all."""
     return frozenset[Role]().union(*admits.values())
 
 
 def kinds_of(role: Role, admits: Admission) -> frozenset[Kind]:
-    """Those that *role* may send."""
+    """The kinds of frames that *role* may send."""
     return frozenset(kind for kind, roles in admits.items() if role in roles)

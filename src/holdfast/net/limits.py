@@ -1,4 +1,4 @@
-"""Everything about a connection that has a bound."""
+"""The bounds of connections."""
 
 from typing import Final
 
@@ -13,35 +13,35 @@ MIB: Final = 1024 * 1024
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Bounds of one endpoint's connections. The defaults suit hosts of one domain."""
+    """The bounds of one endpoint's connections. The defaults suit hosts of one domain."""
 
     frame_bytes_max: int = 16 * MIB
-    """Longest payload taken. A peer can make this end hold one frame of that length per connection."""
+    """The longest payload accepted. A peer can make this end hold one frame of that length per connection."""
 
     connections_max: int = 1024
-    """Connections of one server, those still shaking hands included. One more is refused politely."""
+    """The most connections of one server, handshakes included. One more is refused with a reason."""
 
     handshake_s: float = 5.0
-    """From the accepted or established TCP connection to the Welcome, TLS included."""
+    """The time from the TCP connection to the Welcome, including TLS."""
 
     idle_s: float = 15.0
-    """A peer that sends nothing for so long is given up. The peer sends ALIVE after a third of it, so
-    silence means a dead peer or a cut network. Shorter notices sooner and chatters more. Each end learns
-    the other's in the handshake."""
+    """A peer that sends nothing for this long is given up. The peer sends ALIVE after a third of it, so
+    silence means a dead peer or a cut network. A shorter time notices sooner but sends more. Each end learns
+    the other's value in the handshake."""
 
     unsent_bytes_high: int = 1 * MIB
-    """Past this the connection says it is not writable; senders wait in ``drain``, and a server stops
-    reading from a peer that does not read its answers."""
+    """Above this the connection is not writable: senders wait in ``drain``, and a server stops reading from a
+    peer that does not read its answers."""
 
     unsent_bytes_low: int = 256 * KIB
-    """Below this it is writable again. Too near the high mark means many short waits."""
+    """Below this the connection is writable again. A value close to the high mark causes many short waits."""
 
     unsent_bytes_max: int = 64 * MIB
-    """A sender that minds neither mark loses the connection here, as ``too_slow``: memory stays bounded."""
+    """A sender that ignores both marks loses the connection here, as ``too_slow``: memory stays bounded."""
 
     linger_s: float = 0.5
-    """How long a connection that ended waits for the peer to take the Goodbye and close. Closing at once
-    would reset the connection under a peer still sending, and the Goodbye would be lost."""
+    """How long a connection that ended waits for the peer to read the Goodbye and close. Closing at once
+    would reset the connection while the peer is still sending, and the Goodbye would be lost."""
 
     def validate(self) -> None:
         """Raise ``InvalidRequest`` naming every problem."""

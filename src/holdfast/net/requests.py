@@ -1,9 +1,9 @@
-"""Questions and answers on a connection: number -> future, with deadlines from one timer.
+"""Two ways to use a connection: questions with answers, and a bounded queue of frames.
 
-The payload of such a frame is a u32 number and a body; the answer carries the number of its question.
-A timer per call would cost more than the call: one sweep per connection looks after all deadlines.
-
-A bounded queue between a connection and a task that consumes its frames at its own pace.
+:class:`Requests` matches answers to questions. The payload of such a frame is a u32 number and a body, and an
+answer carries the number of its question. One timer per connection checks all deadlines, because a timer per
+call would cost more than the call. :class:`Inbox` is a bounded queue between a connection and a task that
+consumes its frames at its own pace.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from holdfast.net.frame import Frame, Kind, NotConnected, Reason
 NUMBER: Final = Struct(">I")
 NUMBER_BYTES: Final = NUMBER.size
 PENDING_MAX: Final = 10_000
-"""Questions without an answer on one connection; beyond it callers are told to come back later."""
+"""The most questions without an answer on one connection; further callers are told to come back later."""
 
 SWEEP_S: Final = 0.02
-"""Deadlines are kept to within this much."""
+"""The precision of deadlines."""
 
 
 def with_number(number: int, body: bytes) -> bytes:
@@ -48,9 +48,9 @@ class _Pending:
 
 
 class Requests:
-    """The questions this end has asked on one connection.
+    """The questions that this end has asked on one connection.
 
-    Give it every answer with ``on_answer`` and the end of the connection with ``on_closed``.
+    Pass it every answer with ``on_answer`` and the end of the connection with ``on_closed``.
     """
 
     def __init__(self, connection: Connection, *, pending_max: int = PENDING_MAX) -> None:
@@ -86,25 +86,25 @@ class Requests:
             self._sweep_by(pending.deadline)
             return await pending.answer
         finally:
-            # Also when the caller was cancelled or the payload refused: a late answer finds nobody.
+            # Also when the caller was cancelled or the payload refused: a late answer is then dropped.
             self._pending.pop(number, None)
 
     def on_answer(self, payload: bytes) -> None:
-        """An answer has come. One that nobody awaits any more is dropped."""
+        """Deliver an answer. An answer that nobody waits for is dropped."""
         number, body = split_number(payload)
         pending = self._pending.get(number)
         if pending is not None and not pending.answer.done():
             pending.answer.set_result(body)
 
     def on_closed(self, reason: Reason) -> None:
-        """The connection has ended: whether the pending questions were heard is not known."""
+        """Fail the pending questions: it is unknown whether the peer received them before the end."""
         if self._sweep is not None:
             self._sweep.cancel()
         for pending in self._pending.values():
             self._give_up(pending, NotHeard(self._name(pending), self._waited_s(pending), reason))
 
     def _next_number(self) -> int:
-        # Numbers wrap after 4 billion; one still pending after a whole round is skipped.
+        # Numbers wrap after 4 billion; a number still pending after a whole round is skipped.
         while True:
             self._last_number = (self._last_number + 1) & 0xFFFF_FFFF
             if self._last_number not in self._pending:
@@ -154,10 +154,11 @@ BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Inbox:
-    """A receiver that keeps frames until they are taken.
+    """A receiver that stores frames until they are taken.
 
-    Full, it stops the connection from reading, so that the peer's sends fill up and the peer waits; half
-    empty, it lets it go on. It may hold more than its bounds by what one read of the socket brings.
+    When it is full, it stops the connection from reading, so that the peer's send buffer fills up and the
+    peer waits; when it is half empty, reading resumes. It can exceed its bounds by what one read of the
+    socket brings.
     """
 
     def __init__(self, *, frames_max: int = FRAMES_MAX, bytes_max: int = BYTES_MAX) -> None:
@@ -183,7 +184,7 @@ class Inbox:
         self._arrived.set()
 
     async def take(self) -> Frame:
-        """The next frame. Raises ``NotConnected`` once the connection has ended and all are taken."""
+        """Return the next frame. Raises ``NotConnected`` after the last frame of an ended connection."""
         while not self._frames:
             if self._reason is not None:
                 where = str(self._connection.address) if self._connection is not None else "?"

@@ -1,11 +1,11 @@
-"""One connection as a state machine, without IO: bytes in, frames and bytes out.
+"""One connection as a state machine without IO: bytes in, frames and bytes out.
 
     connector:  AWAITING_WELCOME -> OPEN -> ENDED
     acceptor:   AWAITING_HELLO   -> OPEN -> ENDED
 
-``receive`` gives the application's frames; everything else is state: ``state``, ``agreed`` once open,
-``reason`` once ended, and ``take_output`` for what must be sent. The first thing that is wrong ends the
-session with one reason, which is also sent to the peer as a Goodbye; frames before it are still given.
+``receive`` returns the application's frames. Everything else is state: ``state``, ``agreed`` once open,
+``reason`` once ended, and ``take_output`` for the bytes to send. The first violation ends the session with
+one reason, which is also sent to the peer as a Goodbye; frames before it are still returned.
 """
 
 from collections.abc import Callable
@@ -44,14 +44,14 @@ CONTROL: Final[dict[tuple[State, Kind], State]] = {
     (State.OPEN, Kind.ALIVE): State.OPEN,
     (State.OPEN, Kind.GOODBYE): State.ENDED,
 }
-"""Where each frame of the connection itself leads; what is not here is out of order.
-The application's frames are in order when the session is open."""
+"""The next state for each frame of the connection itself; any other combination is out of order. The
+application's frames are in order while the session is open."""
 
 ALIVE_FRAME: Final = encode_frame(Kind.ALIVE, b"")
 
 
 class Session:
-    """The protocol's view of one connection, from either end."""
+    """The protocol state of one connection, at either end."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Session:
             self._output.append(encode_frame(Kind.HELLO, encode_hello(ours, payload_bytes_max, idle_ms)))
 
     def receive(self, data: bytes) -> list[Frame]:
-        """Take what arrived, in any pieces; returns the application's frames in it, in order."""
+        """Process the bytes that arrived, in any pieces, and return the application's frames in order."""
         if self.state is State.ENDED:
             return []
         self._decoder.feed(data)
@@ -85,8 +85,10 @@ class Session:
         return frames + self._receive_unusual()
 
     def hand_on(self, data: bytes, take: Callable[[To, Kind, bytes], None], to: To) -> list[Frame]:
-        """As ``receive``, for an open session's hot path: the frames go to *take* as they are found. Returns
-        those behind a frame of the connection itself."""
+        """Like ``receive``, for the hot path of an open session: pass the frames to *take* as they are found.
+
+        Return the frames that follow a frame of the connection itself.
+        """
         if self.state is State.ENDED:
             return []
         self._decoder.feed(data)
@@ -94,12 +96,12 @@ class Session:
         return self._receive_unusual() if not is_all and self.state is State.OPEN else []
 
     @property
-    def kind_at_hand(self) -> Kind:
-        """The kind of the frame at which ``hand_on`` has raised."""
+    def current_kind(self) -> Kind:
+        """The kind of the frame at which ``hand_on`` raised."""
         return self._decoder.next_kind
 
     def _receive_unusual(self) -> list[Frame]:
-        """Go on where a run ended: its rest is not whole, or begins with a frame of the connection itself."""
+        """Continue after a run: the rest is incomplete or begins with a frame of the connection itself."""
         decoder, frames = self._decoder, list[Frame]()
         while (frame := decoder.take_one()) is not None:
             self._on_unusual(*frame)
@@ -112,29 +114,29 @@ class Session:
         return frames
 
     def receive_eof(self) -> None:
-        """The peer will send nothing more."""
+        """Record that the peer will send nothing more."""
         if self._decoder.is_between_frames:
             self._end(Reason(Why.LOST, "the connection was closed without a goodbye"))
         else:
             self._fail(Reason(Why.TRUNCATED, "the connection ended inside a frame"))
 
     def end(self, reason: Reason) -> None:
-        """End the session from this side; the peer is told. Ending it again does nothing."""
+        """End the session from this side and tell the peer. A second call does nothing."""
         self._fail(reason)
 
     def frame(self, kind: Kind, payload: bytes) -> bytes:
-        """The bytes of one application frame. Senders mind ``agreed.payload_bytes_max``."""
+        """The bytes of one application frame. Senders must respect ``agreed.payload_bytes_max``."""
         invariant(self.state is State.OPEN, "frames are sent only in an open session")
         return encode_frame(kind, payload)
 
     def take_output(self) -> bytes:
-        """What the session itself must send now: drains."""
+        """Return and clear the bytes that the session itself must send now."""
         output = b"".join(self._output)
         self._output.clear()
         return output
 
     def _on_unusual(self, kind: Kind, payload: bytes) -> None:
-        """A frame of the connection itself, or any frame before the session is open."""
+        """Handle a frame of the connection itself, or any frame before the session is open."""
         following = CONTROL.get((self.state, kind))
         if following is None:
             self._fail(Reason(Why.OUT_OF_ORDER, f"{kind.name} while {self.state.name}"))
@@ -144,7 +146,7 @@ class Session:
             self._settle(kind, payload)
 
     def _settle(self, kind: Kind, payload: bytes) -> None:
-        """Judge the peer's half of the handshake."""
+        """Check the peer's half of the handshake."""
         judge = judge_hello if kind is Kind.HELLO else judge_welcome
         verdict = judge(payload, self._ours, self._expected, self._certified)
         if isinstance(verdict, Reason):

@@ -1,7 +1,4 @@
-"""Listening and connecting: ``serve`` and ``connect``.
-
-A link: keeps one connection to a peer, made anew whenever it ends.
-"""
+"""Listening (:func:`serve`), connecting (:func:`connect`) and reconnecting (:class:`Link`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +17,7 @@ from holdfast.net.handshake import Admission, kinds_of, roles_in
 from holdfast.net.tls import ConnectionSettings
 
 REFUSALS_MAX: Final = 64
-"""Connections beyond ``connections_max`` that are being told so; more are dropped without a word."""
+"""The most surplus connections that are refused with a reason; more are dropped silently."""
 
 
 class Server:
@@ -29,7 +26,7 @@ class Server:
     def __init__(self, endpoint: ConnectionSettings, on_connection: Callable[[Connection], Receiver]) -> None:
         self._endpoint = endpoint
         self._on_connection = on_connection
-        # Dictionaries for their order: connections are closed in the order they came.
+        # Dictionaries keep the order: connections are closed in the order they came.
         self._connections: dict[Connection, None] = {}
         self._refused: dict[Connection, None] = {}
         self._listener: asyncio.Server | None = None
@@ -38,7 +35,7 @@ class Server:
 
     @property
     def address(self) -> Address:
-        """Where it listens; the port is the real one even when 0 was asked for."""
+        """The address it listens on, with the actual port even when 0 was given."""
         sockets = self._listener.sockets if self._listener is not None else ()
         if not sockets:
             raise Unavailable("the server is closed")
@@ -58,7 +55,7 @@ class Server:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from error
 
     async def close(self, reason: Reason | None = None) -> None:
-        """Listen no more, say Goodbye on every connection, and wait (``linger_s`` at most) for all to go."""
+        """Stop listening, send a Goodbye on every connection, and wait at most ``linger_s``."""
         self._is_closing = True
         if self._listener is not None:
             self._listener.close()
@@ -97,14 +94,14 @@ class Server:
 
 
 class _Dropped(asyncio.Protocol):
-    """A connection that is not even refused."""
+    """A connection that is dropped without a reason."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).abort()
 
 
-class _Doorkeeper:
-    """Lets through to *receiver* what a peer may send."""
+class _AdmissionFilter:
+    """Passes to *receiver* only the kinds of frames that the peer may send."""
 
     __slots__ = ("_admitted", "_receiver")
 
@@ -129,18 +126,20 @@ async def serve(
     admits: Admission,
     insecure: bool = False,
 ) -> Server:
-    """Listen on *address*. *on_connection* is called for each peer that completed the handshake and returns
-    who receives its frames. *admits*: which kinds each role may send, any other ends the connection; who may
-    send nothing does not come in. Raises ``InvalidRequest`` for an address that needs TLS and has none,
-    ``Unavailable`` when the address cannot be had."""
+    """Listen on *address* and call *on_connection* for each peer after its handshake.
+
+    *on_connection* returns the receiver of the peer's frames. *admits* says which kinds each role may send:
+    any other kind ends the connection, and a role that may send nothing is refused. Raises ``InvalidRequest``
+    when the address needs TLS and has none, ``Unavailable`` when it is not possible to listen on the address.
+    """
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
     expected = replace(endpoint.expected, roles=endpoint.expected.roles & roles_in(admits))
 
-    def keep_door(connection: Connection) -> Receiver:
-        return _Doorkeeper(on_connection(connection), kinds_of(connection.peer.role, admits))
+    def filtered(connection: Connection) -> Receiver:
+        return _AdmissionFilter(on_connection(connection), kinds_of(connection.peer.role, admits))
 
-    server = Server(replace(endpoint, expected=expected), keep_door)
+    server = Server(replace(endpoint, expected=expected), filtered)
     await server.listen(address)
     return server
 
@@ -154,10 +153,12 @@ async def connect(
     deadline_s: float = 5.0,
     insecure: bool = False,
 ) -> Connection:
-    """Connect and shake hands. *on_connection* is called once that is done, before any frame is delivered,
-    and returns who receives them; *on_gone* once the socket is gone. Raises ``NotConnected`` with the reason,
-    also when *deadline_s* has passed, and leaves no socket behind; ``InvalidRequest`` for an address that
-    needs TLS and has none."""
+    """Connect and complete the handshake.
+
+    Afterwards, before any frame is delivered, *on_connection* is called and returns the receiver; *on_gone*
+    is called once the socket is gone. Raises ``NotConnected`` with the reason, also after *deadline_s*, and
+    leaves no socket open; ``InvalidRequest`` when the address needs TLS and has none.
+    """
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
     connection = Connection(endpoint, is_connector=True, on_open=on_connection, on_gone=on_gone)
@@ -168,21 +169,21 @@ async def connect(
             await connection.wait_gone()
             raise NotConnected(str(address), reason)
     except asyncio.CancelledError:
-        # Nobody else knows of the connection, and the loop may end before it has lingered.
+        # Nobody else knows the connection, and the loop may end before its linger time is over.
         connection.abort()
         raise
     return connection
 
 
 async def _open(connection: Connection, address: Address, deadline_s: float) -> Reason | None:
-    """Why it did not become open; None when it did."""
+    """Open the connection; return why it failed, or None."""
     try:
         async with asyncio.timeout(deadline_s):
             loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: connection, address.host, address.port)
             return await connection.opening
     except OSError as error:
-        connection.abort()  # there is nobody to take a Goodbye
+        connection.abort()  # there is no peer to receive a Goodbye
         if isinstance(error, TimeoutError):
             return Reason(Why.HANDSHAKE_TIMEOUT, f"no connection within {deadline_s:g} s")
         return Reason(Why.LOST, error.strerror or str(error))
@@ -193,23 +194,25 @@ log = LibraryLog("holdfast.net")
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next attempt: doubling to a bound, and jittered so that those who lost
-    the same peer do not come back at the same moment."""
+    """The wait before the next attempt, which doubles up to a bound.
+
+    Jitter keeps the processes that lost the same peer from all returning at the same moment.
+    """
 
     first_s: float = 0.02
     most_s: float = 1.0
 
     def delay_s(self, failures: int, random: Random) -> float:
-        """The wait after so many failures in a row: between half and all of the doubled time."""
+        """The wait after *failures* in a row: between half and all of the doubled time."""
         doubled: float = min(self.most_s, self.first_s * 2.0 ** min(failures, 30))
         return doubled * (0.5 + random.random() / 2)
 
 
 class Link:
-    """One peer, connected whenever it can be.
+    """A connection to one peer that is reopened whenever it ends.
 
-    *where* is asked before every attempt, since a restarted peer may listen elsewhere; None means not now.
-    *on_up* is called for each new connection before any of its frames and returns who receives them.
+    *where* is called before every attempt, because a restarted peer may listen elsewhere; None means not now.
+    *on_up* is called for each new connection before any of its frames and returns their receiver.
     """
 
     def __init__(
@@ -226,7 +229,7 @@ class Link:
     ) -> None:
         self.name = name
         self.connection: Connection | None = None
-        """The open connection, if there is one now."""
+        """The open connection, if there is one."""
         self._where = where
         self._on_up = on_up
         self._endpoint = endpoint
@@ -238,11 +241,11 @@ class Link:
         self._hurry = asyncio.Event()
         self._last_failure: str | None = None
         self._lingering: dict[Connection, None] = {}
-        """Connections whose sockets are not gone, the open one among them."""
+        """Connections whose sockets are still open, including the current one."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link to {name}")
 
     def send(self, kind: Kind, payload: bytes) -> bool:
-        """Send if connected now; says whether it was. No promise either way."""
+        """Send if connected now, and return whether it was. Delivery is not guaranteed either way."""
         if self.connection is None:
             return False
         self.connection.send(kind, payload)
@@ -254,18 +257,18 @@ class Link:
         return self._last_failure
 
     def hurry(self) -> None:
-        """Try again now: something suggests that the peer is back or has moved."""
+        """Try again now, because something suggests that the peer is back or has moved."""
         self._hurry.set()
 
     async def close(self) -> None:
-        """Stop, and close the connection."""
+        """Stop reconnecting and close the connection."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         for connection in list(self._lingering):
             if connection is self.connection:
                 connection.close()
             else:
-                connection.abort()  # it has said what it had to say
+                connection.abort()  # it has sent everything it had to send
             await connection.wait_gone()
 
     async def _keep(self) -> None:
@@ -276,7 +279,7 @@ class Link:
                 began = loop.time()
                 await self._ended.wait()
                 if loop.time() - began > self._backoff.most_s:
-                    failures = 0  # one that ends at once is no better than one that fails
+                    failures = 0  # a connection that ends at once counts as a failure
             await self._pause(self._backoff.delay_s(failures, self._random))
             failures += 1
 
@@ -319,14 +322,14 @@ class Link:
             self._ended.set()
 
     def _note_failure(self, failure: str) -> None:
-        # The same failure every second is one event, not sixty a minute.
+        # A failure that repeats every second is logged once.
         if failure != self._last_failure:
             log.info("link is down", link=self.name, failure=failure)
         self._last_failure = failure
 
 
 class _LinkReceiver:
-    """Passes everything on, and lets the link know of the end."""
+    """Passes everything on, and tells the link when the connection ends."""
 
     def __init__(self, receiver: Receiver, on_down: Callable[[Connection], None]) -> None:
         self._receiver = receiver

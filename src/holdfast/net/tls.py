@@ -1,15 +1,15 @@
-"""Mutual TLS 1.3: contexts from a directory of certificates, and the record layer as a pipe of bytes.
+"""Mutual TLS 1.3, the layers between socket and session, and the settings of an endpoint.
 
-The pipe runs inside our own protocol instead of the event loop's TLS transport, so that a failed TLS
-handshake has a reason like every other end of a connection, and falls under the same limits. Peers are
-known by the name in their certificate (role and id), never by their address.
+:class:`Tls` loads its contexts from a directory of certificates. A peer is known by the name in its
+certificate (role and id), never by its address. :class:`TlsPipe` runs TLS inside our own protocol instead of
+the event loop's TLS transport, so that a failed TLS handshake has a reason like every other end of a
+connection and falls under the same limits.
 
-What lies between the socket and the session: nothing, or TLS. Both look the same to a connection.
+A :class:`Layer` is either plain or TLS, and both look the same to a connection. A layer also notices a peer
+that speaks the other one. That peer can still be told so in plain text, and a peer that does not speak TLS
+can tell us, instead of both seeing a connection that breaks for no reason.
 
-A layer also notices a peer that speaks the other one. Such a peer can still be told so plainly, and a peer
-that does not speak TLS can still tell us, instead of both seeing a connection that breaks for no reason.
-
-What all connections of one server or client have in common.
+:class:`ConnectionSettings` holds what all connections of one server or client have in common.
 """
 
 import contextlib
@@ -35,25 +35,25 @@ URI_SCHEME: Final = "holdfast"
 CA_FILE: Final = "ca.pem"
 READ_BYTES: Final = 64 * 1024
 RECORD_TYPES: Final = range(0x14, 0x18)
-"""First bytes of TLS records; no Holdfast frame begins with one (:data:`.frame.FRAME_BYTES_LIMIT`)."""
+"""The first bytes of TLS records; no Holdfast frame begins with one (:data:`.frame.FRAME_BYTES_LIMIT`)."""
 
 
 class TlsFailed(HoldfastError):
-    """Raised when the TLS layer of a connection breaks; the connection is over."""
+    """Raised when the TLS layer of a connection fails; the connection is over."""
 
     code = "tls_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """One process's certificate, ready for both ends of connections."""
+    """One process's certificate, loaded for both ends of connections."""
 
     connector: ssl.SSLContext
     acceptor: ssl.SSLContext
 
     @classmethod
     def load(cls, directory: Path, role: Role, id: str) -> "Tls":
-        """From ``ca.pem``, ``ROLE-ID.pem`` and ``ROLE-ID.key``. Raises ``InvalidRequest`` naming the file."""
+        """Load ``ca.pem``, ``ROLE-ID.pem`` and ``ROLE-ID.key``. Raises ``InvalidRequest`` for a bad file."""
         connector = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         acceptor = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         for context in (connector, acceptor):
@@ -61,7 +61,7 @@ class Tls:
             context.verify_mode = ssl.CERT_REQUIRED
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             _load(context, directory, f"{role}-{id}")
-        # A new connection is a new handshake: the peer's certificate is looked at every time.
+        # Without session tickets every connection is a full handshake, which checks the peer's certificate.
         acceptor.num_tickets = 0
         return cls(connector, acceptor)
 
@@ -79,12 +79,12 @@ def _load(context: ssl.SSLContext, directory: Path, name: str) -> None:
 
 
 def certificate_uri(domain: str, role: Role, id: str) -> str:
-    """How a certificate names its owner, as a subject alternative name."""
+    """The URI that names the owner in a certificate, as a subject alternative name."""
     return f"{URI_SCHEME}://{domain}/{role}/{id}"
 
 
 def parse_certificate_uri(uri: str) -> CertifiedName | None:
-    """The name in *uri*, or None when it is not one of ours."""
+    """The name in *uri*, or None when it is not a Holdfast URI."""
     parts = urlsplit(uri)
     path = parts.path.split("/")
     if parts.scheme != URI_SCHEME or len(path) != 3 or path[1] not in Role._value2member_map_:
@@ -98,29 +98,31 @@ def looks_like_tls(first: int) -> bool:
 
 
 class TlsPipe:
-    """The TLS layer of one connection: bytes of the wire on one side, plain bytes on the other."""
+    """The TLS layer of one connection, between encrypted bytes on the wire and plain bytes."""
 
     def __init__(self, context: ssl.SSLContext, *, is_connector: bool) -> None:
         self._from_wire = ssl.MemoryBIO()
         self._to_wire = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._from_wire, self._to_wire, server_side=not is_connector)
         self.is_ready = False
-        """The handshake is done; ``peer`` may be asked and plain bytes may be sent."""
+        """The handshake is done: ``peer`` is known and plain bytes may be sent."""
 
     def begin(self) -> None:
         """Start the handshake; take the output afterwards."""
         self._shake_hands()
 
     def receive(self, data: bytes) -> bytes:
-        """Plain bytes out of *data*, empty while the handshake runs. Raises ``TlsFailed``; even then there
-        may be output to send (the alert that tells the peer)."""
+        """Return the plain bytes in *data*; empty during the handshake.
+
+        Raises ``TlsFailed``; even then there may be output to send (the alert for the peer).
+        """
         self._from_wire.write(data)
         if not self.is_ready:
             self._shake_hands()
         return self._read_all() if self.is_ready else b""
 
     def send(self, plain: bytes | bytearray) -> None:
-        # In a pipe that broke nothing can be sent; the ``receive`` that broke it has said why.
+        # Nothing can be sent after a failure; the ``receive`` that failed has reported it.
         with contextlib.suppress(ssl.SSLError):
             self._tls.write(plain)
 
@@ -128,14 +130,14 @@ class TlsPipe:
         return self._to_wire.read()
 
     def close(self) -> None:
-        """Say in the TLS layer that nothing more will be sent, if that layer stands."""
+        """Tell the peer, inside TLS, that nothing more will be sent, if the handshake was completed."""
         if self.is_ready:
-            # Raised whenever the peer's own close has not come; we do not wait for it.
+            # unwrap raises while the peer's own close has not arrived; we do not wait for it.
             with contextlib.suppress(ssl.SSLError):
                 self._tls.unwrap()
 
     def peer(self) -> CertifiedName:
-        """Whom the peer's certificate names. Raises ``TlsFailed`` for one that is not Holdfast's."""
+        """The name in the peer's certificate. Raises ``TlsFailed`` when it is not a Holdfast certificate."""
         certificate: dict[str, Any] = dict(self._tls.getpeercert() or {})
         uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
         name = parse_certificate_uri(uris[0]) if len(uris) == 1 else None
@@ -179,7 +181,7 @@ _EXPLANATIONS: Final = {
 def _explain(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is refused: {error.verify_message}"
-    # The text is OpenSSL's own where we have no better one; reasons are missing on some errors.
+    # Where we have no better text, use OpenSSL's; some errors have no reason.
     return _EXPLANATIONS.get(error.reason or "", str(error))
 
 
@@ -187,43 +189,45 @@ Bytes = bytes | bytearray
 
 
 class LayerFailed(HoldfastError):
-    """Raised when a layer cannot go on: the connection is over. ``take_output`` may still have an alert."""
+    """Raised when a layer fails and the connection is over. ``take_output`` may still have an alert."""
 
     code = "layer_failed"
 
-    def __init__(self, reason: Reason, *, tell_plainly: bool = False) -> None:
+    def __init__(self, reason: Reason, *, plain_goodbye: bool = False) -> None:
         super().__init__(str(reason))
         self.reason = reason
-        self.tell_plainly = tell_plainly
-        """The peer would understand a Goodbye outside of this layer."""
+        self.plain_goodbye = plain_goodbye
+        """The peer would understand a Goodbye sent outside this layer."""
 
 
 class Layer(Protocol):
+    """The bytes between a socket and a session: passed through unchanged, or encrypted with TLS."""
+
     is_ready: bool
-    """Plain bytes can be sent, and ``peer`` asked."""
+    """Plain bytes can be sent, and ``peer`` is known."""
 
     def begin(self) -> None:
-        """The socket is connected; there may be output afterwards."""
+        """Begin when the socket is connected; there may be output afterwards."""
         ...
 
     def receive(self, data: bytes) -> bytes:
-        """The plain bytes in what the socket brought. Raises ``LayerFailed``."""
+        """The plain bytes in what the socket received. Raises ``LayerFailed``."""
         ...
 
     def wrap(self, plain: Bytes) -> Bytes:
-        """What to write to the socket to send *plain*, other output included."""
+        """The bytes to write to the socket to send *plain*, including other output."""
         ...
 
     def take_output(self) -> bytes:
-        """What the layer itself must write to the socket now: drains."""
+        """Return and clear the bytes that the layer itself must write to the socket now."""
         ...
 
     def peer(self) -> CertifiedName | None:
-        """Whom the peer's certificate names, where there is one. Raises ``LayerFailed``."""
+        """The name in the peer's certificate, if there is one. Raises ``LayerFailed``."""
         ...
 
     def close(self) -> None:
-        """Nothing more will be sent; there may be output afterwards."""
+        """Say that nothing more will be sent; there may be output afterwards."""
         ...
 
 
@@ -232,7 +236,7 @@ def layer_for(tls: Tls | None, *, is_connector: bool) -> Layer:
 
 
 class PlainLayer:
-    """No layer at all, but for a look at the first byte."""
+    """Passes bytes through unchanged and only checks the first one."""
 
     def __init__(self) -> None:
         self.is_ready = True
@@ -243,7 +247,7 @@ class PlainLayer:
 
     def receive(self, data: bytes) -> bytes:
         if self._is_first and looks_like_tls(data[0]):
-            raise LayerFailed(Reason(Why.TLS, "this port does not speak TLS"), tell_plainly=True)
+            raise LayerFailed(Reason(Why.TLS, "this port does not speak TLS"), plain_goodbye=True)
         self._is_first = False
         return data
 
@@ -261,7 +265,7 @@ class PlainLayer:
 
 
 class TlsLayer:
-    """Mutual TLS."""
+    """Encrypts with mutual TLS."""
 
     def __init__(self, tls: Tls, *, is_connector: bool) -> None:
         self._pipe = TlsPipe(tls.connector if is_connector else tls.acceptor, is_connector=is_connector)
@@ -303,7 +307,7 @@ class TlsLayer:
 
     def _plain_peer(self, data: bytes) -> LayerFailed:
         if not self._is_connector:
-            return LayerFailed(Reason(Why.TLS, "this port requires TLS"), tell_plainly=True)
+            return LayerFailed(Reason(Why.TLS, "this port requires TLS"), plain_goodbye=True)
         decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
         decoder.feed(data)
         frame = decoder.take_one()
@@ -314,10 +318,10 @@ class TlsLayer:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Who this end is, whom it talks to, how and within which bounds."""
+    """This end's identity, the peers it accepts, its TLS and its bounds."""
 
     identity: PeerIdentity
     limits: Limits = field(default_factory=Limits)
     tls: Tls | None = None
-    """None speaks plain TCP, which only loopback allows unless asked for by name."""
+    """None means plain TCP, which is allowed only on loopback unless explicitly requested."""
     expected: Expected = field(default_factory=Expected)

@@ -1,5 +1,6 @@
-"""A host's links to the agents of its domain: its own, to which it reports, and its peers', who may tell it
-of a death (K2).
+"""A host's links to the agents of its domain.
+
+The host reports to its own agent. The agents of its peers tell it when one of their hosts dies (K2).
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
 
 DEATHS_KEPT: Final = 64
 PROCESSES_KEPT: Final = 1024
-"""A process may have a successor in session before the word of its death arrives."""
+"""How many processes to remember: one that died may have a successor in session before agents report it."""
 REPORT_S: Final = 1.0
 
 log = structlog.get_logger("holdfast.agents")
@@ -30,10 +31,12 @@ _decode = msgspec.msgpack.Decoder(HostDied).decode
 
 
 class AgentLinks:
-    """The agents this host knows, by address. *report* makes what its own agent is told once a second;
-    *on_death* is told of each death once, *on_attempt* of what a process was executing when it died,
-    *on_died* of everything that is known of the death, and *on_hang* if a host made an end of its own hang by
-    it."""
+    """Connections to every agent that this host knows, by address.
+
+    *report* builds what the host's own agent is told once a second. *on_death* is called once per death,
+    *on_attempt* with the calls that a process was executing when it died, *on_died* with everything known
+    of the death, and *on_hang* if the host ended itself because its loop hung.
+    """
 
     def __init__(
         self,
@@ -57,15 +60,15 @@ class AgentLinks:
         self._on_died = on_died
         self._links: dict[str, Link] = {}
         self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
-        """The processes lately seen in session, and the address of the agent that each named."""
+        """The processes lately seen in session, with the address of the agent that each session named."""
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = MachineClock()
         self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
-        """The newest deaths this host was told of, each once."""
+        """The newest deaths that agents have told this host of, each once."""
         self._follow({own})
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
-        """Follow the agents of exactly these hosts, and always one's own."""
+        """Connect to the agents of exactly these hosts, and always to this host's own agent."""
         for host, session in sessions.items():
             self._agent_of[host, session.incarnation] = session.agent_address
         while len(self._agent_of) > PROCESSES_KEPT:
@@ -73,7 +76,7 @@ class AgentLinks:
         self._follow({self._own, *(each.agent_address for each in sessions.values() if each.agent_address)})
 
     async def report_always(self) -> None:
-        """Tell one's own agent how this host is, until cancelled."""
+        """Report this host's condition to its own agent once a second, until cancelled."""
         while True:
             self.report_now()
             await asyncio.sleep(REPORT_S)
@@ -85,9 +88,10 @@ class AgentLinks:
         await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
 
     def on_told(self, died: HostDied, by: str) -> None:
-        """The agent at *by* says that a host has died; only that host's own agent can know (K2)."""
+        """Handle a death reported by the agent at *by*. Only the dead host's own agent can know (K2)."""
         if died.during is not None:
-            # First, so that who takes over knows. Whoever says it: a call is watched more closely, no more.
+            # This comes first, so that the next primary knows of the attempt. Any agent may say it: the
+            # only effect is that the call is watched more closely.
             self._on_attempt(died.host, died.incarnation, died.during)
         if self._agent_of.get((died.host, died.incarnation)) != by:
             return
@@ -109,19 +113,19 @@ class AgentLinks:
             self._links[address] = self._link(address)
 
     def _link(self, address: str) -> Link:
-        where, ear = Address.parse(address), _Ear(address, self)
-        return Link(f"agent at {address}", lambda: where, ear.on_up, self._endpoint, random=self._random)
+        where, receiver = Address.parse(address), _AgentReceiver(address, self)
+        return Link(f"agent at {address}", lambda: where, receiver.on_up, self._endpoint, random=self._random)
 
 
-class _Ear:
-    """Listens to one agent."""
+class _AgentReceiver:
+    """Receives what one agent sends."""
 
     def __init__(self, address: str, agents: AgentLinks) -> None:
         self._address = address
         self._agents = agents
 
-    def on_up(self, connection: Connection) -> "_Ear":
-        # The connection sends only once it knows its receiver.
+    def on_up(self, connection: Connection) -> "_AgentReceiver":
+        # The connection can send only after this method has returned its receiver.
         asyncio.get_running_loop().call_soon(self._introduce, connection)
         return self
 

@@ -1,6 +1,7 @@
-"""Binds the housing of groups to this process: its event loop, links, log and the application's classes.
+"""Builds a host's groups and binds them to this process: its loop, links, log and application classes.
 
-The hosts that this host's groups call, in its own domain and in others: it is a client of theirs.
+:func:`open_groups` does that. :class:`OutboundHosts` holds the connections on which this host's groups call
+groups on other hosts, in this domain and in others; towards those hosts, this host is a client.
 """
 
 import asyncio
@@ -46,7 +47,11 @@ from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 
 
 class OutboundHosts:
-    """The :class:`holdfast.groups.ports.Callees` of a process. Set ``events`` before anything is called."""
+    """The connections to hosts that this host's groups call: implements
+    :class:`holdfast.groups.ports.Callees`.
+
+    Set ``events`` before anything is called.
+    """
 
     events: HostEvents
 
@@ -68,9 +73,11 @@ class OutboundHosts:
         self._hosts.keep(Address.parse(each) for each in addresses)
 
     def abroad(self, other: OtherDomain, events: HostEvents) -> "OutboundHosts":
-        """The hosts of another domain, of which this host is a client. On loopback alone: it has no
-        certificate by which another domain would know it. Raises ``InvalidRequest`` for what is no
-        address."""
+        """Connect to the hosts of another domain as a client.
+
+        This works on loopback only, because this host has no certificate that another domain would
+        recognize. Raises ``InvalidRequest`` if an address cannot be parsed.
+        """
         for each in other.addresses:
             Address.parse(each)
         name = f"{self._me.domain}.{self._me.id}"[:NAME_CHARACTERS_MAX]
@@ -95,10 +102,10 @@ class OutboundHosts:
 
 
 PRUNE_AFTER_S: Final = 60.0
-"""By then a host has housed what it houses, and knows which code that is of."""
+"""When to delete unused copies of code: by then the host knows which code its groups need."""
 
 LOOK_S: Final = 10.0
-"""Between two looks at which groups are served by other code than this host has."""
+"""How often to check whether groups are served by other code than this host has."""
 
 log = structlog.get_logger("holdfast.groups")
 
@@ -109,7 +116,7 @@ async def open_groups(
     authority: Authority,
     questions: AuthorityDriver,
     links: HostLinks,
-    heart: HeartbeatThread,
+    heartbeat_thread: HeartbeatThread,
     callees: OutboundHosts,
     hosts: Iterable[HostId],
     domain: str,
@@ -119,8 +126,11 @@ async def open_groups(
     reports: Reports,
     announce: Callable[[Mapping[str, Code]], None],
 ) -> tuple[HostGroups, FaultDetector]:
-    """Learn from the authority what a host of groups must know, open its clock, and house its groups; and
-    have somebody report what is seen of them."""
+    """Build this host's groups and the detector that reports their faults.
+
+    The authority supplies the domain's identity and this host's replica number, which opens the host's
+    clock.
+    """
     nonce = fresh_nonce()
     identity: Seen[Identity] = await insist(
         lambda: perform(authority, ensure_identity(domain, nonce=nonce)), Seen
@@ -136,17 +146,17 @@ async def open_groups(
 
     def on_fault(group: GroupId, kind: str, what: str) -> None:
         log.error("a fault of an object", group=group, kind=kind, what=what)
-        witness.on_fault(group, kind, what)
+        detector.on_fault(group, kind, what)
 
     codes = KnownCode(session.host, code_copies, announce=announce, fail=store.fail, on_fault=on_fault)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
     config = GroupsConfig()
     beats = LeaseHeartbeats(
-        incarnation=session.incarnation, clock=MachineClock(), network=heart, config=config.leases
+        incarnation=session.incarnation, clock=MachineClock(), network=heartbeat_thread, config=config.leases
     )
-    heart.carry(beats)
-    # The witness is there before anything can be seen: nothing happens until the groups start.
+    heartbeat_thread.carry(beats)
+    # The detector exists before anything can call it: nothing happens until the groups start.
     ports = _ports(
         domain,
         questions,
@@ -160,34 +170,34 @@ async def open_groups(
         trace,
         on_finding,
         on_fault,
-        lambda: witness,
+        lambda: detector,
     )
     groups = HostGroups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
-    witness = FaultDetector(
+    detector = FaultDetector(
         session.host,
         domain,
         groups.directory,
         reports,
         MachineClock(),
-        is_heard=partial(_is_heard, heart),
+        is_heard=partial(_is_heard, heartbeat_thread),
         later=asyncio.get_running_loop().call_later,
     )
-    callees.events = groups.nesting
+    callees.events = groups.outbound_calls
     if last is not None:
-        # Nobody else may have seen it: this may be the only host.
+        # This may be the only host, so nobody else may have noticed what ended its last process.
         groups.suspects.on_death(session.host, *last)
     groups.start()
-    _look_again(codes, groups)
+    _check_codes(codes, groups)
     asyncio.get_running_loop().call_later(
         PRUNE_AFTER_S, lambda: codes.prune(groups.directory.records, groups.kept)
     )
-    return groups, witness
+    return groups, detector
 
 
-def _look_again(codes: KnownCode, groups: HostGroups) -> None:
-    """At the codes of groups, every so often, as long as the process lives."""
+def _check_codes(codes: KnownCode, groups: HostGroups) -> None:
+    """Compare the groups' code with this host's now, and every ``LOOK_S`` while the process lives."""
     codes.look(groups.directory.records)
-    asyncio.get_running_loop().call_later(LOOK_S, _look_again, codes, groups)
+    asyncio.get_running_loop().call_later(LOOK_S, _check_codes, codes, groups)
 
 
 def _ports(
@@ -203,7 +213,7 @@ def _ports(
     trace: Trace,
     on_finding: Callable[[Finding], None],
     on_fault: Callable[[GroupId, str, str], None],
-    witness: Callable[[], FaultDetector],
+    detector: Callable[[], FaultDetector],
 ) -> GroupsPorts:
     loop = asyncio.get_running_loop()
 
@@ -215,7 +225,7 @@ def _ports(
 
     def on_halted(group: GroupId, why: str) -> None:
         log.error("a member has stopped", group=group, why=why)
-        witness().on_halted(group, why)
+        detector().on_halted(group, why)
 
     return GroupsPorts(
         clock=MachineClock(),
@@ -235,8 +245,8 @@ def _ports(
         slot=slot,
         on_halted=on_halted,
         on_finding=on_finding,
-        on_view=lambda view: witness().on_view(view),
-        on_skew=lambda skew_ns: witness().on_skew(skew_ns),
+        on_view=lambda view: detector().on_view(view),
+        on_skew=lambda skew_ns: detector().on_skew(skew_ns),
         beats=beats,
         copies=copies,
         old_code=old_code,
@@ -244,5 +254,5 @@ def _ports(
     )
 
 
-def _is_heard(heart: HeartbeatThread, host: HostId) -> bool:
-    return any(each.host == host and not each.is_silent for each in heart.heard)
+def _is_heard(heartbeat_thread: HeartbeatThread, host: HostId) -> bool:
+    return any(each.host == host and not each.is_silent for each in heartbeat_thread.heard)

@@ -1,7 +1,7 @@
-"""What a host's process executes, in a file that outlives the process: the slot of E4.
+"""A file that records what the host's process is executing and outlives the process (the slot of rule E4).
 
-The file is mapped into memory: a note is a few stores, no call to the system and no sync, and the kernel
-keeps it when the process is gone. A power cut may take it away, but a power cut is no call's doing.
+The file is mapped into memory: writing a note takes a few stores, no system call and no sync, and the
+kernel keeps the note when the process is gone. A power cut may lose it, but no call causes a power cut.
 """
 
 import mmap
@@ -18,7 +18,7 @@ from holdfast.model.calls import CLIENT_CHARACTERS_MAX
 from holdfast.model.ids import ClientId, GroupId, Incarnation
 
 EXECUTING: Final = "executing"
-"""The file in the host's directory."""
+"""The name of the file in the host's directory."""
 CLIENT_BYTES: Final = 4 * CLIENT_CHARACTERS_MAX
 _INCARNATION: Final = struct.Struct("<Q")
 _NOTE: Final = struct.Struct(f"<QQQIH{CLIENT_BYTES}s")
@@ -30,13 +30,14 @@ log = structlog.get_logger("holdfast.executing")
 
 
 class CrashNote:
-    """The slot of this process."""
+    """Notes the calls that this process is executing, so that a crash can be traced to them."""
 
     def __init__(self, path: Path, incarnation: Incarnation) -> None:
-        """Raises ``OSError``. What an earlier process noted there is gone."""
+        """Create or overwrite the file, erasing what an earlier process noted there. Raises ``OSError``."""
         file = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
-            # Written, not only made long: a hole that cannot be filled later would end the process.
+            # Written, not only extended: a hole in the file that the disk cannot fill later would end the
+            # process.
             os.pwrite(file, _INCARNATION.pack(incarnation).ljust(_BYTES, b"\0"), 0)
             os.ftruncate(file, _BYTES)
             self._map = mmap.mmap(file, _BYTES)
@@ -52,7 +53,7 @@ class CrashNote:
 
 
 def open_slot(directory: Path, incarnation: Incarnation) -> Slot:
-    """A slot in the host's *directory*; none, said aloud, where its disk has no room for one."""
+    """Open the slot in the host's *directory*. Without room on the disk, log a warning and do without."""
     try:
         return CrashNote(directory / EXECUTING, incarnation)
     except (OSError, ValueError) as error:
@@ -61,7 +62,7 @@ def open_slot(directory: Path, incarnation: Incarnation) -> Slot:
 
 
 def read_slot(directory: Path) -> tuple[Incarnation, Attempt] | None:
-    """What the process that held *directory* was executing when it ended; None for nothing."""
+    """What the last process in *directory* was executing when it ended; None if it was executing nothing."""
     try:
         content = (directory / EXECUTING).read_bytes()
         (incarnation,) = _INCARNATION.unpack_from(content)

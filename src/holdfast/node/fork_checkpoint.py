@@ -1,27 +1,27 @@
-"""Copies of the host's process that write large checkpoints while the host serves on (E5, decision 0007).
+"""Writes large checkpoints in a forked copy of the host's process while the host keeps serving (E5,
+decision 0007).
 
-A copy is a fork: at that moment it holds every object as it is, and shares its memory with the host until
-either changes it. It takes the state, reads each piece back (E9), writes it to a file of its own, syncs it,
-says on a pipe what came of it, and ends without running anything of the host's.
+A fork holds every object as it is at that moment, and shares its memory with the host until either changes
+it. The copy captures the state, reads each piece back (E9), writes it to a file of its own, syncs the file,
+reports the result on a pipe, and exits without running any of the host's code.
 
-What makes a fork of a process with threads and an event loop safe here. The copy has one thread, the one that
-forked; it takes no lock another thread may have held: no queue, no log, no loop, no import. It closes what it
-inherited, so that it answers nobody and keeps no connection and no port alive. The lock of the store is a
-record lock, which forks do not inherit, and the kernel ends a copy with its host (K2). When memory is short
-the copy goes first, not the host.
+Forking a process that has threads and an event loop is safe here for these reasons. The copy has one
+thread, the one that forked, and takes no lock that another thread may have held: it uses no queue, no log,
+no loop and no import. It closes what it inherited, so that it answers nobody and keeps no connection or
+port open. The store's lock is a record lock, which a fork does not inherit, and the kernel kills the copy
+when its host ends (K2). When memory runs short, the kernel kills the copy before the host.
 
-Huge pages for a large heap, so that a copy of the process is made in a millisecond or two.
+:class:`HugePages` moves a large heap into huge pages first, so that the fork takes only a millisecond or
+two. A fork copies the process's page table while every call waits: 20 ms for 750 MB in 4 kB pages on the
+machine where this was measured, 2 ms in 2 MB pages (decision 0007). This is repeated before each copy,
+because writes during a copy split the huge pages again, nearly all of them if calls change the object in
+scattered places.
 
-A fork copies the table of the process's pages while every call waits: 20 ms for 750 MB in pages of 4 kB on
-the machine this was measured on, 2 ms in pages of 2 MB (decision 0007). So the kernel is asked to put the
-heap into such pages before each copy: what is written while a copy runs falls apart into small pages again,
-nearly all of it when calls change the object here and there.
-
-This is done on a thread of its own, page by page. While the kernel moves one, whatever else of the process
-touches memory for the first time waits for it: a third of a millisecond where the machine's memory is in use
-already, some milliseconds where it is new. Hence the pauses between two pages: without them, on a machine
-with little to spare, calls waited hundreds of milliseconds. A kernel that has no huge pages says so, and
-copies are made as they can be.
+A separate thread does this page by page. While the kernel moves a page, other threads that touch memory for
+the first time wait: a third of a millisecond where the machine's memory is already in use, some
+milliseconds where it is new. So the thread pauses between pages; without the pauses, calls waited hundreds
+of milliseconds on a machine with little memory to spare. Without kernel support for huge pages, forks just
+take longer.
 """
 
 import asyncio
@@ -55,14 +55,15 @@ from holdfast.styles.ports import NotCopied, Snapshot
 
 HUGE_BYTES: Final = 2 << 20
 HEAP_BYTES_MIN: Final = 128 << 20
-"""A smaller process is copied in a few milliseconds as it is."""
+"""A smaller process is forked in a few milliseconds without huge pages."""
 PAUSE_S: Final = 0.001
 PAUSES: Final = 3.0
-"""Between two pages, at least so long, and so many times as long as the last one took; after ``SPREAD_S``
-only as long as it took: the log grows while a checkpoint waits."""
+"""The pause between two pages: at least ``PAUSE_S``, and ``PAUSES`` times as long as the last page took.
+After ``SPREAD_S`` it is only as long as the last page took, because the log grows while a checkpoint waits.
+"""
 SPREAD_S: Final = 20.0
 THREAD_NAME: Final = "huge pages"
-"""As ``top -H`` shows it."""
+"""The thread's name, as ``top -H`` shows it."""
 _PAGE_BYTES: Final = 4096
 _MADV_HUGEPAGE: Final = 14
 _MADV_COLLAPSE: Final = 25
@@ -74,17 +75,17 @@ log = structlog.get_logger("holdfast.copies")
 
 
 class HugePages:
-    """Of this process. Used from one thread, the loop's."""
+    """Moves this process's heap into huge pages. Used only from the event loop's thread."""
 
     def __init__(self, call_soon: Callable[..., object], heap_bytes_min: int = HEAP_BYTES_MIN) -> None:
-        """*call_soon* runs what it is given on that thread."""
+        """*call_soon* runs a function on the event loop's thread."""
         self._call_soon = call_soon
         self._heap_bytes_min = heap_bytes_min
         self._is_gathering = False
         self._are_gathered = False
 
     def are_ready(self) -> bool:
-        """Whether a copy may be made now; if not, the heap is being gathered, which this has begun."""
+        """Whether to fork now; if not, the heap is being moved into huge pages, which this starts."""
         if self._is_gathering:
             return False
         if self._are_gathered or resident_bytes() < self._heap_bytes_min:
@@ -94,7 +95,7 @@ class HugePages:
         return False
 
     def copied(self) -> None:
-        """A copy was made: from now on every write takes a page apart."""
+        """Note that a copy was made: from now on, writes split the huge pages again."""
         self._are_gathered = False
 
     def _gather(self) -> None:
@@ -119,9 +120,9 @@ class HugePages:
 
 
 def _collapse(at: int) -> bool:
-    """Put the memory at *at* into one huge page, as far as it can be had; whether there is such a thing.
+    """Move the memory at *at* into one huge page if possible; returns whether the kernel has huge pages.
 
-    Each for itself: one call for all would hold the map of the memory for seconds.
+    Each page takes its own call: a single call for all would lock the memory map for seconds.
     """
     if _libc.madvise(at, HUGE_BYTES, _MADV_HUGEPAGE) != 0 and ctypes.get_errno() == errno.EINVAL:
         return False
@@ -130,12 +131,12 @@ def _collapse(at: int) -> bool:
 
 
 def resident_bytes() -> int:
-    """What this process holds of the machine's memory."""
+    """The physical memory that this process occupies."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
 
 
 def heap() -> list[tuple[int, int]]:
-    """The stretches of private memory that hold whole huge pages, as (start, end) on their bounds."""
+    """The ranges of private memory that consist of whole huge pages, as aligned (start, end)."""
     found = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         where, rights, _, _, inode, *name = line.split(maxsplit=5)
@@ -149,11 +150,11 @@ def heap() -> list[tuple[int, int]]:
 
 
 COPY_LIMIT_S: Final = 300.0
-"""A copy that has not ended by then is killed: the class's own code hangs in it, or the disk."""
+"""A copy that runs longer is killed: either the class's own code hangs in it, or the disk does."""
 NICENESS: Final = 10
-"""A tenth of what the host gets where both want all."""
+"""How far the copy's priority is lowered: it gets a tenth of the host's share when both are busy."""
 PATIENCE_S: Final = 20.0
-"""A copy that has not ended by then gets as much as the host: it must end before the log is full."""
+"""A copy that runs longer gets the host's priority, because it must finish before the log is full."""
 NICENESS_MAX: Final = 19
 REPORT_BYTES_MAX: Final = 4096
 WHY_CHARACTERS_MAX: Final = 500
@@ -163,7 +164,7 @@ Then = Callable[[Written | NotCopied], None]
 
 
 class _Report(msgspec.Struct, frozen=True, array_like=True):
-    """A copy's last words. *failure* says why there is no checkpoint; with *error*, it was the disk."""
+    """What a copy reports at its end. *failure* says why there is no checkpoint; *error*: the disk failed."""
 
     chunks: int = 0
     size: int = 0
@@ -175,7 +176,7 @@ class _Report(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(slots=True)
 class _Copy:
-    """One copy that runs."""
+    """A running copy."""
 
     pid: int
     pidfd: int
@@ -190,10 +191,11 @@ class _Copy:
 
 
 class ProcessCopies:
-    """The copies of this process, one at a time, which write into the store at *directory*.
+    """Runs copies of this process, one at a time, which write checkpoints into the store at *directory*.
 
-    *adopt* tells the store's disk of a file that a copy has written; *fail*, that the disk has failed one
-    (D1). With *pages*, the heap is gathered into huge ones first. Everything happens on the loop's thread.
+    *adopt* registers a file that a copy has written with the store's disk; *fail* reports that the disk
+    failed a copy (D1). With *pages*, the heap is first moved into huge pages. All of this runs on the
+    loop's thread.
     """
 
     def __init__(
@@ -217,7 +219,7 @@ class ProcessCopies:
 
     @property
     def pid(self) -> int | None:
-        """Of the copy that runs."""
+        """The process id of the running copy, if there is one."""
         return self._copy.pid if self._copy is not None else None
 
     def begin(self, name: str, framing: Framing, snapshot: Snapshot, then: Then) -> bool:
@@ -233,23 +235,24 @@ class ProcessCopies:
             self._loop.call_soon(then, NotCopied(f"no copy of the process can be made: {error.strerror}"))
             return True
         if pid == 0:
-            _live(host, out, self._directory / name, framing, snapshot)
+            _run_copy(host, out, self._directory / name, framing, snapshot)
         forked_ns = self._clock.now() - began_at
         if self._pages is not None:
             self._pages.copied()
         os.close(out)
-        # A full collection would touch every object, and so copy all that is shared, while calls wait.
+        # A full garbage collection would touch every object, and so duplicate all shared memory while calls
+        # wait.
         gc.disable()
         self._copy = copy = _Copy(pid, os.pidfd_open(pid), pipe, name, framing, then, began_at, forked_ns)
         copy.timers = (
             self._loop.call_later(self._limit_s, self._kill, copy, f"it took {self._limit_s:g} s"),
-            self._loop.call_later(PATIENCE_S, let_forward, pid),
+            self._loop.call_later(PATIENCE_S, restore_priority, pid),
         )
         self._loop.add_reader(copy.pidfd, self._exited, copy)
         return True
 
     def cancel(self) -> None:
-        """End the copy that runs; nothing is said of it."""
+        """Kill the running copy and discard its result."""
         if self._copy is not None:
             self._copy.then = lambda _: None
             self._kill(self._copy, "it is not wanted any more")
@@ -296,15 +299,17 @@ class ProcessCopies:
         return Written(copy.framing.described_as(report.chunks, report.size), report.digest)
 
 
-def let_forward(pid: int) -> None:
-    """Take back what :func:`_step_back` has done, as far as the system lets us."""
+def restore_priority(pid: int) -> None:
+    """Undo :func:`_lower_priority` for the copy *pid*, as far as the system permits."""
     with suppress(OSError, ValueError):
         _session_of(pid).write_text(str(_niceness_of_session()), encoding="ascii")
 
 
 def niceness_in(session: str) -> int:
-    """Of a session that the kernel describes so: "/autogroup-21 nice 0". The one that all processes are in
-    before anybody begins one has none, and is not described."""
+    """The niceness in the kernel's description of a session, such as "/autogroup-21 nice 0".
+
+    The initial session, which processes belong to until one of them starts another, has no description.
+    """
     return int(session.rsplit(maxsplit=1)[-1]) if session.strip() else 0
 
 
@@ -313,51 +318,51 @@ def _niceness_of_session() -> int:
 
 
 def _session_of(pid: int | str) -> Path:
-    """What the kernel says of a process's session; not every kernel does."""
+    """The file that describes a process's session; not every kernel has it."""
     return Path(f"/proc/{pid}/autogroup")
 
 
 # --- in the copy
 
 
-def _live(host: int, out: int, path: Path, framing: Framing, snapshot: Snapshot) -> NoReturn:
-    """The whole life of a copy. It never returns into the host's code."""
+def _run_copy(host: int, out: int, path: Path, framing: Framing, snapshot: Snapshot) -> NoReturn:
+    """Run the copy from start to exit. It never returns into the host's code."""
     code = 1
     try:
-        report = _become_a_copy(host, out) or _take(path, framing, snapshot)
+        report = _detach(host, out) or _write_checkpoint(path, framing, snapshot)
         os.write(out, msgspec.msgpack.encode(report))
         code = 0 if report.size else 1
     finally:
         os._exit(code)
 
 
-def _become_a_copy(host: int, out: int) -> _Report | None:
-    """None, or why it could not."""
+def _detach(host: int, out: int) -> _Report | None:
+    """Detach from the host; returns None on success, or a report of the failure."""
     try:
-        _part_from(host, out)
+        _detach_from(host, out)
     except BaseException as error:
         return _Report(failure=f"it could not part from its host: {error!r}"[:WHY_CHARACTERS_MAX])
     return None
 
 
-def _part_from(host: int, out: int) -> None:
-    gc.disable()  # a collection would touch, and so copy, all that is shared with the host
-    end_with(host, signal.SIGKILL)  # also if it is gone already (K2)
+def _detach_from(host: int, out: int) -> None:
+    gc.disable()  # a collection would touch, and so duplicate, all memory shared with the host
+    end_with(host, signal.SIGKILL)  # also if the host is gone already (K2)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     os.closerange(_STDERR + 1, out)
     os.closerange(out + 1, os.sysconf("SC_OPEN_MAX"))
-    _step_back()
+    _lower_priority()
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
         score.write("1000")
 
 
-def _step_back() -> None:
-    """Let whoever serves go first: this host, and others on the same machine.
+def _lower_priority() -> None:
+    """Lower the copy's priority below this host and others on the same machine.
 
-    Kernels that share the processor out by session look at niceness within each session only; so the copy
-    has one of its own, with a niceness of its own.
+    Kernels that share the processor by session compare niceness only within a session. So the copy moves to
+    a session of its own and lowers that session's priority.
     """
     os.nice(NICENESS)
     ask_for_slices(USUAL_NS)
@@ -367,7 +372,7 @@ def _step_back() -> None:
         _session_of("self").write_text(str(min(of_host + NICENESS, NICENESS_MAX)), encoding="ascii")
 
 
-def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
+def _write_checkpoint(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
     try:
         file = AsideFile(path)
         file.write(framing.header)
@@ -384,7 +389,7 @@ def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
     except NotCapturable as error:
         return _Report(failure=str(error)[:WHY_CHARACTERS_MAX], is_of_state=True)
     except BaseException as error:
-        # The class's own code, in whatever way it fails.
+        # The class's own code may fail in any way.
         return _Report(failure=repr(error)[:WHY_CHARACTERS_MAX])
     done = framing.described
     return _Report(done.chunks, done.size, digest)

@@ -1,6 +1,7 @@
-"""What a host does with the frames that others send it, by their kind.
+"""Routes the frames that a host receives to the part that handles their kind.
 
-A client's connection, as the housing of groups answers on it.
+:class:`FrameDispatch` handles frames from hosts, clients and operators once the host serves.
+:class:`ClientConnection` is what the groups use to answer on a client's connection.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ calls_log = structlog.get_logger("holdfast.calls")
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """The :class:`holdfast.groups.ports.Client` of one frame."""
+    """A client's connection, on which groups answer: implements :class:`holdfast.groups.ports.Client`."""
 
     connection: Connection
 
@@ -42,7 +43,7 @@ class ClientConnection:
         try:
             self.connection.send(Kind.CALL_ANSWER, encode_message(message))
         except HoldfastError as error:
-            # An outcome longer than the client takes cannot be told, and its call would wait for ever.
+            # The client cannot be told an outcome longer than it accepts, and its call would wait for ever.
             calls_log.warning("an answer cannot be sent", peer=str(self.connection.peer), why=str(error))
             self.connection.close(Reason(Why.INTERNAL, str(error)))
 
@@ -55,42 +56,45 @@ _sent: Final = msgspec.msgpack.Decoder(Sent)
 
 
 class FrameDispatch:
-    """The groups of a host, as hosts, clients and people reach them."""
+    """Gives hosts, clients and operators access to a host's groups."""
 
     def __init__(
         self,
         groups: HostGroups,
         authority: Authority,
-        deafness: PartitionFilter,
-        managing: Reconciler,
+        partition: PartitionFilter,
+        reconciler: Reconciler,
         control: ControlPlane,
         hosts: Iterable[HostId],
         *,
         allows_chaos: bool,
     ) -> None:
         self._groups = groups
-        self._deafness = deafness
+        self._partition = partition
         self._control = control
         hosts = tuple(hosts)
-        creating = GroupsAdmin(groups, authority, control, fresh_nonce)
-        self.notifying = NotifierGroups(groups, creating, control, len(hosts))
-        self.administering = AdminDispatch(
+        groups_admin = GroupsAdmin(groups, authority, control, fresh_nonce)
+        self.notifiers = NotifierGroups(groups, groups_admin, control, len(hosts))
+        self.admin_dispatch = AdminDispatch(
             groups,
             authority,
-            creating,
-            self.notifying,
-            deafness,
-            managing,
+            groups_admin,
+            self.notifiers,
+            partition,
+            reconciler,
             control,
             hosts,
             allows_chaos=allows_chaos,
         )
         self._on_call = groups.guarded(groups.serving.on_call)
-        self._orders = RunningOrders(self.administering.do)
+        self._orders = RunningOrders(self.admin_dispatch.do)
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        """Raises what msgspec raises for a payload that is none of ours. What a later version says to hosts
-        of its own is passed over: it says it again in older words, or does without this one."""
+        """Handle one frame. Raises msgspec's errors for a payload that cannot be decoded.
+
+        A message of a later version that this one does not know is skipped: the sender either repeats it in
+        an older form or can do without this host's answer.
+        """
         try:
             self._take(connection, kind, payload)
         except LaterKind as later:
@@ -101,9 +105,9 @@ class FrameDispatch:
     def _take(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         peer = connection.peer
         is_host = peer.role is Role.HOST
-        if is_host and peer.id in self._deafness.to:
+        if is_host and peer.id in self._partition.to:
             return
-        # Whether that role may send this kind was seen to at the door (net.handshake).
+        # The handshake has already checked that this role may send this kind (net.handshake).
         if kind is Kind.SEQUENCE:
             self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
         elif kind is Kind.CONTROL:
@@ -119,7 +123,7 @@ class FrameDispatch:
             raise msgspec.ValidationError(f"a host takes no {kind.name}")
 
     def _refuse_unknown(self, connection: Connection, payload: bytes) -> None:
-        """Whoever orders waits for an answer, and a host of its own version may give it."""
+        """Refuse an order of a later version, so that the sender can try a host of its version."""
         number, _ = split_number(payload)
         said = "this host's version does not know the order"
         refused = OrderRefused(code=UNKNOWN_ORDER, text=said, is_final=False)
@@ -134,9 +138,12 @@ class FrameDispatch:
 
 
 def check_from_abroad(message: Nested) -> None:
-    """Who is no host of this domain carries calls of no group of it: under their ids it could take what they
-    are told. A host of another domain is a client here, and its groups have ids of their own (FTC-6). Raises
-    ``msgspec.ValidationError``."""
+    """Check that a nested call sent by a client belongs to a group of another domain.
+
+    Otherwise a client could use the id of one of this domain's groups and receive the answers meant for it.
+    A host of another domain is a client here, and its groups have ids of their own (FTC-6). Raises
+    ``msgspec.ValidationError``.
+    """
     client = _sent.decode(message.sent).client
     if not is_from_abroad(client):
         raise msgspec.ValidationError(f"only hosts of this domain carry calls under the id {client}")

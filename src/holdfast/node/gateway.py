@@ -1,4 +1,4 @@
-"""Doors: other ways into a host than its own protocol, opened and closed with it."""
+"""Doors: ways into a host besides its native protocol. They open and close with the host."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,41 +17,45 @@ from holdfast.node.messages import HostReport
 
 @dataclass(frozen=True, slots=True)
 class HostContext:
-    """What a host that serves shows to its doors."""
+    """What a serving host shows to its doors."""
 
     domain: str
     session: Session
     endpoint: ConnectionSettings
-    """As which this host speaks to others, and to itself."""
+    """The identity and settings with which this host connects to others, and to itself."""
     groups: HostGroups
     authority: Authority
-    administering: AdminDispatch
+    admin_dispatch: AdminDispatch
     control: ControlPlane
-    """The domain's wishes, and who coordinates."""
+    """The domain's desired state, and who coordinates."""
     report: Callable[[], HostReport]
     notes: Mapping[str, int]
-    """How often its groups have noted what, by kind, since the process began."""
+    """How often the host's groups have noted each kind of event since the process began."""
     reports: Backlog
-    """What this host has to report to the fault notifier."""
+    """The fault reports that this host has yet to deliver to the notifier."""
     listeners: list[Listener] = field(default_factory=list)
-    """Told of every note of its groups from when they are added."""
+    """Called with every event that the host's groups note, from the moment a listener is added."""
 
 
 class Gateway(Protocol):
-    """A way in. No failure of its own may end the host, but for a disk that fails it."""
+    """A door: another way into the host. None of its failures may end the host, except a failing disk."""
 
     async def open(self) -> Mapping[str, str]:
-        """Listen; answers what the session's details shall say of it. The host is still starting, and nobody
-        watches over its disk yet: nothing is written."""
+        """Start to listen; returns what the session's details should say about this door.
+
+        The host is still starting and nothing watches its disk yet, so this writes nothing.
+        """
 
     async def settle(self) -> None:
-        """Write down what the host's next process shall know of it. Raises ``NoSpace`` or ``DiskFailed``, and
-        these alone end the host (D1)."""
+        """Write down what the host's next process needs to know about this door.
+
+        Raises ``NoSpace`` or ``DiskFailed``. Only these end the host (D1).
+        """
 
     def on_turn(self, late_ns: int) -> None:
-        """The host's loop has turned, so much later than it meant to."""
+        """Called on each turn of the host's loop, with how late the turn was."""
 
-    def on_serving(self, interior: HostContext) -> None:
-        """The host serves from now on."""
+    def on_serving(self, host_context: HostContext) -> None:
+        """Called when the host starts to serve."""
 
     async def close(self) -> None: ...

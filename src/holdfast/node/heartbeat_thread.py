@@ -1,11 +1,11 @@
-"""The heart: a thread with a loop of its own that exchanges heartbeats with every peer (R4).
+"""A thread with its own event loop that exchanges heartbeats with every peer (R4).
 
-The host's main loop may be busy with a long method, or stand still; this thread goes on and says so. It
-shares with the main thread: the loop's last turn (an integer the main loop writes), the picture of the peers
-(handed over by ``call_soon_threadsafe``), what was heard (an immutable tuple), and the heartbeats of leases,
-which it carries (:mod:`holdfast.sequence.lease_heartbeats` says what makes that safe). It vouches for a loop
-that stands by these until ``hang_limit_ns``, and no longer: then the host goes, and others may have its
-groups (K3).
+While the host's main loop is busy with a long method or stands still, this thread goes on and reports it.
+It shares with the main thread: the time of the main loop's last turn (an integer that the main loop
+writes), the sessions of the peers (handed over by ``call_soon_threadsafe``), what was heard from them (an
+immutable tuple), and the lease heartbeats that it carries (:mod:`holdfast.sequence.lease_heartbeats` says
+why that is safe). It keeps sending heartbeats for a loop that stands still until ``hang_limit_ns``. Then it
+ends the host, so that other hosts can take over its groups (K3).
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from holdfast.net import (
     Server,
     serve,
 )
-from holdfast.net.handshake import HEART_ADMITS
+from holdfast.net.handshake import HEARTBEAT_ADMITS
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.messages import Beat, BeatAnswer
@@ -47,12 +47,12 @@ _decode = msgspec.msgpack.Decoder(Heartbeat | Beat | BeatAnswer).decode
 
 
 class LoopPulse:
-    """Shows that an event loop turns: it writes down the time, again and again, while it does."""
+    """Shows that an event loop turns by writing down the time at regular intervals."""
 
     INTERVAL_S: Final = 0.05
 
     def __init__(self, on_turn: Callable[[int], None] = lambda late_ns: None) -> None:
-        """*on_turn* is told how late each turn was."""
+        """*on_turn* is called with how late each turn was."""
         self._on_turn = on_turn
         self._clock = MachineClock()
         self._loop = asyncio.get_running_loop()
@@ -60,7 +60,7 @@ class LoopPulse:
         self._loop.call_later(self.INTERVAL_S, self._turn)
 
     def age_ns(self) -> int:
-        """Since the loop last turned; to be asked from any thread."""
+        """How long ago the loop last turned. May be called from any thread."""
         return self._clock.now() - self._turned_at
 
     def _turn(self) -> None:
@@ -71,7 +71,7 @@ class LoopPulse:
 
 
 class HeartbeatThread:
-    """The heartbeat thread of one host. Listens from :meth:`listen` on, beats from :meth:`start` on."""
+    """The heartbeat thread of a host. It listens after :meth:`listen`, and sends after :meth:`start`."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class HeartbeatThread:
         *,
         listen: Address,
         config: HeartbeatConfig,
-        deafness: PartitionFilter,
+        partition: PartitionFilter,
     ) -> None:
-        self._deafness = deafness
+        self._partition = partition
         self._host = host
         self._domain = domain
         self._listen = listen
@@ -98,12 +98,12 @@ class HeartbeatThread:
         self._random = MachineRandom().stream("heart")
         self._endpoint = self._endpoint_as(Incarnation(0))
         self.heard: tuple[PeerState, ...] = ()
-        """What is known of every peer, renewed with every beat; to be read from any thread."""
+        """What is known of every peer, renewed with every heartbeat. May be read from any thread."""
 
     # --- called by the main thread
 
     def listen(self) -> Address:
-        """Start the thread and listen; the address is where peers send their heartbeats."""
+        """Start the thread and listen; returns the address to which peers send their heartbeats."""
         self._thread.start()
         self._is_listening.wait(START_S)
         if self._failure is not None:
@@ -112,11 +112,11 @@ class HeartbeatThread:
         return self._server.address
 
     def start(self, incarnation: Incarnation, vitals: Callable[[], Vitals]) -> None:
-        """Begin to beat as *incarnation*."""
+        """Start to send heartbeats as *incarnation*."""
         self._loop.call_soon_threadsafe(self._start, incarnation, vitals)
 
     def carry(self, beats: LeaseHeartbeats) -> None:
-        """Exchange the heartbeats of leases as well (R4), once it has started to beat."""
+        """Also exchange lease heartbeats (R4), once the thread has started to send heartbeats."""
         self._loop.call_soon_threadsafe(self._carry, beats)
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
@@ -128,14 +128,16 @@ class HeartbeatThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_S)
 
-    # --- on the heart's own thread
+    # --- on the heartbeat thread
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         end_on_broken_invariant(self._loop)
         try:
             self._server = self._loop.run_until_complete(
-                serve(self._listen, lambda _: self, self._endpoint_as(Incarnation(0)), admits=HEART_ADMITS)
+                serve(
+                    self._listen, lambda _: self, self._endpoint_as(Incarnation(0)), admits=HEARTBEAT_ADMITS
+                )
             )
         except Exception as error:
             self._failure = error
@@ -182,8 +184,10 @@ class HeartbeatThread:
             self._link_to(host, session)
 
     def _link_to(self, host: HostId, session: Session) -> None:
-        """A host that is gone from the authority keeps its link: no session is no proof that it does not
-        listen, and leases rest on it."""
+        """Connect to a host. A host that left the authority's list keeps its link.
+
+        A missing session does not prove that the host no longer listens, and leases depend on the link.
+        """
         incarnation, link = self._links.get(host, (None, None))
         if incarnation == session.incarnation or not session.heartbeat_address:
             return
@@ -196,13 +200,13 @@ class HeartbeatThread:
         return Link(f"heart of {host}", lambda: address, lambda _: self, self._endpoint, random=self._random)
 
     def send(self, peer: str, message: object) -> None:
-        """The Network port of the heartbeats, both kinds."""
+        """Send a heartbeat of either kind: this object is the heartbeats' Network port."""
         if HostId(peer) in self._links:
             self._links[HostId(peer)][1].send(Kind.HEARTBEAT, _encode(message))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         message = _decode(payload)
-        if connection.peer.id in self._deafness.to:
+        if connection.peer.id in self._partition.to:
             return
         if isinstance(message, Heartbeat):
             if self._heartbeats is not None:
@@ -219,6 +223,6 @@ class HeartbeatThread:
 
 
 def _end_process(why: str, stood_ns: int) -> None:
-    """A host that cannot work must go (K3): at once, since nothing of it can be trusted to end in order."""
+    """End at once the process of a host that cannot work (K3): it cannot be trusted to end in order."""
     print(f"holdfast: this host ends itself: {why}", file=sys.stderr, flush=True)
     os._exit(HUNG_STATUS if stood_ns else 1)

@@ -1,13 +1,15 @@
 """Heartbeats between hosts: one exchange per pair of hosts, however many groups they share.
 
-Theory of operation. Every ``interval_ns`` a host tells each peer that it lives, what it last heard from
-that peer, and how its own loop and disk are doing (K3). Silence is judged by the listener's
-own clock. This runs on a thread of its own (R4), so that a long method does not look like a dead host;
-that thread in turn notices when the loop or the disk stands still for too long, and ends the host. Where
-members are monitored a standing loop is one that answers for none of them, and is borne for no longer than
-the shortest of their timeouts (FTC-248); it is then looked at oftener. What was held up itself judges nobody:
-of its own pause it knows by the looks that it missed.
-Silence proves nothing about death: only an agent gives proof (K2).
+Every ``interval_ns`` a host tells each peer that it is alive, what it last heard from that peer, and how
+its own loop and disk are doing (K3). The listener judges silence by its own clock. This runs on a thread of
+its own (R4), so that a long method does not look like a dead host. That thread in turn notices when the
+loop or the disk stands still for too long, and ends the host.
+
+If members are monitored here, a loop that stands still answers for none of them. Then it is tolerated no
+longer than the shortest of their timeouts (FTC-248), and checked more often. After a pause of its own,
+which it notices by the checks that it missed, the thread judges nothing by the time it was paused.
+
+Silence does not prove death: only an agent can prove it (K2).
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -22,33 +24,33 @@ from holdfast.model.ports import Clock, Network, Timers, Trace
 _BEAT: Final = "beat"
 _LOOK: Final = "look"
 LOOKS: Final = 10
-"""Into so many parts the time is divided within which a loop must turn: it may be overrun by one."""
+"""How often the loop is checked within its time limit, which may be overrun by one such interval."""
 
 
 class Heartbeat(Struct, frozen=True, array_like=True, tag="heartbeat"):
-    """One host to one peer."""
+    """A heartbeat from one host to one peer."""
 
     host: HostId
     incarnation: Incarnation
     number: int
     """Counts from 1 in each incarnation of the sender."""
     heard_number: int
-    """Number of the last heartbeat the sender had from the receiver; 0 when none."""
+    """Number of the last heartbeat the sender received from the receiver; 0 if none."""
     heard_age_ns: int
-    """How long ago that was; what the receiver learns of a path that works one way only."""
+    """How long ago that was. This tells the receiver of a path that works in one direction only."""
     loop_age_ns: int
-    """Since the sender's loop last turned."""
+    """Time since the sender's loop last turned."""
     sync_age_ns: int
-    """Of the sender's oldest unfinished disk sync."""
+    """Age of the sender's oldest unfinished disk sync."""
 
 
 class HeartbeatConfig(Struct, frozen=True, kw_only=True):
-    """How often, and for how long silence, a standing loop or a hung sync is borne."""
+    """How often to send heartbeats, and how long to tolerate silence, a stopped loop or a hung sync."""
 
     interval_ns: int = 100 * MILLISECOND
-    """Between two heartbeats. Shorter finds silence sooner and costs a wake-up per peer each time."""
+    """Time between two heartbeats. A shorter one detects silence sooner but costs more wake-ups per peer."""
     silence_ns: int = 1 * SECOND
-    """A peer unheard for so long is called silent. Must exceed a few intervals and a collector's pause."""
+    """A peer unheard for so long counts as silent. Must exceed a few intervals and a collector's pause."""
     hang_limit_ns: int = 20 * SECOND
     """A loop that has not turned for so long ends its host (K3)."""
     sync_limit_ns: int = 10 * SECOND
@@ -78,7 +80,7 @@ class Vitals:
     loop_age_ns: int
     sync_age_ns: int
     loop_limit_ns: int | None = None
-    """Within which the loop must turn, where that is less than a host bears: members are monitored here."""
+    """The shorter limit within which the loop must turn because members are monitored here, if any are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ class PeerState:
     host: HostId
     incarnation: Incarnation
     heard_age_ns: int | None
-    """None when this incarnation of the peer was never heard."""
+    """None if this incarnation of the peer was never heard."""
     is_silent: bool
     hears_us: bool
-    """The peer's last heartbeat says it heard us within the time of silence."""
+    """The peer's last heartbeat says that it heard this host within ``silence_ns``."""
 
 
 @dataclass(slots=True)
@@ -119,7 +121,9 @@ class Heartbeats:
         on_unfit: Callable[[str, int], None],
         config: HeartbeatConfig,
     ) -> None:
-        """*on_unfit* is told why this host must go, and for how long its loop has stood, if it is that."""
+        """*on_unfit* is called with the reason why this host must end, and how long its loop has stood
+        still (0 if the reason is another).
+        """
         self._host = host
         self._incarnation = incarnation
         self._clock = clock
@@ -140,7 +144,7 @@ class Heartbeats:
         self._beat()
 
     def set_peers(self, peers: Mapping[HostId, Incarnation]) -> None:
-        """Follow exactly these peers. A new incarnation is a new peer: nothing of it was heard yet."""
+        """Follow exactly these peers. A new incarnation is a new peer, from which nothing was heard yet."""
         now = self._clock.now()
         self._peers = {
             host: self._peers[host]
@@ -154,7 +158,7 @@ class Heartbeats:
         if not isinstance(message, Heartbeat):
             return
         known = self._peers.get(message.host)
-        # A delayed heartbeat of an earlier process must not keep its successor looking alive.
+        # A delayed heartbeat of an earlier process must not make its successor look alive.
         if known is None or message.incarnation != known.incarnation:
             return
         if known.last is not None and message.number <= known.last.number:
@@ -170,11 +174,11 @@ class Heartbeats:
             self._look(self._clock.now(), self._vitals())
 
     def does_loop_turn(self) -> bool:
-        """Whether the host's loop has turned within the time that is borne: if not, nobody vouches for it."""
+        """Whether the loop has turned within ``hang_limit_ns``; if not, no lease heartbeats are sent."""
         return self._vitals().loop_age_ns <= self._config.hang_limit_ns
 
     def peers(self) -> tuple[PeerState, ...]:
-        """What is known of every peer now, by host id."""
+        """What is known of every peer now, ordered by host id."""
         now = self._clock.now()
         return tuple(self._state(host, peer, now) for host, peer in self._peers.items())
 
@@ -189,7 +193,7 @@ class Heartbeats:
         self._timers.set(self._config.interval_ns, _BEAT)
 
     def _look(self, now: int, vitals: Vitals) -> None:
-        """At this host itself, and again soon where its loop must turn oftener than hearts beat."""
+        """Check this host, and again soon if its loop must turn more often than heartbeats are sent."""
         self._end_if_unfit(now, vitals)
         if vitals.loop_limit_ns is not None and not self._is_watching_closely:
             self._is_watching_closely = True
@@ -209,8 +213,8 @@ class Heartbeats:
     def _end_if_unfit(self, now: int, vitals: Vitals) -> None:
         config = self._config
         limit_ns = min(vitals.loop_limit_ns or config.hang_limit_ns, config.hang_limit_ns)
-        # After a pause of the whole process every age is the pause's, and says nothing about the loop or
-        # the disk: they are judged by the time in which they could have shown themselves.
+        # After a pause of the whole process every age includes the pause, and says nothing about the loop
+        # or the disk. They are judged only by the time in which they could have made progress.
         if now - self._looked_at > min(config.silence_ns, limit_ns // 2):
             self._watching_since = now
         self._looked_at = now

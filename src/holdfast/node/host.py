@@ -1,8 +1,9 @@
-"""The host: the process that houses members. It locks its store, opens a session, opens its store, serves.
+"""The host process, which runs members of groups: it locks its store, opens a session and the store, and
+serves.
 
-The order matters. The store is locked before anything of it is read and until the process is gone
-(K2). The incarnation comes with the session (V2), then the store is opened under a new number (V5); peers
-hear nothing before that. Nothing is promised to anyone until all of that is durable.
+The order matters. The store is locked before anything in it is read and stays locked until the process is
+gone (K2). The session gives the host its incarnation (V2); then the store is opened under a new number (V5).
+Peers hear nothing from the host before that, and it promises nothing to anyone until all of that is durable.
 """
 
 import asyncio
@@ -71,9 +72,9 @@ from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
-"""Frames of clients kept while the host is starting: they connect as soon as it listens."""
+"""How many client frames to keep while the host is starting: clients connect as soon as it listens."""
 OTHER_CODE_MAX: Final = 5
-"""Groups of which a host tells its agent that its class is another."""
+"""The host reports at most so many groups to its agent whose code differs from its own."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -92,8 +93,8 @@ class Host:
         heartbeats: HeartbeatConfig | None = None,
         doors: Sequence[Gateway] = (),
     ) -> None:
-        """*listen*: where both its server and its heart listen, each on a port of its own. *doors*: other
-        ways in."""
+        """*listen* is where the server and the heartbeat thread listen, on ports of their own. *doors* are
+        other ways in."""
         self._host = host
         self._listen_at = listen
         self._directory = layout.host(host)
@@ -107,13 +108,13 @@ class Host:
         self._questions = AuthorityDriver(self._authority)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
         self._reports = Backlog(MachineClock())
-        self._deafness = PartitionFilter()
-        self._heart = HeartbeatThread(
+        self._partition = PartitionFilter()
+        self._heartbeat_thread = HeartbeatThread(
             host,
             description.domain,
             listen=listen,
             config=heartbeats or HeartbeatConfig(),
-            deafness=self._deafness,
+            partition=self._partition,
         )
         self._store: HostStore | None = None
         self._groups: HostGroups | None = None
@@ -123,19 +124,19 @@ class Host:
         self._links: HostLinks | None = None
         self._early: list[tuple[Connection, bytes]] = []
         self._callees: OutboundHosts | None = None
-        self._receiving: FrameDispatch | None = None
+        self._dispatch: FrameDispatch | None = None
         self._control: ControlPlane | None = None
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, or until the host must not go on (an error says why)."""
+        """Serve until SIGTERM or SIGINT, or until the host must stop; the error raised then says why."""
         offer_classes(Path(self._description.app), self._description.allowed_classes)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        # Never released: it falls when the process is gone, and not before (K2).
+        # Never released by the code: the lock ends with the process, and not before (K2).
         lock = DirectoryLock.take(self._directory, self._holder(None))
         try:
-            await _until_one_ends(self._stopped_in_order(), self._live(lock))
+            await _until_one_ends(self._stopped_in_order(), self._open_session_and_serve(lock))
         except (Corruption, DiskFailed, NoSpace) as error:
             error.add_note(_advice(error, self._directory / STORE))
             raise
@@ -145,10 +146,10 @@ class Host:
     async def _stopped_in_order(self) -> None:
         await self._stop.wait()
         if self._groups is not None:
-            await settle(self._groups.housed.values)
+            await settle(self._groups.hosted.values)
 
-    async def _live(self, lock: DirectoryLock) -> None:
-        heartbeat_address = self._heart.listen()
+    async def _open_session_and_serve(self, lock: DirectoryLock) -> None:
+        heartbeat_address = self._heartbeat_thread.listen()
         endpoint = self._endpoint(Incarnation(0))
         self._server = await listen(
             self._listen_at,
@@ -164,13 +165,14 @@ class Host:
             details={name: value for each in details for name, value in each.items()},
         )
         lock.leave_word(self._holder(session.incarnation))
-        await _until_one_ends(self._keeper.keep(), self._house(session))
+        await _until_one_ends(self._keeper.keep(), self._serve(session))
 
-    async def _house(self, session: Session) -> None:
-        """Open the store, then follow the others and report, until the disk fails."""
+    async def _serve(self, session: Session) -> None:
+        """Open the store and the groups, then serve until the disk fails or another part ends."""
         self._store = store = HostStore(self._directory, self._host, self._authority, fresh_nonce)
-        # From here on a hung disk or a standing loop ends the host (K3). It has no peers to beat to yet.
-        self._heart.start(session.incarnation, self._vitals)
+        # From here on, a hung disk or a loop that stands still ends the host (K3). It has no peers to beat
+        # to yet.
+        self._heartbeat_thread.start(session.incarnation, self._vitals)
         await store.open()
         await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
         for door in self._doors:
@@ -181,13 +183,13 @@ class Host:
         self._callees = callees = OutboundHosts(endpoint, ClientConfig())
         findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
-        groups, witness = await open_groups(
+        groups, detector = await open_groups(
             session,
             store,
             self._authority,
             self._questions,
             links,
-            self._heart,
+            self._heartbeat_thread,
             callees,
             hosts,
             domain,
@@ -197,7 +199,7 @@ class Host:
             self._reports,
             self._keeper.announce,
         )
-        self._groups, self._monitoring = groups, groups.checkups.monitoring
+        self._groups, self._monitoring = groups, groups.liveness_checks.monitoring
         self._control = control = ControlPlane(
             session,
             self._directory,
@@ -207,12 +209,12 @@ class Host:
             trace=self._trace,
             on_failed=store.fail,
         )
-        managing = self._manager(groups, control)
-        self._receiving = FrameDispatch(
+        reconciler = self._manager(groups, control)
+        self._dispatch = FrameDispatch(
             groups,
             self._authority,
-            self._deafness,
-            managing,
+            self._partition,
+            reconciler,
             control,
             hosts,
             allows_chaos=self._description.allows_chaos,
@@ -225,16 +227,16 @@ class Host:
             on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
-            on_died=witness.on_died,
+            on_died=detector.on_died,
         )
-        self._take_early(self._receiving)
-        interior = HostContext(
+        self._take_early(self._dispatch)
+        host_context = HostContext(
             domain=domain,
             session=session,
             endpoint=endpoint,
             groups=groups,
             authority=self._authority,
-            administering=self._receiving.administering,
+            admin_dispatch=self._dispatch.admin_dispatch,
             control=control,
             report=agents.report,
             notes=self._trace.counts,
@@ -242,43 +244,43 @@ class Host:
             reports=self._reports,
         )
         for door in self._doors:
-            door.on_serving(interior)
+            door.on_serving(host_context)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
-        peers = SessionPeers(self._authority, lambda sessions: self._on_peers(groups, witness, sessions))
-        notifying = self._receiving.notifying
-        reporter = FaultShipper(self._host, self._reports, notifying, groups, endpoint)
-        hearing = FaultConsumer(control, notifying, groups, endpoint, managing.on_told)
+        peers = SessionPeers(self._authority, lambda sessions: self._on_peers(groups, detector, sessions))
+        notifiers = self._dispatch.notifiers
+        shipper = FaultShipper(self._host, self._reports, notifiers, groups, endpoint)
+        consumer = FaultConsumer(control, notifiers, groups, endpoint, reconciler.on_told)
         control.start()
         await _until_one_ends(
             peers.follow(),
             agents.report_always(),
             control.follow(),
-            managing.work(),
-            reporter.work(),
-            hearing.work(),
+            reconciler.work(),
+            shipper.work(),
+            consumer.work(),
             store.failed(),
         )
 
     def _manager(self, groups: HostGroups, control: ControlPlane) -> Reconciler:
-        """This host's part in managing the domain."""
+        """Build this host's reconciler, its part in managing the domain."""
         loss_ns = round(self._description.loss_s * SECOND)
-        census = DomainSnapshot(
+        snapshot = DomainSnapshot(
             groups.directory,
             self._description.hosts,
             MachineClock(),
             loss_ns=loss_ns,
             removed=lambda: control.state().removed,
         )
-        return Reconciler(groups, self._authority, control, census, fresh_nonce)
+        return Reconciler(groups, self._authority, control, snapshot, fresh_nonce)
 
     async def _close(self) -> None:
-        """Let go of what was taken, in an order in which the heart still watches over the disk."""
+        """Release everything, in an order in which the heartbeat thread watches the disk to the last."""
         for door in self._doors:
             await door.close()
         if self._agents is not None:
             await self._agents.close()
-        if self._receiving is not None:
-            await self._receiving.close()
+        if self._dispatch is not None:
+            await self._dispatch.close()
         if self._control is not None:
             await self._control.close()
         await self._questions.close()
@@ -289,7 +291,7 @@ class Host:
             await self._server.close()
         if self._store is not None:
             await self._store.close()
-        self._heart.stop()
+        self._heartbeat_thread.stop()
         await self._keeper.close()
         await self._authority.close()
 
@@ -305,11 +307,11 @@ class Host:
             opening=store.opening,
             log_bytes=store.log_bytes,
             in_session=self._keeper.is_held,
-            peers=tuple(_peer_report(each) for each in self._heart.heard),
+            peers=tuple(_peer_report(each) for each in self._heartbeat_thread.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
-            deaf_to=self._deafness.to,
-            without_object=without_object(groups.housed.values()),
-            checkpoints_failed=without_checkpoint(groups.housed.values()),
+            deaf_to=self._partition.to,
+            without_object=without_object(groups.hosted.values()),
+            checkpoints_failed=without_checkpoint(groups.hosted.values()),
             details=session.details,
             other_code=self._other_code(),
         )
@@ -324,44 +326,44 @@ class Host:
         )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if self._agents is None or self._receiving is None:
+        if self._agents is None or self._dispatch is None:
             if kind is Kind.GROUP_ORDER:
                 self._refuse(connection, payload)
             elif kind is Kind.CALL and len(self._early) < EARLY_MAX:
                 self._early.append((connection, payload))
-            return  # it is still starting, and has nothing to say that would stay true
+            return  # still starting: any answer would soon be wrong
         if kind is not Kind.STATUS_REQUEST:
-            self._receiving.on_frame(connection, kind, payload)
+            self._dispatch.on_frame(connection, kind, payload)
             return
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._early = [each for each in self._early if each[0] is not connection]
-        if self._receiving is not None:
-            self._receiving.on_closed(connection)
+        if self._dispatch is not None:
+            self._dispatch.on_closed(connection)
 
-    def _take_early(self, receiving: FrameDispatch) -> None:
-        """What clients said before there was anybody to hear it."""
+    def _take_early(self, dispatch: FrameDispatch) -> None:
+        """Handle the calls that clients sent while the host was starting."""
         early, self._early = self._early, []
         for connection, payload in early:
             try:
-                receiving.on_frame(connection, Kind.CALL, payload)
+                dispatch.on_frame(connection, Kind.CALL, payload)
             except msgspec.DecodeError as error:
                 connection.close(Reason(Why.MALFORMED, str(error)))
 
     def _refuse(self, connection: Connection, payload: bytes) -> None:
-        """Whoever orders waits for an answer, and another host may give it."""
+        """Refuse an order while starting: the sender waits for an answer, and another host may give one."""
         number, _ = split_number(payload)
         refused = OrderRefused(code=STARTING, text=f"{self._host} is still starting", is_final=False)
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
 
     def _on_peers(
-        self, groups: HostGroups, witness: FaultDetector, sessions: Mapping[HostId, Session]
+        self, groups: HostGroups, detector: FaultDetector, sessions: Mapping[HostId, Session]
     ) -> None:
         self._keeper.check(sessions)
-        witness.on_sessions(sessions)  # before the heart forgets whom it has heard
-        self._heart.set_peers(sessions)
+        detector.on_sessions(sessions)  # before the heartbeat thread forgets whom it has heard
+        self._heartbeat_thread.set_peers(sessions)
         groups.on_hosts(sessions)
         if self._links is not None:
             self._links.set_peers(sessions)
@@ -371,7 +373,7 @@ class Host:
     def _on_death(
         self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation
     ) -> None:
-        control.on_death(host, incarnation)  # first: it is one, and its groups may be thousands
+        control.on_death(host, incarnation)  # first: one call, while groups may be thousands
         groups.on_death(host, incarnation)
 
     def _on_turn(self, late_ns: int) -> None:
@@ -393,7 +395,7 @@ class Host:
 
 
 async def _until_one_ends(*work: Coroutine[object, object, object]) -> None:
-    """Run them all until the first ends, and cancel the others; a failure is raised."""
+    """Run all of *work* until the first ends, then cancel the others. Raises that one's error, if any."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -407,7 +409,7 @@ async def _until_one_ends(*work: Coroutine[object, object, object]) -> None:
 
 
 def _advice(error: HoldfastError, store: Path) -> str:
-    """What a person can do about a disk that ended the host."""
+    """What a person can do about the disk error that ended the host."""
     if isinstance(error, Corruption):
         return (
             f"`holdfast log inspect {store}` shows the damage; once {store} is moved away, the host joins as "

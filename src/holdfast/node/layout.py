@@ -31,34 +31,34 @@ OWN_NAMES: Final = (
     *("domain.json", "domain.new", "http.json", "certs", "lock"),
     *("agent", "authority", "hosts", "output"),
 )
-"""What a domain's directory holds; where it holds more, it is somebody's directory besides."""
+"""The names that a domain creates in its directory. Other names there are somebody else's."""
 VERSION = 1
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""It is also the name of a directory."""
+"""A host's id is also the name of a directory."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What `domain.json` says. Addresses are where this machine's processes listen, kept across restarts."""
+    """The contents of `domain.json`. Addresses are where this machine's processes listen, across restarts."""
 
     domain: str
     """Id of the domain; processes of different domains refuse each other."""
     hosts: tuple[HostId, ...]
     agent_address: str
     authority_address: str | None = None
-    """Where the embedded authority listens; None when the authority is etcd."""
+    """Where the embedded authority listens; None if the authority is etcd."""
     etcd_endpoints: tuple[str, ...] = ()
     app: str = "."
     """The directory from which hosts import the classes of groups."""
     allowed_classes: tuple[str, ...] = ()
-    """Classes of installed packages of which groups may be made, as ``package.module:Class``."""
+    """Classes of installed packages that groups may be made of, as ``package.module:Class``."""
     allows_chaos: bool = True
-    """Whether an admin may have hosts refuse each other's traffic. All hosts are on loopback, so far."""
+    """Whether an admin may make hosts ignore each other's traffic. So far, all hosts are on loopback."""
     loss_s: float = LOSS_NS / SECOND
-    """A host that is gone for so long is taken for lost: its members are made anew elsewhere."""
+    """A host that is gone for so long is considered lost: its members are replaced elsewhere."""
     version: int = VERSION
 
     def problems(self) -> list[str]:
-        """What a release or a hand other than ours has written that this one cannot use, in words."""
+        """What this release cannot use in a description that another release or a person wrote, in words."""
         found = []
         if self.version != VERSION:
             found.append(f"it is of version {self.version}, this release knows version {VERSION}")
@@ -104,7 +104,7 @@ class Layout:
         return self.description_file.exists()
 
     def read(self) -> Description:
-        """The domain's description; ``InvalidRequest`` when there is none or it cannot be understood."""
+        """Read the domain's description. Raises ``InvalidRequest`` if there is none or it cannot be used."""
         try:
             description = msgspec.json.decode(self.description_file.read_bytes(), type=Description)
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class Layout:
         return description
 
     def write(self, description: Description) -> None:
-        """Replace the description, atomically and durably: its id is where a domain's etcd keys are (D3)."""
+        """Replace the description atomically and durably: a domain's etcd keys are under its id (D3)."""
         make_private(self.directory)
         aside = self.description_file.with_suffix(".new")
         with open_private(aside, os.O_WRONLY | os.O_TRUNC) as file:
@@ -127,12 +127,13 @@ class Layout:
             file.flush()
             os.fsync(file.fileno())
         aside.rename(self.description_file)
-        make_durably(self.agent_directory)  # and with it every name above, the description's among them
+        make_durably(self.agent_directory)  # this also syncs every name above it, including the description's
 
     def prepare(self, description: Description) -> None:
-        """Make every directory that the processes of *description* expect, and close to others what an
-        earlier run left open. Raises ``InvalidRequest`` for what cannot be."""
-        # "hosts" by itself: what is made on the way to another directory is as open as the umask has it.
+        """Make every directory that the processes of *description* expect, and restrict the permissions of
+        those left by earlier runs. Raises ``InvalidRequest`` if that fails.
+        """
+        # "hosts" is listed because a directory that is only made as a parent gets the umask's permissions.
         own = (self.authority, self.directory / "output", self.directory / "hosts")
         for directory in (*own, *map(self.host, description.hosts)):
             make_private(directory)

@@ -1,12 +1,11 @@
-"""The links between hosts: how members of groups on different hosts speak to each other.
+"""The links on which the members of groups on different hosts talk to each other, and where a host listens.
 
-Each host connects to every other and sends on its own link only; what a broken link loses, the sequence sends
-again. So no answer depends on which of the two connections of a pair is up.
+Each host connects to every other host and sends only on its own links; the sequence resends what a broken
+link loses. So no answer depends on which of the two connections of a pair is up.
 
-Where a host listens: at first wherever there is room, from then on always there, if it can.
-
-Nothing rests on it while one host is there to say where the others are. After all of them were gone at once,
-clients know no more than where they were.
+At first a host listens wherever a port is free, and remembers it; later processes listen there again if
+they can. While at least one host is up to say where the others are, nothing depends on that. After all
+hosts were gone at once, clients know nothing but the old addresses.
 """
 
 import asyncio
@@ -35,12 +34,12 @@ _messages: Final[Decoder[GroupMessage | HostMessage]] = Decoder(GroupMessage | H
 
 
 def decode_sequence(payload: bytes) -> GroupMessage | HostMessage:
-    """Raises ``LaterKind``, and ``msgspec.DecodeError`` for anything else."""
+    """Decode a frame of the sequence. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
     return _messages.decode(payload)
 
 
 class HostLinks:
-    """A Network port of which the peers are hosts."""
+    """A Network port whose peers are hosts."""
 
     def __init__(self, own: HostId, endpoint: ConnectionSettings, *, random: Random) -> None:
         self._own = own
@@ -50,8 +49,11 @@ class HostLinks:
         self._links: dict[HostId, Link] = {}
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
-        """Be linked to these hosts, where they listen now; a host that is gone keeps its link and its
-        last address, since no session at the authority is no proof that it does not listen."""
+        """Connect to these hosts at their current addresses.
+
+        A host that is gone keeps its link and last address, because a missing session at the authority does
+        not prove that it no longer listens.
+        """
         for host, session in sessions.items():
             address = Address.parse(session.address)
             if host == self._own or self._addresses.get(host) == address:
@@ -63,11 +65,11 @@ class HostLinks:
                 self._links[host] = self._link(host)
 
     def send(self, peer: str, message: object) -> None:
-        """Send it if the link is up; no promise either way."""
+        """Send *message* if the link is up. Delivery is not guaranteed."""
         self.send_as(Kind.SEQUENCE, HostId(peer), message)
 
     def send_as(self, kind: Kind, peer: HostId, message: object) -> None:
-        """The same, of another kind of message."""
+        """Send a message of another *kind*, likewise."""
         link = self._links.get(peer)
         if link is not None and link.connection is not None:
             link.send(kind, _encode(message))
@@ -95,8 +97,9 @@ class HostLinks:
 ADDRESS: Final = "address"
 """The file in the host's directory that says where it listened last."""
 PORTS: Final = range(20_000, 32_000)
-"""Below those that systems give to connections that go out: one of these would sit on the port of a host that
-is down, and the host would have to go elsewhere."""
+"""These are below the range that systems use for outgoing connections. Such a connection could occupy the
+port of a host that is down, which would then have to listen elsewhere.
+"""
 TRIES_MAX: Final = 20
 
 Listening = TypeVar("Listening")
@@ -105,8 +108,9 @@ Listening = TypeVar("Listening")
 async def listen(
     at: Address, directory: Path, serve: Callable[[Address], Awaitable[Listening]], file: str = ADDRESS
 ) -> Listening:
-    """Listen at *at*; if it leaves the port open, where the last process in *directory* did, or where there
-    is room. *file* says where that was. Raises ``Unavailable``."""
+    """Listen at *at*. If its port is 0, prefer the port that *file* in *directory* remembers, else find a
+    free one. Raises ``Unavailable``.
+    """
     if at.port:
         return await serve(at)
     last = remembered(directory, file)
@@ -120,7 +124,7 @@ async def listen(
 
 
 def remembered(directory: Path, file: str = ADDRESS) -> Address | None:
-    """Where the host of *directory* listened last, or listens; None when nothing is known of it."""
+    """Where the host of *directory* listens or last listened; None if unknown."""
     try:
         return Address.parse((directory / file).read_text(encoding="ascii").strip())
     except (OSError, UnicodeDecodeError, InvalidRequest):
@@ -128,8 +132,11 @@ def remembered(directory: Path, file: str = ADDRESS) -> Address | None:
 
 
 def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
-    """Keep *address* for the next process, through a power cut too. Raises ``NoSpace`` or ``DiskFailed``: a
-    disk that fails its host once fails it for good, whatever for (D1)."""
+    """Keep *address* durably for the next process.
+
+    Raises ``NoSpace`` or ``DiskFailed``: a disk that fails its host once has failed for good, whatever it
+    was used for (D1).
+    """
     if remembered(directory, file) == address:
         return
     try:

@@ -1,4 +1,4 @@
-"""What agents, hosts and the command line tell each other."""
+"""The messages that agents, hosts and the command line exchange."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from holdfast.execution.crash_attempts import Attempt
 from holdfast.model.ids import HostId, Incarnation
 
 Proof = Literal["waitpid", "lock"]
-"""How an agent knows: it waited for its own child, or it got the lock that the host held (K2)."""
+"""How an agent knows of a death: it waited for its own child, or it got the lock that the host held (K2)."""
 
 
 class PeerReport(Struct, frozen=True, kw_only=True):
@@ -17,30 +17,30 @@ class PeerReport(Struct, frozen=True, kw_only=True):
     host: HostId
     incarnation: Incarnation
     heard_ms: float | None
-    """Since its last heartbeat; None when it was never heard."""
+    """Milliseconds since its last heartbeat; None if it was never heard."""
     silent: bool
     hears_us: bool
 
 
 class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
-    """An agent's word, with proof, that exactly this incarnation of a host is gone."""
+    """An agent's message that exactly this incarnation of a host is gone, with the kind of proof."""
 
     host: HostId
     incarnation: Incarnation
     proof: Proof
     how: str
     during: Attempt | None = None
-    """What it was executing when it ended (E4)."""
+    """What the host was executing when it ended (E4)."""
     is_hang: bool = False
-    """It ended itself because its loop stood still (K3)."""
+    """The host ended itself because its loop stood still (K3)."""
     is_crash: bool = False
-    """The agent saw it end, and otherwise than in order."""
+    """The agent saw the host end, and the end was not orderly."""
     is_damaged: bool = False
-    """It ended because what it had stored is not what it wrote."""
+    """The host ended because its stored data is not what it wrote."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):
-    """When a host got an agent's word; by this machine's boot-time clock, so that processes can compare."""
+    """When a host heard of a death, by this machine's boot-time clock, so that processes can compare."""
 
     host: HostId
     incarnation: Incarnation
@@ -48,7 +48,7 @@ class DeathHeard(Struct, frozen=True, kw_only=True):
 
 
 class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
-    """A host to its agent, once a second and when asked."""
+    """What a host tells its agent, once a second and when asked."""
 
     host: HostId
     incarnation: Incarnation
@@ -58,20 +58,20 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     opening: int
     log_bytes: int
     in_session: bool
-    """The authority holds this host's session."""
+    """Whether the authority holds this host's session."""
     peers: tuple[PeerReport, ...]
     deaths: tuple[DeathHeard, ...] = ()
-    """The newest deaths it was told of."""
+    """The newest deaths that the host was told of."""
     deaf_to: tuple[HostId, ...] = ()
-    """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
+    """Hosts from which it accepts nothing, because an admin said so (`holdfast chaos cut`)."""
     without_object: tuple[tuple[str, str], ...] = ()
-    """Groups whose member here has no object, and why (O3, E8); the first of them."""
+    """The first few groups whose member here has no object, with the reason (O3, E8)."""
     details: dict[str, str] = {}
-    """Of its session: where its doors are, among other things."""
+    """The details of the host's session, such as the addresses of its doors."""
     checkpoints_failed: tuple[tuple[str, str], ...] = ()
-    """Groups of whose member here the last checkpoint failed, and why (PROTOCOL E9); the first of them."""
+    """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
     other_code: tuple[str, ...] = ()
-    """Of groups here whose class is another than they are served by, in words; the first few (E7)."""
+    """The first few groups whose class differs here from the code that serves them, in words (E7)."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class HostStatus(Struct, frozen=True, kw_only=True):
 
     id: HostId
     alive: bool
-    """It runs, is in session with the authority, and has reported to its agent."""
+    """The host runs, is in session with the authority, and has reported to its agent."""
     incarnation: Incarnation | None
     pid: int | None
     address: str | None
@@ -88,7 +88,7 @@ class HostStatus(Struct, frozen=True, kw_only=True):
     state: str
     """`alive`, `starting`, `restarting`, `stopped`, in words for people."""
     last_exit: str | None
-    """How its last process ended, and why in that process's own words."""
+    """How its last process ended, with the reason that the process itself gave."""
     report: HostReport | None = None
 
 
@@ -97,7 +97,7 @@ class AuthorityStatus(Struct, frozen=True, kw_only=True):
 
     kind: Literal["sqlite", "etcd"]
     alive: bool
-    """Its process runs, and a host is in session with it; or none has reported yet."""
+    """The authority's process runs, and a host is in session with it or no host has reported yet."""
     pid: int | None
     address: str
     restarts: int
@@ -111,20 +111,20 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
 
 
 class DomainStatus(Struct, frozen=True, tag="domain_status", kw_only=True):
-    """What `holdfast status` shows. An interface: scripts read it, so it changes only by adding."""
+    """What `holdfast status` shows. Scripts read it, so it changes only by additions."""
 
     domain: str
     hosts: tuple[HostStatus, ...]
     authority: AuthorityStatus
     agent: AgentStatus | None
-    """None when no agent answers; the rest is then what the processes' locks tell."""
+    """None if no agent answers; the rest is then derived from the processes' locks."""
     url: str = ""
-    """What clients connect to, as `holdfast status` says it; empty when no host lives."""
+    """The URL that clients connect to, as `holdfast status` shows it; empty if no host is alive."""
 
 
 class Subscribe(Struct, frozen=True, tag="subscribe"):
-    """From a host of any machine to an agent: tell me of deaths. Those seen lately are told at once."""
+    """Asks an agent to report deaths to a host of any machine. The agent reports recent deaths at once."""
 
 
 ToAgent = HostReport | Subscribe
-"""What a host sends its agent, which answers a Subscribe with every HostDied."""
+"""What a host sends to an agent. The agent answers a Subscribe with every HostDied."""

@@ -1,8 +1,8 @@
-"""The last thing that a host does in order: a checkpoint of every group whose object it holds (E7).
+"""Takes a checkpoint of every group that has an object on this host before an orderly stop (E7).
 
-Whoever starts next then loads states and replays nothing: with other code than before, nothing needs to be
-replayed by the old one. It is a convenience, and has little time: what it leaves undone, as a kill would, is
-in the log.
+The next process then loads states and replays nothing. So even if its code has changed, it does not need
+the old code to replay calls. This is only an optimization and gets little time: whatever it leaves undone
+is in the log, as after a kill.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import MILLISECOND
 
 SETTLE_S: Final = 4.0
-"""An agent kills a host that has not ended in ten."""
+"""How long to try; an agent kills a host that has not ended after ten seconds."""
 POLL_S: Final = 0.002
 SLICE_NS: Final = 5 * MILLISECOND
-"""Of looking at groups, between two turns of the loop: other hosts may wait for what this one holds."""
+"""How long to process groups between two turns of the loop: other hosts may be waiting for this one."""
 
 log = structlog.get_logger("holdfast.settling")
 
 
-async def settle(housed: Callable[[], Iterable[HostedGroup]], within_s: float = SETTLE_S) -> int:
-    """Have checkpoints of all of *housed*, as far as time allows; how many are left without."""
-    waiting, clock = list(housed()), MachineClock()
+async def settle(hosted: Callable[[], Iterable[HostedGroup]], within_s: float = SETTLE_S) -> int:
+    """Take checkpoints of all of *hosted*, as far as time permits; returns how many groups have none."""
+    waiting, clock = list(hosted()), MachineClock()
     try:
         async with asyncio.timeout(within_s):
             while waiting:
@@ -46,9 +46,9 @@ async def settle(housed: Callable[[], Iterable[HostedGroup]], within_s: float = 
     return len(waiting)
 
 
-def _is_settled(housed: HostedGroup) -> bool:
+def _is_settled(hosted: HostedGroup) -> bool:
     try:
-        return housed.settle()
+        return hosted.settle()
     except HoldfastError as error:
-        log.warning("a group could not be settled", group=housed.group, why=str(error))
+        log.warning("a group could not be settled", group=hosted.group, why=str(error))
         return True

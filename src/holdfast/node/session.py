@@ -1,12 +1,10 @@
-"""A host's session with the authority: opened once, kept alive, put back when its lease was lost.
+"""A host's session with the authority, the sessions of other hosts, and the connection to the authority.
 
-Losing the authority stops nothing: a host without its session goes on and tries again (a restarted
-authority lets no session expire for one full lease, A4). Only one thing ends it: that a later process of
-the same host has begun (V2).
-
-Who else is in the domain: the sessions at the authority, listed once and then watched.
-
-Which authority a domain has: the embedded one at its address, or etcd at its endpoints.
+:class:`SessionKeeper` opens the host's session once, keeps it alive, and restores it if its lease was lost.
+Losing the authority stops nothing: a host without its session goes on and tries again (a restarted authority
+lets no session expire for one full lease, A4). Only one thing ends the host: a later process of the same host
+has begun (V2). :class:`SessionPeers` lists the sessions of the domain once and then watches them.
+:func:`connect_authority` connects to the embedded authority at its address, or to etcd at its endpoints.
 """
 
 import asyncio
@@ -38,22 +36,22 @@ from holdfast.net import Address, ConnectionSettings
 from holdfast.node.layout import Description
 
 LEASE_S: Final = 6
-"""Of a session. No failover waits for it (A3); it only decides when a silent host leaves the list."""
+"""A session's lease. No failover waits for it (A3); it only decides when a silent host leaves the list."""
 KEEP_ALIVE_S: Final = LEASE_S / 3
 
 log = structlog.get_logger("holdfast.session")
 Attempt = Callable[[], Recipe[object]]
-"""One way to change the session, to be tried as often as its outcome is in doubt."""
+"""A change of the session that is repeated while its outcome is in doubt."""
 
 
 class Replaced(Rejected):
-    """Raised when a later process of this host has begun: it is the host now."""
+    """Raised when a later process of this host has begun and has taken its place."""
 
     code = "replaced"
 
 
 class SessionKeeper:
-    """Opens one session and keeps it. *nonces* gives a fresh one for every change."""
+    """Opens one session and keeps it. *nonces* supplies a fresh nonce for every change."""
 
     def __init__(self, authority: Authority, nonces: Callable[[], Nonce]) -> None:
         self._authority = authority
@@ -63,9 +61,9 @@ class SessionKeeper:
         self._woken = asyncio.Event()
         self._is_missed = False
         self._is_news = False
-        """The session says more than the authority knows."""
+        """Whether the session holds changes that the authority does not know yet."""
         self.is_held = False
-        """The authority confirmed the session when it was last asked."""
+        """Whether the authority confirmed the session when it was last asked."""
 
     @property
     def session(self) -> Session:
@@ -85,7 +83,8 @@ class SessionKeeper:
         """Open the session, however long the authority takes to answer."""
 
         def attempt(lease: LeaseId) -> Attempt:
-            # A nonce per lease: under the old nonce a session whose lease ended unseen would stay gone.
+            # Each lease gets its own nonce: if a lease ended unnoticed, the old nonce would not bring the
+            # session back.
             return partial(
                 open_session,
                 host,
@@ -101,9 +100,10 @@ class SessionKeeper:
         return self._session
 
     async def keep(self) -> None:
-        """Keep the session until cancelled. Raises :class:`Replaced` when it is a later process's turn."""
+        """Keep the session until cancelled. Raises :class:`Replaced` once a later process has begun."""
         while True:
-            # Not heard: again at once. The lease runs on, and would end before the next turn's answer.
+            # If the authority did not answer, ask again at once: the lease would end before the next
+            # regular turn.
             is_missed = await self._is_missed_within(KEEP_ALIVE_S if self.is_held else RETRY_S)
             if self._is_news:
                 await self._announced()
@@ -116,16 +116,18 @@ class SessionKeeper:
                 self.is_held = isinstance(result, LeaseGranted)
 
     def announce(self, codes: Mapping[str, Code]) -> None:
-        """Let others know which classes are here, as they are here (E7); it is told in a moment."""
+        """Publish in the session, within a moment, the code of each class that this host has (E7)."""
         if self._session is not None and self._session.codes != codes:
             self._session = msgspec.structs.replace(self._session, codes=dict(codes))
             self._is_news = True
             self._woken.set()
 
     def check(self, sessions: Mapping[HostId, Session]) -> None:
-        """Compare with what the authority lists now; a session that is not there is put back.
+        """Compare the session with the authority's current list, and restore it if it is missing or
+        different.
 
-        A lease alone does not tell: in an authority whose file was replaced it may be somebody else's.
+        The lease alone proves nothing: after the authority's file was replaced, it may belong to somebody
+        else.
         """
         if self._session is None:
             return
@@ -135,7 +137,7 @@ class SessionKeeper:
             self._woken.set()
 
     async def close(self) -> None:
-        """Let the authority forget this process at once; if it does not answer, the lease will."""
+        """Remove the session from the authority at once; if there is no answer, the lease ends it."""
         if self._session is None:
             return
         session = self._session
@@ -143,7 +145,7 @@ class SessionKeeper:
         self.is_held = False
 
     async def _is_missed_within(self, seconds: float) -> bool:
-        """Whether the session was missed; sooner, when there is news of it."""
+        """Wait so long, or until there is news; returns whether the session was found missing."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -152,17 +154,18 @@ class SessionKeeper:
         return is_missed
 
     async def _announced(self) -> None:
-        """Let the session say what it says here, under the lease that it has."""
+        """Write the session's new contents to the authority under its current lease."""
         session = self.session
         change = partial(self._perform, partial(resume_session, session, lease=self._lease))
         outcome = await insist(change, Seen, NoSession, LeaseGone)
-        # Else it is put back with all that it says, or a later process has begun: both show at once.
+        # Otherwise the session is restored with its full contents, or a later process has begun: both show
+        # at once.
         self._is_news = isinstance(outcome, Seen) and session is not self._session
 
     async def _under_a_lease(self, attempt: Callable[[LeaseId], Attempt]) -> Session:
         while True:
             granted = await insist(partial(self._authority.ask, LeaseGrant(LEASE_S)), LeaseGranted)
-            # Again while the outcome is in doubt: a recipe is idempotent by its nonce (A1).
+            # Repeat while the outcome is in doubt: the nonce makes a recipe idempotent (A1).
             change = partial(self._perform, attempt(granted.lease))
             outcome = await insist(change, Seen, NoSession, LeaseGone)
             if isinstance(outcome, NoSession):
@@ -182,7 +185,7 @@ class SessionKeeper:
 
 
 class SessionPeers:
-    """The live sessions by host, this host's own among them. *on_change* is told of every new picture."""
+    """The live sessions by host, including this host's own. *on_change* is called with every new state."""
 
     def __init__(self, authority: Authority, on_change: Callable[[Mapping[HostId, Session]], None]) -> None:
         self._authority = authority
@@ -190,7 +193,7 @@ class SessionPeers:
         self._sessions: dict[HostId, Session] = {}
 
     async def follow(self) -> None:
-        """Follow the sessions until cancelled. While the authority is away the last picture stands."""
+        """Follow the sessions until cancelled. While the authority is away, the last known state stays."""
         while True:
             revision = await self._list()
             await self._watch(Revision(revision + 1))
@@ -218,11 +221,11 @@ class SessionPeers:
 
 
 def connect_authority(description: Description, endpoint: ConnectionSettings) -> Authority:
-    """A client of the domain's authority; it connects by itself and stays connected."""
+    """Connect to the domain's authority; the client reconnects by itself."""
     if description.authority_address is not None:
         return RemoteAuthority(Address.parse(description.authority_address), endpoint)
     if description.etcd_endpoints:
-        # Imported only by domains on etcd: the embedded one needs no HTTP client.
+        # Imported only for domains on etcd: the embedded authority needs no HTTP client.
         from holdfast.authority.etcd import EtcdAuthority
 
         return EtcdAuthority(description.etcd_endpoints, prefix=f"{description.domain}/")

@@ -1,7 +1,7 @@
-"""A host's store: its directory on disk, opened under a new number and then holding the host's log.
+"""A host's store: a directory with its log and checkpoints, which is numbered each time it is opened.
 
-Opening is a conversation between the disk and the authority (V5, decision 0002); a store that the
-authority does not know as it stands is a stranger's, and the host begins a new one.
+Opening takes an exchange between the disk and the authority (V5, decision 0002). If the authority does not
+know the store in its present state, the store cannot be trusted, and the host begins a new one.
 """
 
 import asyncio
@@ -31,9 +31,11 @@ from holdfast.storage.segments import LogConfig, salt_of
 from holdfast.storage.writer import Phase
 
 STORE: Final = "store"
-"""Where in the host's directory its store is."""
+"""The store's directory within the host's directory."""
 FILE_BYTES: Final = 16 << 20
-"""Two files stand ready at any time; a machine with several hosts should not need a gigabyte to start."""
+"""The size of a log file. Two files are kept ready at all times, and a machine with several hosts should
+not need a gigabyte to start.
+"""
 
 log = structlog.get_logger("holdfast.store")
 
@@ -57,19 +59,19 @@ class HostStore:
         self._checkpoints: CheckpointStore | None = None
         self._stamps: Stamps | None = None
         self.on_durable: Callable[[int], None] = lambda _: None
-        """Told how many of the records appended in this opening survive a power cut."""
+        """Called with the number of records of this opening that would survive a power cut."""
 
     async def open(self) -> None:
-        """Number this opening at the authority, then open the log; waits as long as the authority is away.
+        """Get a number for this opening, then open the log; waits while the authority is away.
 
-        Raises ``Corruption`` when the disk holds damage, ``AuthorityBehind`` when the authority was restored.
+        Raises ``Corruption`` if the disk is damaged, and ``AuthorityBehind`` if the authority was restored.
         """
         store = self._identity.store
         if store is None or store.host != self._host:
             await self._found()
         elif store.intent is not None and not await self._number_opening():
-            # That settled what an earlier process began. Its number is not used: a copy of this disk may
-            # have settled the same one, and no two processes share an opening.
+            # This settled the opening that an earlier process began. Its number is not used: a copy of this
+            # disk may have settled the same opening, and no two processes share one.
             await self._found()
         while not await self._number_opening():
             await self._found()
@@ -90,7 +92,7 @@ class HostStore:
         return self._checkpoints
 
     async def open_stamps(self, replica: ReplicaId) -> Stamps:
-        """The host's clock, kept in this store. One without records has nothing stamped to go on from."""
+        """Open the host's clock, kept in this store. Without records there is no stamp to continue from."""
         self._stamps = Stamps(
             replica,
             clock=MachineClock(),
@@ -114,23 +116,23 @@ class HostStore:
 
     @property
     def log_bytes(self) -> int:
-        """What the log takes on the disk."""
+        """The space that the store's files take on the disk."""
         return sum(self._disk.size(name) for name in self._disk.list())
 
     def adopt(self, name: str) -> None:
-        """Take in a file that a copy of this process has written."""
+        """Register a file that a copy of this process has written."""
         self._disk.adopt(name)
 
     def oldest_sync_age_ns(self) -> int:
-        """For how long the oldest unfinished sync has run; to be asked from any thread (K3)."""
+        """How long the oldest unfinished sync has been running. May be called from any thread (K3)."""
         return self._disk.oldest_sync_age_ns()
 
     async def failed(self) -> None:
-        """Wait until the disk fails, and raise how: the host must end then (D1)."""
+        """Wait until the disk fails, and raise its error: the host must then end (D1)."""
         await asyncio.shield(self._failure)
 
     async def close(self) -> None:
-        """Close in good order: the last batch gets a successor that vouches for it (D2)."""
+        """Close in good order: a final record follows the last batch and proves it complete (D2)."""
         if self._stamps is not None:
             self._stamps.close()
         if self._log is not None and self._log.phase is Phase.OPEN and not self._failure.done():
@@ -148,7 +150,7 @@ class HostStore:
         log.info("a new store", store=store)
 
     async def _number_opening(self) -> bool:
-        """Whether the authority has numbered it; False when the store is a stranger."""
+        """Get a number for an opening; False if the authority does not know the store in this state."""
         await self._durably(lambda then: self._identity.begin_opening(self._nonces(), then))
         outcome = await self._raise_number()
         if isinstance(outcome, stores.Behind):
@@ -173,12 +175,12 @@ class HostStore:
             expected_nonce=store.nonce,
             nonce=store.intent,
         )
-        # Again while the outcome is in doubt: the intent's nonce makes it one opening (A1).
+        # Repeat while the outcome is in doubt: the intent's nonce makes it one opening (A1).
         return await insist(lambda: perform(self._authority, attempt()), Seen, stores.Behind, stores.Stranger)
 
     async def _open_log(self) -> None:
-        # On a thread: reading a long log must not look like a hung loop (K3), nor make SIGTERM wait. Nobody
-        # else uses the disk meanwhile.
+        # On a thread: reading a long log must not look like a hung loop (K3) or delay SIGTERM. Nothing else
+        # uses the disk meanwhile.
         recovered = await asyncio.to_thread(
             scan, self._disk, salt=salt_of(self.id), sector=self._config.sector_bytes
         )
@@ -214,9 +216,9 @@ class HostStore:
             self.fail(error)
 
     def fail(self, error: HoldfastError) -> None:
-        """The disk cannot be used any more: :meth:`failed` says so."""
+        """Note that the disk has failed, which makes :meth:`failed` raise *error*."""
         if not self._failure.done():
-            # The log hears only that a sync failed; the disk knows why: "no space left" is worth saying.
+            # The log only learns that a sync failed; the disk knows the cause, such as "no space left".
             self._failure.set_exception(self._disk.failure or error)
 
     async def _durably(self, step: Callable[[Callable[[], None]], None]) -> None:
@@ -225,7 +227,7 @@ class HostStore:
         await self._first_of(done)
 
     async def _first_of(self, done: "asyncio.Future[None]") -> None:
-        """Wait for *done*, or raise how the disk failed meanwhile."""
+        """Wait for *done*, or raise the disk's error if it fails first."""
         await asyncio.wait((done, self._failure), return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
             await self._failure

@@ -1,7 +1,7 @@
-"""The spans of a host: of the calls it executes for others, and of those that its groups make.
+"""Trace spans of a host: for the calls it executes for others, and for those that its groups make.
 
-A host begins no trace and follows no call that its caller does not: one that carries no trace, or one that is
-not recorded, has no span here; any other has one within its caller's.
+A host starts no trace of its own. A call that carries no trace, or one that is not sampled, gets no span
+here; any other call gets a span within its caller's.
 """
 
 from collections.abc import Callable
@@ -20,18 +20,19 @@ from holdfast.model.outcome import decode_outcome, value_of
 from holdfast.model.traceparent import SAMPLED, Traceparent
 
 OPEN_MAX: Final = 10_000
-"""Calls of one group that have begun and not ended: as many as may stand in line."""
+"""How many unfinished calls of a group to follow: as many as may queue."""
 
 
 def onlooker_of(host: HostId, group: str) -> "CallTracer | None":
-    """Who follows the calls of *group* here. To be asked when its class has been loaded, which may have set
-    the provider."""
+    """The tracer for the calls of *group*; None without telemetry. Ask after loading the class, which may
+    set the telemetry provider.
+    """
     telemetry = find_telemetry()
     return CallTracer(telemetry, host, group) if telemetry is not None else None
 
 
 class CallTracer:
-    """The :class:`holdfast.styles.ports.Onlooker` of one group."""
+    """Follows the calls of one group: implements :class:`holdfast.styles.ports.CallObserver`."""
 
     def __init__(self, telemetry: Telemetry, host: HostId, group: str) -> None:
         self._telemetry = telemetry
@@ -39,7 +40,7 @@ class CallTracer:
         self._group = group
         self._open: dict[Request, CallSpan] = {}
         self._out: dict[Request, CallSpan] = {}
-        """Of the calls that are out, by the request that waits for each."""
+        """The spans of outgoing calls, by the request that waits for each."""
 
     def run(
         self, start: Callable[..., bytes | None], each: Call, client: ClientId, *more: Any

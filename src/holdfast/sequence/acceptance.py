@@ -1,12 +1,13 @@
-"""The backup's and the learner's part: check, store the bytes received, acknowledge after the sync.
+"""How a backup or a learner takes records: check them, store their bytes, acknowledge them once synced.
 
-Rules. An older epoch is refused (S2). The epoch followed is durable in the same sync as the first
-acknowledgement in it (V3). An acknowledgement says "my log equals yours up to here", never "I have so many":
-it covers what was compared with the primary's records, not what happens to lie in the log (M3).
+Rules. A follower refuses messages of an older epoch (S2). It makes the epoch that it follows durable in the
+same sync as its first acknowledgement in that epoch (V3). An acknowledgement means "my log equals yours up to
+here", never "I have this many records": it covers only what was compared with the primary's records, not
+whatever else lies in the log (M3).
 
-On the first acceptance in a new epoch what lies beyond the primary's tail *at its claim* is dropped, and
-nothing else; then whatever differs from the records received is.
-*Without it* (dropping what lies beyond the message): B holds 1..7, 5 of them committed; C claims with 1..6
+On its first acceptance in a new epoch a follower drops what lies beyond the primary's tail *at its claim*,
+and nothing else. After that it drops whatever differs from the records it receives.
+*Without it* (dropping everything beyond the message): B holds 1..7, 5 of them committed; C claims with 1..6
 and sends 1..3 first; B drops 4..7 and acknowledges 3; C dies; B claims without 4 and 5.
 """
 
@@ -22,22 +23,22 @@ from holdfast.storage.record import HEADER
 
 
 class Acceptance:
-    """One member's following of whoever is primary."""
+    """One member's work as a follower of the current primary."""
 
-    def __init__(self, footing: MemberState) -> None:
-        self._on = footing
+    def __init__(self, state: MemberState) -> None:
+        self._on = state
         self.primary: HostId | None = None
-        """Whom this member follows; None when it does not know."""
+        """The host of the primary that this member follows; None when it is unknown."""
         self.heard_at: int | None = None
-        """When it last accepted something in this epoch."""
+        """When this member last accepted something in this epoch."""
         self.is_stopped = False
-        """While a claim of its own is unanswered it acknowledges nothing: who hears of this epoch from it
-        might rest reads on that (R1)."""
+        """Set while a claim of this member is unanswered. It then acknowledges nothing, because the primary
+        that it wants to replace might rest its reads on that acknowledgement (R1)."""
         self.on_first_heard: Callable[[], None] = lambda: None
         self._asked_at: int | None = None
 
     def follow(self, epoch: Epoch, primary: HostId | None) -> None:
-        """From here on *primary* orders, in *epoch*."""
+        """Follow *primary*, which orders records in *epoch*."""
         on = self._on
         if epoch > on.epoch or primary != self.primary:
             self.heard_at = None
@@ -47,7 +48,8 @@ class Acceptance:
         self.primary = primary
 
     def on_submit(self, primary: HostId, submit: Submit) -> None:
-        """The epoch is not older than ours; see :meth:`Member.on_submit` for what comes before."""
+        """Take a Submit whose epoch is not older than ours; :meth:`.member.Member.on_message` has checked
+        that."""
         on = self._on
         self.follow(submit.epoch, primary)
         if submit.epoch > on.store.followed and self._holds_more(submit):
@@ -66,21 +68,21 @@ class Acceptance:
                 self._accept_epoch(submit.tail.position)
             verified = self._take(submit)
         except Overloaded as full:
-            # Nothing is acknowledged; the primary will send it again.
+            # The member acknowledges nothing, so the primary sends these records again.
             on.note("log_full", why=str(full))
             return
-        # What the primary claimed with may be committed, although it does not know that yet.
+        # Records that the primary held at its claim may be committed, although it does not know that yet.
         is_whole = verified >= max(submit.committed, submit.tail.position)
         on.store.when_durable(partial(self._acknowledge, submit.epoch, verified, is_whole))
         on.ports.flush()
         on.advance(min(submit.committed, verified))
 
     def is_fed_since(self, moment_ns: int | None) -> bool:
-        """Whether the primary has spoken in this epoch, and after *moment_ns* if one is given."""
+        """Whether the primary has sent something in this epoch, and after *moment_ns* if that is given."""
         return self.heard_at is not None and (moment_ns is None or self.heard_at > moment_ns)
 
     def ask(self) -> None:
-        """Say what this member holds, so that the primary sends what it lacks (S2, M3)."""
+        """Tell the primary what this member holds, so that it sends what is missing (S2, M3)."""
         on = self._on
         if self.primary is None or self.is_stopped:
             return
@@ -92,7 +94,7 @@ class Acceptance:
         on.send(self.primary, Hello(on.group, on.epoch, me.store, me.incarnation, me.opening, points))
 
     def _holds_more(self, submit: Submit) -> bool:
-        """Whether following this claimant would lose what may be committed (V5)."""
+        """Whether following this claimant would lose records that may be committed (V5)."""
         on = self._on
         if submit.tail.position < on.committed:
             return True
@@ -100,12 +102,13 @@ class Acceptance:
         return submit.is_unproven and is_listed and order_of(on.store.tail) > order_of(submit.tail)
 
     def _accept_epoch(self, tail: Position) -> None:
-        """Follow durably, and drop what lies beyond the claimed tail."""
+        """Follow the new epoch durably, and drop what lies beyond the tail that the primary claimed with."""
         store = self._on.store
         self._drop(store.boundary_below(min(tail, store.tail.position)).position)
 
     def _take(self, submit: Submit) -> Position:
-        """Store what is new of the records; answers up to where this log now equals the primary's."""
+        """Store those records that are new; returns the position up to which this log now equals the
+        primary's."""
         store = self._on.store
         verified = submit.previous.position
         try:
@@ -130,7 +133,8 @@ class Acceptance:
         on.store.drop(after, on.epoch)
 
     def _acknowledge(self, epoch: Epoch, verified: Position, is_whole: bool) -> None:
-        """What equals the primary's log is durable; *is_whole*: all that may have been committed is."""
+        """Acknowledge, now that the log is durable up to *verified*, where it equals the primary's.
+        *is_whole* says whether that includes everything that may have been committed."""
         on = self._on
         if epoch != on.epoch or self.primary is None or self.is_stopped:
             return

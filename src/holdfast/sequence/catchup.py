@@ -1,15 +1,17 @@
-"""State for a learner whose log does not meet its primary's, and for a member that has the log and not the
-object: offered, fetched in chunks, installed (M3, M4, E8).
+"""State transfer from the primary to a member that cannot catch up from the log (M3, M4, E8).
 
-The learner pulls, a few chunks at a time: so the transfer is throttled by its receiver, goes on after a lost
-message, and stops no call. Neither side holds the state as a whole: the primary reads each chunk from where
-it is kept, the learner writes it to where it will be. Chunks are hashed one by one, and their hashes
-together; nothing of the state counts before it is durable as a checkpoint. What the learner's log held is
-dropped only then: until that moment it still has what it had.
+Two kinds of members need it: a learner whose log shares no point with the primary's, and a member that has
+the log but not the object. The primary offers a state, the member fetches it in chunks and installs it.
 
-A listed member that lost its object takes the state and keeps its log, which it has acknowledged: the state
-is of a point in that log, and the object goes on from there.
-*Without that:* {A*,B} with ``min_in_sync`` 2; B differs, takes the state at 90 and drops its log, which ends
+The learner pulls a few chunks at a time. So the receiver sets the pace, the transfer survives a lost message,
+and no call has to stop for it. Neither side holds the whole state in memory: the primary reads each chunk
+from where it is stored, and the learner writes it to its final place. Every chunk is hashed, and the hashes
+are hashed together. No part of the state counts before all of it is durable as a checkpoint. Only then does
+the learner drop its old log, so until that moment it keeps everything it had.
+
+A listed member that lost its object takes the state and keeps its log, because it has acknowledged that log.
+The state belongs to a point in the log, and the object continues from that point.
+*Without it:* {A*,B} with ``min_in_sync`` 2; B differs, takes the state at 90 and drops its log, which ends
 with 100; A burns; B claims with 90.
 """
 
@@ -26,21 +28,21 @@ from holdfast.storage.checkpoint import CHUNK_BYTES_MAX, Digest
 from holdfast.storage.record import ORIGIN, Point
 
 STATE_BYTES_MAX: Final = 1 << 36
-"""A learner refuses to take more."""
+"""The largest state that a learner accepts."""
 UNSYNCED_BYTES_MAX: Final = 32 << 20
-"""With so much on its way to the disk a learner asks for no more; the next offer finds it ready."""
+"""A learner stops asking for chunks while this much is waiting to be synced. It resumes at the next offer."""
 
 
 class Offering:
-    """The primary's side: one state at a time, for as many learners as want it."""
+    """The primary's side: offers one state at a time, to any number of learners."""
 
-    def __init__(self, footing: MemberState) -> None:
-        self._on = footing
+    def __init__(self, state: MemberState) -> None:
+        self._on = state
         self._offered: tuple[Offer, Kept] | None = None
 
     def offer(self, host: HostId, at_least: Position = ORIGIN.position) -> None:
-        """Offer the present state, or the one on offer if the log still reaches back to it; one that stands
-        for *at_least* that much, or none."""
+        """Offer a state that covers *at_least* that position. Reuses the state on offer if the log still
+        reaches back to it; offers nothing if no state covers that much."""
         on = self._on
         wanted = max(on.store.floor.position, at_least)
         if self._offered is None or self._offered[0].point.position < wanted:
@@ -62,14 +64,15 @@ class Offering:
         try:
             chunk = kept.chunk(fetch.number)
         except Unavailable:
-            # Newer checkpoints took its place while it was fetched: the learner begins again from one.
+            # Newer checkpoints have replaced this one during the transfer: the learner starts over from a
+            # newer one.
             self._offered = None
             self.offer(host)
             return
         on.send(host, Chunk(on.group, on.epoch, fetch.position, fetch.number, chunk))
 
     def withdraw(self) -> None:
-        """Nobody needs it any more."""
+        """Stop offering the state, since nobody needs it any more."""
         self._offered = None
 
     def _chosen(self, at_least: Position) -> tuple[Offer, Kept] | None:
@@ -82,7 +85,7 @@ class Offering:
 
 
 def count_of(offer: Offer) -> int:
-    """How many chunks it has."""
+    """The number of chunks in the offered state."""
     return -(-offer.size // offer.chunk_bytes)
 
 
@@ -93,15 +96,15 @@ class _Transfer:
     received: Received
     digest: Digest = field(default_factory=Digest)
     written: int = 0
-    """So many chunks are on their way to the disk, in their order."""
+    """How many chunks have been handed to the disk, in order."""
     early: dict[int, bytes] = field(default_factory=dict)
-    """Chunks that came before one that is missing; never more than are in flight."""
+    """Chunks that arrived before a missing one; never more than are in flight."""
     asked: int = 0
     keeps_log: bool = False
-    """It is for a listed member, whose log holds this point and stays (E8)."""
+    """The state is for a listed member whose log holds this point; it keeps its log (E8)."""
 
     def take(self, number: int, data: bytes, ahead_max: int) -> None:
-        """A chunk has come; perhaps not the next one, perhaps again."""
+        """Take in a chunk, which may be out of order or a duplicate."""
         if self.written <= number < self.written + ahead_max and len(data) == self._length(number):
             self.early[number] = data
         while self.written in self.early:
@@ -120,10 +123,10 @@ class _Transfer:
 
 
 class Learning:
-    """The learner's side."""
+    """The learner's side: fetches an offered state and installs it."""
 
-    def __init__(self, footing: MemberState, on_installed: Callable[[], None]) -> None:
-        self._on = footing
+    def __init__(self, state: MemberState, on_installed: Callable[[], None]) -> None:
+        self._on = state
         self._on_installed = on_installed
         self._transfer: _Transfer | None = None
         self._is_saving = False
@@ -131,7 +134,7 @@ class Learning:
     def on_offer(self, primary: HostId, offer: Offer) -> None:
         on = self._on
         keeps_log = self._lacks(offer.point)
-        # A log that meets the primary's is never given up for a state: others count on it.
+        # A log that shares a point with the primary's is never given up for a state: others rely on it.
         is_ahead = offer.point.position > on.committed and not self._holds(offer.point)
         if self._is_saving or not (keeps_log or is_ahead) or not _is_sound(offer):
             return
@@ -153,7 +156,8 @@ class Learning:
         self._fetch(anew=False)
 
     def stop(self) -> None:
-        """This member has won an epoch: whatever was on offer is of another's history, or of its own."""
+        """Abandon the transfer, because this member has won an epoch. The offered state belongs to another
+        member's history, or is already part of its own."""
         if not self._is_saving:
             self._give_up()
         self._is_saving = False
@@ -190,7 +194,7 @@ class Learning:
         transfer.received.finish(lambda kept: saved(point, kept))
 
     def _lacks(self, point: Point) -> bool:
-        """Whether this member, listed and with its whole log, wants a state as of *point* (E8)."""
+        """Whether this member is listed, has its whole log, and wants a state as of *point* (E8)."""
         on = self._on
         fitness = on.application.fitness()
         is_listed = on.standing.own_entry is not None
@@ -201,16 +205,19 @@ class Learning:
         return self._on.store.point_at(point.position) == point
 
     def _saved_beside_log(self, point: Point, kept: Kept) -> None:
-        """The state is durable; the object goes on from it, by the log that this member has."""
+        """Let the object continue from the state, which is durable now, using the log that this member
+        kept."""
         on = self._on
         was_wanted, self._is_saving = self._is_saving, False
         if not was_wanted or not self._lacks(point):
-            # It came to an object by itself meanwhile. *Without this:* the object is made of the newest
-            # checkpoint there is, this one, and then given records that it stands for.
+            # The member got its object back by itself in the meantime. *Without this:* the next object is
+            # built from the newest checkpoint, which is this one, and then gets records that the checkpoint
+            # already covers.
             if self._holds(point):
                 on.application.keeps(kept)
             return
-        # The primary captured what is committed: so it is, up to there, though this member was not told yet.
+        # The primary captured only committed state. So everything up to this point is committed, even if this
+        # member has not been told yet.
         on.committed = max(on.committed, point.position)
         on.application.install(kept)
         on.note("state_taken", position=point.position)
@@ -222,7 +229,7 @@ class Learning:
         was_wanted, self._is_saving = self._is_saving, False
         if not was_wanted or point.position <= on.committed or self._holds(point):
             return
-        # Log and object change together: what is accepted next continues both.
+        # The log and the object change together, so that the next accepted record continues both.
         on.store.install(point)
         on.ports.flush()
         on.committed = point.position
@@ -232,5 +239,5 @@ class Learning:
 
 
 def _is_sound(offer: Offer) -> bool:
-    """Whether it can be taken at all."""
+    """Whether the offer's sizes are within the limits."""
     return 0 < offer.chunk_bytes <= CHUNK_BYTES_MAX and 0 <= offer.size <= STATE_BYTES_MAX

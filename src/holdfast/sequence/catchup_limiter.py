@@ -1,11 +1,11 @@
-"""How many of one host's members ask another host to be fed, at a time.
+"""Limits how many members of one host ask another host for records at the same time.
 
-A host that returns has members in thousands of groups, and each of them must ask its primary. Whoever asks is
-let through until it is fed and listed, or, while others wait, for ``STAY_NS`` at most; who waits has no timer
-and sends nothing.
-*Without it:* A dies with 10,000 groups and is back; all its members say hello to B, four times a second. B is
-so busy with what it was asked already that its answers come late, and it is asked again; it hears no beat
-in time, and loses the groups that it was primary of.
+A host that returns after a failure has members in thousands of groups, and each must ask its primary for what
+it missed. The limiter admits a member until it is being fed and listed or, while others wait, for ``STAY_NS``
+at most. A member that waits has no timer and sends nothing.
+*Without it:* A dies with 10,000 groups and comes back; all its members say hello to B, four times a second. B
+is so busy with earlier requests that its answers come late, and it is asked again; it misses heartbeats and
+loses the groups that it was primary of.
 """
 
 from collections.abc import Callable, Hashable
@@ -16,26 +16,30 @@ from holdfast.model.ids import SECOND, GroupId, HostId
 from holdfast.model.ports import Clock, TimerId, Timers
 
 ASKING_MAX: Final = 256
-"""Members that ask one host at a time: enough to keep it busy, so few that it answers all of them soon."""
+"""How many members may ask one host at a time: enough to keep it busy, few enough to be answered soon."""
 STAY_NS: Final = 1 * SECOND
-"""Who was let through for so long makes room for who waits: its primary does not answer, or has much to send,
-and then needs no more asking."""
+"""How long a member may keep its place while others wait. After that either its primary does not answer, or
+the primary has much to send and needs no more asking.
+"""
 _LOOK: Final = "look"
 
 Go = Callable[[], None]
 
 
 @dataclass(slots=True)
-class _Turnstile:
-    """Before one host. Both in the order in which they came."""
+class _Queue:
+    """The members that ask, or wait to ask, one host. Both dictionaries are in order of arrival."""
 
     inside: dict[GroupId, int] = field(default_factory=dict)
-    """Since when."""
+    """The members that may ask, and when each was admitted."""
     waiting: dict[GroupId, Go] = field(default_factory=dict)
 
 
 class CatchupLimiter:
-    """Of one host, one before each other host. Bounded by its members: each is before one of them."""
+    """Admits the members of one host, with a separate limit for each host that they ask.
+
+    Its size is bounded by the number of members, since each member asks one host at a time.
+    """
 
     def __init__(
         self,
@@ -47,43 +51,44 @@ class CatchupLimiter:
         self._clock = clock
         self._timers = timers(self._on_timer)
         self._asking_max = asking_max
-        self._turnstiles: dict[HostId, _Turnstile] = {}
-        self._before: dict[GroupId, HostId] = {}
+        self._queues: dict[HostId, _Queue] = {}
+        self._host_of: dict[GroupId, HostId] = {}
         self._look: tuple[int, TimerId] | None = None
-        """For when the timer is set, if it is."""
+        """When the timer is due and its id; None when no timer is set."""
 
     def enter(self, host: HostId, group: GroupId, go: Go) -> bool:
-        """Whether the member of *group* may ask *host* now, or may go on asking it; if not, *go* is called
-        once it may. One that was before another host goes to the end here."""
-        if self._before.get(group) not in (None, host):
+        """Whether the member of *group* may ask *host* now, or may go on asking it. If not, *go* is called
+        once it may. A member that asked another host before joins the end of the queue here."""
+        if self._host_of.get(group) not in (None, host):
             self.leave(group)
-        turnstile = self._turnstiles.setdefault(host, _Turnstile())
-        self._before[group] = host
-        if group in turnstile.inside:
+        queue = self._queues.setdefault(host, _Queue())
+        self._host_of[group] = host
+        if group in queue.inside:
             return True
-        if not turnstile.waiting and len(turnstile.inside) < self._asking_max:
-            turnstile.inside[group] = self._clock.now()
+        if not queue.waiting and len(queue.inside) < self._asking_max:
+            queue.inside[group] = self._clock.now()
             return True
-        turnstile.waiting[group] = go
-        self._look_when_due(turnstile)
+        queue.waiting[group] = go
+        self._look_when_due(queue)
         return False
 
     def leave(self, group: GroupId) -> None:
-        """It need not ask any more."""
-        host = self._before.pop(group, None)
+        """Free the place of this group's member, which no longer needs to ask."""
+        host = self._host_of.pop(group, None)
         if host is None:
             return
-        turnstile = self._turnstiles[host]
-        turnstile.waiting.pop(group, None)
-        if turnstile.inside.pop(group, None) is not None and turnstile.waiting:
+        queue = self._queues[host]
+        queue.waiting.pop(group, None)
+        if queue.inside.pop(group, None) is not None and queue.waiting:
             self._look_by(self._clock.now())
 
-    def _look_when_due(self, turnstile: _Turnstile) -> None:
-        """Once the one that came first has been inside for long enough; at once if there is room."""
-        if turnstile.waiting and len(turnstile.inside) < self._asking_max:
+    def _look_when_due(self, queue: _Queue) -> None:
+        """Look at once if there is room, else when the member that was admitted first has used up its
+        time."""
+        if queue.waiting and len(queue.inside) < self._asking_max:
             self._look_by(self._clock.now())
-        elif turnstile.waiting:
-            self._look_by(next(iter(turnstile.inside.values())) + STAY_NS)
+        elif queue.waiting:
+            self._look_by(next(iter(queue.inside.values())) + STAY_NS)
 
     def _look_by(self, due_ns: int) -> None:
         if self._look is not None:
@@ -94,21 +99,22 @@ class CatchupLimiter:
         self._look = (due_ns, self._timers.set(max(0, due_ns - self._clock.now()), _LOOK))
 
     def _on_timer(self, _: Hashable) -> None:
-        # It may come a little early: then it is set again, for what is left.
+        # The timer may fire a little early; then it is set again for the remaining time.
         self._look, now = None, self._clock.now()
-        for turnstile in list(self._turnstiles.values()):  # who goes may find that it follows another by now
-            for go in self._let_through(turnstile, now):
+        # a member that is called may follow another primary by now
+        for queue in list(self._queues.values()):
+            for go in self._let_through(queue, now):
                 go()
-            self._look_when_due(turnstile)
+            self._look_when_due(queue)
 
-    def _let_through(self, turnstile: _Turnstile, now: int) -> list[Go]:
-        """Those who now have room."""
-        overdue = [group for group, since in turnstile.inside.items() if now - since >= STAY_NS]
-        for group in overdue[: len(turnstile.waiting)]:
-            del turnstile.inside[group], self._before[group]
+    def _let_through(self, queue: _Queue, now: int) -> list[Go]:
+        """Remove members whose time is up, and return the callbacks of those that now have room."""
+        overdue = [group for group, since in queue.inside.items() if now - since >= STAY_NS]
+        for group in overdue[: len(queue.waiting)]:
+            del queue.inside[group], self._host_of[group]
         let: list[Go] = []
-        while turnstile.waiting and len(turnstile.inside) < self._asking_max:
-            group = next(iter(turnstile.waiting))
-            let.append(turnstile.waiting.pop(group))
-            turnstile.inside[group] = now
+        while queue.waiting and len(queue.inside) < self._asking_max:
+            group = next(iter(queue.waiting))
+            let.append(queue.waiting.pop(group))
+            queue.inside[group] = now
         return let

@@ -1,26 +1,24 @@
-"""Becoming primary: when a backup may claim, what it must compare first, and the asking (K1, K6, V5, D2).
+"""Becoming primary: when a backup claims, which one claims first, what it compares (K1, K4, K6, V5, D2).
 
-A backup may claim when what it promised has run out: to the process that the view names as primary, counted
-from when it knew of that epoch at the earliest, and to whomever this process last confirmed an epoch. At
-once it may claim on proof that exactly the listed process is dead (K2), when the primary has released the
-epoch (K5), or when the listed primary was its own earlier process (V3).
+**When.** A backup may claim once its promises have run out: the promise to the process that the view names as
+primary, counted from when the backup learned of that epoch at the earliest, and the promise to the primary
+whose epoch this process last confirmed. It may claim at once if there is proof that exactly the listed
+process is dead (K2), if the primary has released the epoch (K5), or if the listed primary was an earlier
+process of this member (V3).
 
-A member that was restarted since it was listed, and that no primary has seen since, asks the others first
-what they hold, as many as answer in time, and leaves the claim to one that holds more: its disk may have gone
-back (V5). Who did not answer in time says so when it is told to follow (:mod:`.acceptance`). A member whose
-tail is in doubt needs the answer of a listed member whose tail is not, or of all (D2).
+**Compare first.** A member that was restarted since it was listed, and that no primary has seen since, may
+have a disk that reverted to an older state (V5). It first asks the other members what they hold, waits for
+those that answer in time, and leaves the claim to any that holds more. A member that did not answer in time
+objects when it is told to follow (:mod:`.acceptance`). A member whose tail is in doubt needs the answer of a
+listed member whose tail is not, or of all members (D2).
 
-All backups may have the same ground: this module says who goes first. Whose object differs from the
-one that answered never claims (E8): if nobody else is left, the group waits for a person.
-
-Which of several members with the same ground to claim does so first (K1, K4).
-
-One claim is enough, and two cost more than twice as much: who loses follows nobody until it knows that it has
-lost. So each leaves the claim for a while to those who come before it and are heard. Each group begins with
-another member, so that a host that dies leaves its groups to all. Who has much to load before it could serve,
-or the wrong time, or no object at all (O3), comes last, and tells the others not to wait for it. All this is
-a matter of time: who has waited in vain claims, and no claim is less safe than another. But for one: whose
-object was found to differ never claims (E8), and says so as well.
+**Order.** Several backups usually have the same reason to claim. One claim is enough, and two cost more than
+twice as much, because the loser follows nobody until it knows that it has lost. So each backup waits for a
+while for those that come before it and that it hears. Each group starts with a different member, so that the
+groups of a dead host are shared among all others. A member that has much to load, whose clock is off, or that
+has no object (O3) comes last and tells the others not to wait for it. The order affects only timing, not
+safety: a member that waited in vain claims. The one exception is a member whose object was found to differ:
+it never claims (E8), and it also tells the others. If nobody else is left, the group waits for a person.
 """
 
 from collections.abc import Callable
@@ -36,61 +34,62 @@ from holdfast.sequence.view_state import members_after_claim
 
 
 def in_order(candidates: tuple[ViewMember, ...], group: GroupId) -> tuple[ViewMember, ...]:
-    """*candidates* as they come in this group. Groups count from 1."""
+    """*candidates* in the order in which they claim this group. Group ids start at 1."""
     first = (group - 1) % len(candidates) if candidates else 0
     return candidates[first:] + candidates[:first]
 
 
 class ClaimOrder:
-    """One member's place among those who may claim."""
+    """Decides how long this member leaves a claim to the other members."""
 
-    def __init__(self, footing: MemberState) -> None:
-        self._on = footing
-        self._ground_since: int | None = None
+    def __init__(self, state: MemberState) -> None:
+        self._on = state
+        self._reason_since: int | None = None
         self._waived: dict[HostId, None] = {}
-        """Who has said in this view that it comes last."""
+        """Hosts whose members have said in this view that they come last."""
 
     def on_new_view(self) -> None:
-        self._ground_since = None
+        self._reason_since = None
         self._waived.clear()
 
     def on_no_ground(self) -> None:
-        self._ground_since = None
+        self._reason_since = None
 
     def on_waived(self, host: HostId) -> None:
         self._waived[host] = None
 
     def must_not_lead(self) -> bool:
-        """Whether this member never claims, whatever the ground (E8); the others are told not to wait."""
+        """Whether this member must never claim, whatever the reason to (E8). If so, tell the others not to
+        wait."""
         on, view = self._on, self._on.standing.view
         if on.application.fitness().rank is not Rank.UNFIT:
             return False
         if view is not None and view.primary == on.me.host:
-            # It has handed over, and nobody took the group: nobody else may, and somebody must hold the
-            # sequence. It serves nobody, and hands over to the first that is fit.
+            # This member has handed over and nobody took the group. Nobody else may claim, and somebody must
+            # hold the sequence. So it claims, serves nobody, and hands over to the first member that is fit.
             return False
-        if self._ground_since is None:
-            self._ground_since = on.now
+        if self._reason_since is None:
+            self._reason_since = on.now
             self._waive()
         return True
 
     def wait_ns(self, ground: Why) -> int:
-        """How much longer to leave the claim to those who come first, of a dead or a silent primary only; and
-        to all others while this host's clock is off, whatever the ground (X4)."""
+        """How much longer this member leaves the claim to those that come first. It waits only for a dead or
+        silent primary; but while this host's clock is off it waits for all others in any case (X4)."""
         on = self._on
         is_off, is_near = on.ports.leases.is_clock_off, on.application.fitness().rank is Rank.NEAR
-        if self._ground_since is None:
-            self._ground_since = on.now
+        if self._reason_since is None:
+            self._reason_since = on.now
             if is_off or not is_near:
                 self._waive()
         if is_off:
-            return self._ground_since + on.config.clock_wait_ns - on.now
+            return self._reason_since + on.config.clock_wait_ns - on.now
         if ground not in (Why.DEAD, Why.SILENT):
             return 0
-        return self._ground_since + self._ahead(is_near) * on.config.turn_ns - on.now
+        return self._reason_since + self._ahead(is_near) * on.config.turn_ns - on.now
 
     def _ahead(self, is_near: bool) -> int:
-        """How many come before this member, of those that are heard."""
+        """How many members that are heard come before this one."""
         on = self._on
         order = in_order(self._candidates(), on.group)
         mine = next(place for place, each in enumerate(order) if same(each, on.me))
@@ -102,7 +101,7 @@ class ClaimOrder:
         return ahead
 
     def _candidates(self) -> tuple[ViewMember, ...]:
-        """Who may claim, as far as is known here; this member is one of them."""
+        """The members that may claim, as far as this member knows; it is one of them itself."""
         on = self._on
         view = on.standing.view
         assert view is not None
@@ -116,34 +115,35 @@ class ClaimOrder:
 
 
 class Claim:
-    """One member's claims. *ask* asks the authority for the change."""
+    """Makes one member's claims. *ask* sends the change to the authority."""
 
     def __init__(
-        self, footing: MemberState, ask: Callable[[ViewChange], None], set_timer: Callable[[int], None]
+        self, state: MemberState, ask: Callable[[ViewChange], None], set_timer: Callable[[int], None]
     ) -> None:
-        self._on = footing
+        self._on = state
         self._ask = ask
         self._set_timer = set_timer
         self._released = Epoch(0)
         self._released_why = ""
         self.is_unproven = False
-        """The last claim was made without anybody having seen what this process holds (V5)."""
+        """The last claim was made before any primary had seen what this process holds (V5)."""
         self._compared: dict[HostId, Compared] | None = None
-        self.precedence = ClaimOrder(footing)
+        self.claim_order = ClaimOrder(state)
 
-    # --- grounds
+    # --- reasons to claim
 
     def release(self, epoch: Epoch, why: str = "") -> None:
-        """The primary of that epoch has ended its reads and commits (K5), and perhaps says why."""
+        """Note that the primary of *epoch* has ended its reads and commits (K5), and its reason if it gave
+        one."""
         if epoch >= self._released:
             self._released, self._released_why = epoch, why
 
     def on_new_view(self) -> None:
         self._compared = None
-        self.precedence.on_new_view()
+        self.claim_order.on_new_view()
 
     def ground(self) -> Why | None:
-        """Why this member may claim now; None when it may not."""
+        """The reason for which this member may claim now; None when it may not."""
         on = self._on
         view, primary, own = on.standing.view, on.standing.primary, on.standing.own_entry
         if view is None or own is None:
@@ -156,20 +156,23 @@ class Claim:
             return None
         if on.ports.leases.heard() < on.config.min_in_sync - 1:
             return (
-                None  # deaf, or alone: it could commit nothing, and would take the group from those who can
+                # This member hears too few others: it could commit nothing, and would take the group from
+                # those who can.
+                None
             )
         return Why.OWN if view.primary == on.me.host else Why.SILENT
 
     def due(self) -> int:
-        """From when on silence alone is enough."""
+        """The time from which silence alone is a sufficient reason to claim."""
         on = self._on
         leases, primary = on.ports.leases, on.standing.primary
         due = leases.promised_until(*on.confirmed_to) if on.confirmed_to is not None else 0
         if primary is not None and on.confirmed_to is not None:
             host, incarnation = on.confirmed_to
             if host == primary.host and incarnation > primary.incarnation:
-                # Only the process that won an epoch reads in it, and that one is gone: what was meant for it
-                # was answered when its successor was heard already. To wait for that one is to wait for ever.
+                # Only the process that won an epoch reads in it, and that process is gone: this member
+                # already heard its successor when it answered. Waiting for the successor's promise would
+                # never end.
                 due = 0
         if on.standing.view is not None and on.standing.view.primary == on.me.host:
             return due
@@ -180,17 +183,17 @@ class Claim:
     # --- claiming
 
     def maybe_claim(self) -> None:
-        """Claim if there is ground to, from the latest view; asked again whenever a promise has run out."""
+        """Claim from the latest view if there is a reason to. Called again whenever a promise has run out."""
         on = self._on
         if on.standing.view is None or on.standing.own_entry is None or on.standing.pending is not None:
             return
         ground = self.ground()
         if ground is None:
-            self.precedence.on_no_ground()
+            self.claim_order.on_no_ground()
             self._look_again_later()
-        elif self.precedence.must_not_lead():
+        elif self.claim_order.must_not_lead():
             return  # until it has taken its primary's state, or a person decides (E8)
-        elif (wait_ns := self.precedence.wait_ns(ground)) > 0:
+        elif (wait_ns := self.claim_order.wait_ns(ground)) > 0:
             self._set_timer(wait_ns)
         elif not self._must_compare():
             self._claim(ground)
@@ -204,17 +207,18 @@ class Claim:
         if first > on.now:
             self._set_timer(first - on.now)
         elif self.due() <= on.now:
-            self._set_timer(config.lease_ns)  # only because nobody is heard: that may change
+            self._set_timer(config.lease_ns)  # it hears too few others, which may change
         elif self._waits_for_another():
-            # Whom this member confirmed an earlier epoch is heard, so the promise to it does not run out. If
-            # it has not heard of the present epoch yet, it shall; its answer says that it has.
+            # The host to which this member confirmed an earlier epoch is heard, so the promise to it does not
+            # run out. If that host does not know of the present epoch yet, this message tells it; its answer
+            # confirms that it knows.
             assert on.confirmed_to is not None
             on.send(on.confirmed_to[0], Compare(on.group, on.epoch))
             self._set_timer(config.lease_ns)
-        # Else a promise is in force, and its end is told to all members of the host at once.
+        # Otherwise a promise is in force. The host tells all its members when it runs out.
 
     def _waits_for_another(self) -> bool:
-        """Whether what is in the way is a promise to another than the present primary."""
+        """Whether this member is held back by a promise to a process other than the present primary."""
         on, primary = self._on, self._on.standing.primary
         if on.confirmed_to is None or on.confirmed_in >= on.standing.epoch:
             return False
@@ -222,9 +226,9 @@ class Claim:
         return is_in_force and (primary is None or on.confirmed_to != (primary.host, primary.incarnation))
 
     def _is_bound_elsewhere(self, primary: ViewMember) -> bool:
-        """Whether a host other than the primary's may read by what this member told it of an earlier epoch.
-        The claim of a process that has died meanwhile can be applied late, and its death says nothing of the
-        one that was primary before."""
+        """Whether a host other than the primary's may still read because this member confirmed an earlier
+        epoch to it. The claim of a process that has died can be applied late, and that death says nothing
+        about the process that was primary before."""
         bound_to = self._on.confirmed_to
         return bound_to is not None and bound_to[0] != primary.host and self._waits_for_another()
 
@@ -243,7 +247,7 @@ class Claim:
         )
         self.is_unproven = self._must_compare()
         said = self._released_why if ground is Why.RELEASED else ""
-        wanted = on.wish(members, ground, seen.value.primary, said)
+        wanted = on.propose(members, ground, seen.value.primary, said)
         hosts = [member.host for member in members]
         on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
         self._ask(wanted)
@@ -275,19 +279,20 @@ class Claim:
             self.decide()
 
     def decide(self) -> None:
-        """The time to answer is over, or all have. Claim, if there still is ground to and nobody who answered
-        holds more; else compare again later."""
+        """Decide once all have answered or the time is over. Claim if there is still a reason to and nobody
+        who answered holds more; otherwise compare again later."""
         on = self._on
         answers, self._compared = self._compared or {}, None
         ground = self.ground()
-        may_claim = ground is not None and not self.precedence.must_not_lead()
+        may_claim = ground is not None and not self.claim_order.must_not_lead()
         if ground is not None and may_claim and on.standing.epoch == on.epoch and self._is_best(answers):
             self._claim(ground)
         else:
             self._set_timer(on.config.compare_ns * 4)
 
     def _may_decide(self, answers: dict[HostId, Compared]) -> bool:
-        """Whether these answers are enough (D2); without a doubt those who answered are (V5)."""
+        """Whether these answers are enough. If our tail is in doubt, one answer from a member whose tail is
+        not is enough, or the answers of all (D2); otherwise any answers are (V5)."""
         on = self._on
         return (
             not on.is_doubtful
@@ -296,7 +301,7 @@ class Claim:
         )
 
     def _is_best(self, answers: dict[HostId, Compared]) -> bool:
-        """Whether nobody who answered holds more. Of members in doubt, a clean one's word is enough."""
+        """Whether nobody who answered holds more than this member."""
         on = self._on
         if not self._may_decide(answers):
             return False

@@ -1,10 +1,10 @@
-"""The changes of views that one host's members ask for, in as few transactions as can be (K4).
+"""Sends the view changes of one host's members to the authority in as few transactions as possible (K4).
 
-A host that dies leaves a claim to be made for each group that it was primary of. What is asked for in one
-turn, and while earlier transactions are under way, travels together: up to ``VIEWS_PER_TXN_MAX`` changes in
-one transaction. One that is refused because some of its views have changed goes again without those
-(:func:`.views.change_views`), so nobody's claim is lost for another's. Each change ends by itself: won, lost
-to a view that stands, or in doubt, and then it is asked for again with the same nonce (A1).
+When a host dies, somebody must claim each group of which it was primary. All changes that are requested in
+one turn, or while earlier transactions are under way, share transactions of up to ``VIEWS_PER_TXN_MAX``
+changes. If a transaction is refused because some of its views have changed, it is sent again without those
+(:func:`.views.change_views`), so no claim fails because of another. Each change has its own result: won, lost
+to the view that stands, or in doubt. A change in doubt is requested again with the same nonce (A1).
 """
 
 from collections.abc import Callable, Hashable
@@ -29,8 +29,9 @@ from holdfast.model.ids import GroupId
 from holdfast.model.ports import Timers, Trace
 
 TRANSACTIONS_MAX: Final = 4
-"""Transactions of one host under way at a time: enough to hide the way to the authority, few enough that what
-comes meanwhile gathers."""
+"""How many transactions of one host may be under way: enough to hide the latency of the authority, few enough
+that later changes gather into batches.
+"""
 _SEND: Final = "send"
 
 Answer = Seen[View] | Lost | Unmet | IdentityChanged | InDoubt
@@ -38,7 +39,10 @@ Then = Callable[[Answer], None]
 
 
 class ClaimBatches:
-    """Gathers and sends the changes of one host. Bounded by its members: each has one change under way."""
+    """Collects and sends the view changes of one host.
+
+    Its size is bounded by the number of members, since each member has one change under way.
+    """
 
     def __init__(
         self,
@@ -61,9 +65,10 @@ class ClaimBatches:
         self._is_turn_asked = False
 
     def ask(self, wanted: ViewChange, then: Then) -> None:
-        """Ask for *wanted* at the end of this turn; *then* is called once, with its own answer.
+        """Request *wanted* at the end of this turn; *then* is called once, with the answer to this change.
 
-        A later change of the same group takes the place of one that was not sent yet: its asker is gone.
+        A later change of the same group replaces one that was not sent yet, because the member that requested
+        the earlier one is gone.
         """
         self._waiting[wanted.new.group] = (wanted, then)
         self._ask_turn()
@@ -88,7 +93,7 @@ class ClaimBatches:
         self, batch: dict[GroupId, tuple[ViewChange, Then]], answer: ViewChanges | IdentityChanged
     ) -> None:
         self._under_way -= 1
-        # Before the answers: what they lead to asks for another turn by itself, and only once.
+        # This comes before the answers: what they trigger requests another turn by itself, and only once.
         self._ask_turn()
         if isinstance(answer, IdentityChanged):
             for _, then in batch.values():

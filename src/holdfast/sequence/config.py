@@ -1,4 +1,4 @@
-"""What may be set about a group's sequence and about the leases between hosts."""
+"""The settings of a group's sequence and of the leases between hosts."""
 
 from msgspec import Struct
 
@@ -8,53 +8,59 @@ MILLION = 1_000_000
 
 
 class SequenceConfig(Struct, frozen=True, kw_only=True):
-    """One group. All members must agree on *min_in_sync*; the times may differ."""
+    """The settings of one group. All members must agree on *min_in_sync*; the times may differ."""
 
     min_in_sync: int = 2
-    """An operation is acknowledged once so many members hold it, at least (S3, M1); 1 may lose on a fire."""
+    """How many members at least must hold an operation before it is acknowledged (S3, M1). With 1, losing one
+    machine may lose acknowledged operations."""
     silence_ns: int = 1 * SECOND
-    """A required backup that owes an acknowledgement for so long is dropped (M1). Longer: calls wait longer;
-    shorter: a slow disk costs a view change."""
+    """A required backup that owes an acknowledgement for this long is dropped (M1). A longer time makes calls
+    wait longer; a shorter one turns a slow disk into a view change."""
     lag_limit: int = 50_000
-    """A backup so many positions behind its peers is dropped, while M1 allows (M4)."""
+    """A backup that is this many positions behind its peers is dropped, if M1 allows (M4)."""
     return_ns: int = 2 * SECOND
-    """A dropped backup is listed again no sooner than this after its drop; doubled each time (M4)."""
+    """How long a dropped backup stays unlisted at least; doubled with each drop (M4)."""
     uncommitted_max: int = 100_000
-    """Positions ordered and not yet committed; beyond, calls are refused as Overloaded."""
+    """How many positions may be ordered but not yet committed; beyond that, calls are refused as
+    Overloaded."""
     window: int = 8_192
-    """Positions sent to one follower and not yet acknowledged; a learner this close to the tail is let in."""
+    """How many positions may be sent to one follower and not yet acknowledged. A learner that is this close
+    to the tail is let in."""
     window_bytes: int = 16 << 20
-    """Of records sent to one follower and not yet acknowledged; well below what a connection holds unsent."""
+    """How many bytes of records may be sent to one follower and not yet acknowledged; well below what a
+    connection buffers."""
     batch_records_max: int = 512
-    """Records in one Submit."""
+    """The most records in one Submit."""
     batch_bytes_max: int = 4 << 20
-    """Of records in one Submit, and of what is read from the disk for it, unless a single one is longer. With
-    one that is, a Submit stays well below the longest frame of a connection (16 MiB)."""
+    """The most bytes of records in one Submit, and in one read from the disk for it; a single longer record
+    still goes. Even then a Submit stays well below the longest frame of a connection (16 MiB)."""
     record_bytes_max: int = (1 << 20) - 4096
-    """Of one record; a longer one is refused. What the host's log takes, less its own words."""
+    """The most bytes in one record; a longer one is refused. This is what the host's log takes, less its
+    overhead."""
     resend_ns: int = 200 * MILLISECOND
-    """What was sent and is not acknowledged after this goes again. A connection that broke loses messages."""
+    """Records that are not acknowledged after this time are sent again, because a broken connection loses
+    messages."""
     ask_ns: int = 50 * MILLISECOND
-    """A follower says no oftener than this what it holds."""
+    """The shortest time between two messages in which a follower tells what it holds."""
     compare_ns: int = 100 * MILLISECOND
     """How long a claimant that must compare waits for the others' answers (V5)."""
     turn_ns: int = 600 * MILLISECOND
-    """How long a claim is left to each member that comes first and is heard. Shorter: two claim what one
-    could, and hold each other up when a host with many groups dies; longer: one that is heard and cannot
-    claim costs more."""
+    """How long a member leaves a claim to each member that comes before it and is heard. If it is too short,
+    two members claim and hold each other up when a host with many groups dies; if it is too long, a member
+    that is heard but cannot claim costs more time."""
     clock_wait_ns: int = 5 * SECOND
-    """How long a member whose host's time differs from most others' leaves a claim to them (X4). Then it
-    claims all the same: a group with the wrong time is better than none."""
+    """How long a member whose host's clock differs from most others' leaves a claim to them (X4). After that
+    it claims all the same: a group with the wrong time is better than none."""
     lack_ns: int = 500 * MILLISECOND
-    """A member without its object tells its primary so again after this, and asks once more for a state (E8);
-    the primary takes it for one until it has heard nothing of the kind for some times as long."""
+    """How often a member without its object tells its primary so and asks for a state again (E8). The primary
+    believes it until it has heard nothing of the kind for several times as long."""
     notify_ns: int = 20 * MILLISECOND
-    """Backups hear of a commit with the next records, or after this."""
+    """Backups learn of a commit with the next records, or after this time."""
     chunks_in_flight: int = 4
-    """Of a checkpoint on its way to a learner."""
+    """How many chunks of a checkpoint may be on their way to a learner."""
 
     def validate(self) -> list[str]:
-        """Every problem with these values, in words."""
+        """Describe every problem with these values."""
         problems = [
             f"{name} is {getattr(self, name)}; it must be at least 1"
             for name in self.__struct_fields__
@@ -66,21 +72,22 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
 
 
 class LeaseConfig(Struct, frozen=True, kw_only=True):
-    """Leases between two hosts (R1, R3)."""
+    """The settings of the leases between hosts (R1, R3)."""
 
     lease_ns: int = 600 * MILLISECOND
-    """How long an answered heartbeat lets a primary answer reads alone. Failover without proof waits for
-    the grace that follows from it."""
+    """How long an answered heartbeat lets a primary answer reads by itself. A failover without proof of death
+    waits for the grace, which is derived from it."""
     interval_ns: int = 150 * MILLISECOND
-    """Between two heartbeats."""
+    """The time between two heartbeats."""
     rate_bound_ppm: int = 10_000
-    """The two clocks' rates differ by no more than this, taken together."""
+    """The most by which the rates of two hosts' clocks differ, in parts per million."""
     margin_ns: int = 50 * MILLISECOND
-    """Added to the grace for what the rate bound does not cover: rounding, a late look at the clock."""
+    """Added to the grace for what the rate bound does not cover: rounding, and reading the clock late."""
 
     @property
     def grace_ns(self) -> int:
-        """How long the answering host must not claim: longer than the holder's lease by any clock."""
+        """How long the answering host must not claim: longer than the holder's lease by any clock within the
+        bound."""
         return self.lease_ns + self.lease_ns * self.rate_bound_ppm // MILLION + self.margin_ns
 
     def validate(self) -> list[str]:

@@ -1,8 +1,8 @@
 """Hand-over: a planned change of primary (K5).
 
-The primary takes no more calls, lets its tail commit, ends its reads, and only then says ``Released``; the
-chosen backup claims at once. Having said it, the primary never works in that epoch again: when no successor
-shows, it claims the next one itself, like anybody else.
+The primary stops taking calls, lets everything it ordered commit, and ends its reads. Only then does it send
+``Released``, and the chosen backup claims at once. After that the primary never works in that epoch again: if
+no successor appears, it claims the next epoch itself, like any other member.
 """
 
 import enum
@@ -15,16 +15,16 @@ from holdfast.sequence.messages import Released
 class Phase(enum.Enum):
     NONE = "none"
     DRAINING = "draining"
-    """Nothing is taken; what was ordered commits."""
+    """The primary takes no new calls; what it has ordered still commits."""
     RELEASED = "released"
-    """No read is answered and nothing commits in this epoch any more."""
+    """In this epoch the primary answers no more reads and commits nothing more."""
 
 
 class Handover:
-    """At most one at a time."""
+    """Runs the hand-overs of one primary, at most one at a time."""
 
-    def __init__(self, footing: MemberState) -> None:
-        self._on = footing
+    def __init__(self, state: MemberState) -> None:
+        self._on = state
         self.phase = Phase.NONE
         self._to = HostId("")
         self._why = ""
@@ -36,7 +36,7 @@ class Handover:
             self._to, self._why = to, why
 
     def maybe_release(self) -> bool:
-        """Say it once everything is committed and no view change is under way; True when it was said."""
+        """Send Released once everything is committed and no view change is under way; True if it was sent."""
         on = self._on
         drained = on.committed == on.store.tail.position and on.standing.pending is None
         if self.phase is not Phase.DRAINING or not drained or on.standing.joining is not None:
@@ -48,11 +48,12 @@ class Handover:
         return True
 
     def is_refused_by(self, host: HostId) -> bool:
-        """Whether that one was to take over, and says that it never leads (E8)."""
+        """Whether the member on *host*, which now says that it must never lead (E8), was chosen as
+        successor."""
         return self.phase is not Phase.NONE and self._to == host
 
     def call_off(self) -> None:
-        """Nothing was said yet: the group is served here as before."""
+        """Cancel a hand-over that has not been released yet; the primary goes on serving."""
         if self.phase is Phase.DRAINING:
             self.phase = Phase.NONE
 

@@ -1,27 +1,24 @@
-"""The heartbeats that give and renew leases between two hosts (R1, R3, K3).
+"""Heartbeats that give and renew leases between hosts, and a detector of this host's pauses (R1, R3, R4, K3).
 
-Rules. A host's heartbeat, answered, gives it a lease: it began before the heartbeat was sent, and lasts
-``lease_ns`` from then by its own clock (R3). Who answers promises that it will claim no group of exactly that
-incarnation before its own clock has counted the grace from the receipt; grace is longer than the lease by any
-clock within the rate bound. A lapsed lease does not revive: the next answer begins another, numbered by its
-first heartbeat (R1). A host that says it has not heard us for a lease gets no answer: it can send and not
-receive, and must go (K3).
+Rules. When a peer answers a host's heartbeat, the host has a lease: it counts from before the heartbeat was
+sent and lasts ``lease_ns`` by the host's own clock (R3). The peer that answers promises not to claim any
+group of exactly that incarnation until the grace has passed on its own clock, counted from the receipt. The
+grace is longer than the lease by any clock within the rate bound. A lapsed lease does not revive: the next
+answer starts a new lease, numbered by its first heartbeat (R1). A host that reports that it has not heard us
+for a whole lease gets no answer: it can send but not receive, so it must give up its groups (K3).
 
-Threads (R4). This machine may run on another thread than the groups, so that a host whose loop stands for a
-while keeps its groups. One thread drives it; any thread may ask. What is asked for is replaced as a whole,
-never changed in place, and a promise is kept before its answer is sent. So whoever finds that a promise has
-run out, and claims, can do so while another heartbeat is being answered: that answer leaves after the lease
-before it has ended by the holder's clock too, and begins a lease which nobody has confirmed.
+Threads (R4). :class:`LeaseHeartbeats` may run on a different thread than the groups, so that a host keeps its
+groups while its main loop is blocked for a moment. One thread drives it; any thread may query it. Shared
+values are replaced as a whole, never changed in place, and a promise is recorded before its answer is sent.
+So a member may find that a promise has run out, and claim, while another heartbeat is being answered. That is
+safe: the answer leaves after the previous lease has ended by the holder's clock too, and starts a lease that
+nobody has confirmed.
 
-Pauses. A promise runs out by the clock, and also because whoever made it was paused and did not read what
-would have renewed it: so no promise has run out before a grace since this host woke (this module).
-
-Whether a host was itself awake all the time for which it has not heard of another.
-
-A process that was paused finds, when it goes on, that nobody has been heard for long: what the others said
-meanwhile still waits to be read. Who concludes from that that they are gone takes the groups of healthy
-hosts, or drops healthy backups. So silence counts only from when one was awake again, as after a start (V3).
-To wait longer is always safe.
+Pauses. A process that was paused finds, when it continues, that it has heard nobody for a long time, although
+what the others sent still waits to be read. If it concluded that they were gone, it would claim the groups of
+healthy hosts or drop healthy backups. So silence counts only from the moment the host was awake again, as
+after a start (V3), and no promise has run out before a grace has passed since then. Waiting longer is always
+safe.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,11 +31,14 @@ from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.messages import Beat, BeatAnswer
 
 MISSED: Final = 3
-"""Who looks only after so many of its intervals was held up."""
+"""A process that looks later than this many intervals after its last look was paused."""
 
 
 class PauseDetector:
-    """Of somebody who means to look every *interval_ns*. One thread looks, any may ask."""
+    """Detects pauses of a process that intends to look every *interval_ns*.
+
+    One thread looks; any thread may ask.
+    """
 
     def __init__(self, clock: Clock, interval_ns: int) -> None:
         self._clock = clock
@@ -47,14 +47,14 @@ class PauseDetector:
         self._since = 0
 
     def look(self) -> None:
-        """It looks now."""
+        """Record that the process looks now."""
         now = self._clock.now()
         if self._is_asleep(now):
             self._since = now
-        self._looked_at = now  # last: who asks in between takes it for asleep
+        self._looked_at = now  # set last: a thread that asks in between sees a pause, which is safe
 
     def since(self) -> int:
-        """Since when it has missed no look: 0, from its beginning; now, while it is missing one."""
+        """Since when the process has missed no look: 0 if it never missed one, now if it is missing one."""
         now = self._clock.now()
         return now if self._is_asleep(now) else self._since
 
@@ -63,36 +63,37 @@ class PauseDetector:
 
 
 BEATS_KEPT: Final = 64
-"""Heartbeats whose sending times are remembered; an answer to an older one is worth nothing."""
+"""For how many heartbeats the sending time is remembered; an answer to an older one is worthless."""
 PROCESSES_KEPT: Final = 4
-"""Of one host, to which something was promised; with a fifth the oldest is long gone."""
+"""For how many processes of one host promises are remembered; when a fifth starts, the oldest is long gone.
+"""
 NOBODY: Final = Incarnation(0)
-"""Issued to no process."""
+"""An incarnation that no process ever has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a peer has given us."""
+    """The lease that a peer has given to this host."""
 
     incarnation: Incarnation = NOBODY
     first: int = 0
-    """The heartbeat that began it."""
+    """The number of the heartbeat that began the lease."""
     until: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """What we have promised a peer."""
+    """What this host has promised to a peer."""
 
     incarnation: Incarnation = NOBODY
     beat: int = 0
-    """The newest heartbeat answered, of the newest process."""
+    """The newest heartbeat answered, of the peer's newest process."""
     until: Mapping[Incarnation, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeThere:
-    """What a heartbeat said of its sender's time (X4)."""
+    """The time at a peer, as its heartbeat reported it (X4)."""
 
     wall_ns: int
     heard_at: int
@@ -100,7 +101,7 @@ class TimeThere:
 
 @dataclass(slots=True)
 class Peer:
-    """The other host of a pair, seen from both sides. Each field is replaced as a whole."""
+    """One peer: the lease that it gave and the promises made to it. Each field is replaced as a whole."""
 
     heard_at: int
     lease: Lease = Lease()
@@ -109,7 +110,7 @@ class Peer:
 
 
 class LeaseHeartbeats:
-    """The heartbeats of one host with all its peers. Whoever drives it calls :meth:`beat` every
+    """The heartbeats between one host and all its peers. The driver calls :meth:`beat` every
     ``interval_ns``."""
 
     def __init__(
@@ -118,34 +119,36 @@ class LeaseHeartbeats:
         self.config = config
         self.peers: Mapping[HostId, Peer] = {}
         self.wall_ahead_ns: int | None = None
-        """By how much this host's time is ahead of ``now()``; None where nothing is stamped (X4)."""
+        """How far this host's wall clock is ahead of ``now()``; None if the host sends no timestamps (X4)."""
         self._incarnation = incarnation
         self._clock = clock
         self._network = network
         self._number = 0
         self._sent_at: dict[int, int] = {}
-        self._wakefulness = PauseDetector(clock, config.interval_ns)
+        self._pauses = PauseDetector(clock, config.interval_ns)
 
     @property
     def earliest_end(self) -> int:
-        """Before this no promise has run out: this host was paused, and must hear the others first."""
-        awake_since = self._wakefulness.since()
+        """No promise has run out before this time, because this host was paused and must hear the others
+        first."""
+        awake_since = self._pauses.since()
         return awake_since + self.config.grace_ns if awake_since else 0
 
     def start(self, peers: Iterable[HostId]) -> None:
-        """Exchange them with these hosts from now on. Any thread, once."""
+        """Begin to exchange heartbeats with these hosts. Called once, from any thread."""
         now = self._clock.now()
         self.peers = {host: Peer(heard_at=now) for host in peers}
 
     def meet(self, hosts: Iterable[HostId]) -> None:
-        """Exchange them with these hosts too: the domain may have grown. From the thread that started it."""
+        """Also exchange heartbeats with these hosts, since the domain may have grown. Called from the thread
+        that called :meth:`start`."""
         now = self._clock.now()
         new = {host: Peer(heard_at=now) for host in hosts if host not in self.peers}
         if new:
             self.peers = {**self.peers, **new}
 
     def beat(self) -> None:
-        self._wakefulness.look()
+        self._pauses.look()
         now, ahead_ns = self._clock.now(), self.wall_ahead_ns
         wall_ns = 0 if ahead_ns is None else now + ahead_ns
         self._number += 1
@@ -183,7 +186,7 @@ class LeaseHeartbeats:
             return
         held, until = peer.lease, sent_at + self.config.lease_ns
         if self._clock.now() >= held.until or answer.incarnation != held.incarnation:
-            # Lapsed, or given by another process: what was confirmed under the old one counts no more.
+            # The lease lapsed or another process gave it: confirmations under the old lease no longer count.
             peer.lease = Lease(answer.incarnation, answer.number, until)
         else:
             peer.lease = Lease(held.incarnation, held.first, max(held.until, until))

@@ -1,8 +1,9 @@
-"""What groups may conclude from the leases between hosts (R1, R3).
+"""What the groups of a host may conclude from the leases between hosts (R1, R3).
 
-A lease (:mod:`.lease_heartbeats`) alone lets no primary read: *the right to read is per group*. Every answer
-of a backup that carries its group's epoch also carries the number of the latest heartbeat it had from the
-primary's host; it counts from the lease that is in force if that number is not older than the lease's first.
+A lease (:mod:`.lease_heartbeats`) alone does not let a primary answer reads: *the right to read is per
+group*. Every answer of a backup carries its group's epoch and the number of the latest heartbeat that it had
+from the primary's host. The answer confirms the lease in force only if that number is not older than the
+lease's first heartbeat.
 *Without the number:* an acknowledgement of epoch 1, written before the cut, arrives after the healing and
 confirms the new lease, although its writer is in epoch 2 by then.
 """
@@ -22,7 +23,7 @@ _CONFIRM: Final = "confirm"
 
 
 class Leases:
-    """The leases of one host with all its peers, in both directions, as its groups see them."""
+    """The leases of one host with all its peers, in both directions, as its groups use them."""
 
     def __init__(
         self,
@@ -39,10 +40,11 @@ class Leases:
         clocks: PeerClocks | None = None,
         beats: LeaseHeartbeats | None = None,
     ) -> None:
-        """*on_lapsed*: a promise to that host has run out. *is_in*: whether the member of that group is a
-        backup in that epoch, asked by that host. *on_confirmed*: that host says so of its member. *clocks*:
-        learns what time it is at the peers; None where nothing is stamped. *beats*: the heartbeats, when
-        somebody else drives them and takes them in (R4)."""
+        """*on_lapsed*: called when a promise to that host has run out.
+        *is_in*: whether the member of that group is a backup in that epoch; that host asks.
+        *on_confirmed*: called when that host confirms that its member is.
+        *clocks*: collects the peers' times; None if hosts send no timestamps.
+        *beats*: the heartbeats, if another thread drives and receives them (R4)."""
         self.config = config
         self._incarnation = incarnation
         self._clock = clock
@@ -58,25 +60,27 @@ class Leases:
             incarnation=incarnation, clock=clock, network=network, config=config
         )
         self._to_confirm: dict[HostId, dict[GroupId, Epoch]] = {}
-        self._told: dict[HostId, tuple[Incarnation, ...]] = {}
-        """Of which processes it was told that the promise has run out."""
+        self._reported: dict[HostId, tuple[Incarnation, ...]] = {}
+        """For each host, the processes whose lapsed promise was already reported."""
         self._dead: dict[HostId, Incarnation] = {}
-        """Whose death was proven last: what is silent for that is not suspected."""
+        """The process of each host that was last proven dead; its silence is no cause for suspicion."""
         self._times: dict[HostId, TimeThere] = {}
-        self._wakefulness = PauseDetector(clock, config.interval_ns)
+        self._pauses = PauseDetector(clock, config.interval_ns)
 
     def start(self, peers: Iterable[HostId]) -> None:
         self._beats.start(peers)
         self._look()
 
     def meet(self, hosts: Iterable[HostId]) -> None:
-        """These hosts are of the domain too. Nothing was promised to one that is new, or by it."""
+        """Also exchange leases with these hosts of the domain. A new host starts without promises either
+        way."""
         self._beats.meet(hosts)
 
-    # --- as holder
+    # --- as the holder of leases
 
     def lease(self, host: HostId) -> tuple[Incarnation, int] | None:
-        """The lease that *host* has given us, as (its incarnation, first heartbeat); None when it lapsed."""
+        """The lease that *host* has given us, as (its incarnation, first heartbeat); None when it has
+        lapsed."""
         peer = self._beats.peers.get(host)
         if peer is None:
             return None
@@ -84,23 +88,23 @@ class Leases:
         return (lease.incarnation, lease.first) if self._clock.now() < lease.until else None
 
     def confirm(self, host: HostId, group: GroupId, epoch: Epoch) -> None:
-        """Ask *host* whether its member is still in *epoch*; all questions of a turn go together."""
+        """Ask *host* whether its member is still in *epoch*; all questions of one turn go in one message."""
         if host not in self._beats.peers:
             return
         if not self._to_confirm:
             self._timers.set(0, _CONFIRM)
         self._to_confirm.setdefault(host, {})[group] = epoch
 
-    # --- as the one who promises
+    # --- as the giver of leases
 
     def promised_until(self, host: HostId, incarnation: Incarnation) -> int:
-        """Before this, by our clock, no group of that process is claimed; 0 when nothing was promised."""
+        """Until when, by our clock, we may claim no group of that process; 0 when nothing was promised."""
         peer = self._beats.peers.get(host)
         until = 0 if peer is None else peer.promised.until.get(incarnation, 0)
         return max(until, self._beats.earliest_end) if until else 0
 
     def latest_beat(self, host: HostId) -> tuple[Incarnation, int]:
-        """The newest heartbeat we have answered to *host*."""
+        """The newest heartbeat of *host* that we have answered."""
         peer = self._beats.peers.get(host)
         if peer is None:
             return NOBODY, 0
@@ -108,34 +112,35 @@ class Leases:
         return promised.incarnation, promised.beat
 
     def hears(self, host: HostId) -> bool:
-        """Whether that host was heard within a lease."""
+        """Whether that host was heard within the time of a lease."""
         peer = self._beats.peers.get(host)
         return peer is not None and self._clock.now() - peer.heard_at < self.config.lease_ns
 
     def silence_ns(self, host: HostId) -> int | None:
-        """For how long nothing was heard of it; None for one that is not known."""
+        """How long nothing has been heard from that host; None if the host is unknown."""
         peer = self._beats.peers.get(host)
         return self._clock.now() - peer.heard_at if peer is not None else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """There is proof that this process is gone (K2)."""
+        """Note the proof that this process is dead (K2)."""
         self._dead[host] = incarnation
         silent_ns = self.silence_ns(host)
         if silent_ns is not None:
             self._trace.note("death_proven", host=host, incarnation=incarnation, silent_ns=silent_ns)
 
     def heard(self) -> int:
-        """How many hosts were heard within a lease."""
+        """How many hosts were heard within the time of a lease."""
         now = self._clock.now()
         return sum(now - peer.heard_at < self.config.lease_ns for peer in self._beats.peers.values())
 
     def awake_since(self) -> int:
-        """Since when the host's loop turns as it should: what did not come before may wait to be read."""
-        return self._wakefulness.since()
+        """Since when the host's loop has run without a pause; messages from before that may still be
+        unread."""
+        return self._pauses.since()
 
     @property
     def is_clock_off(self) -> bool:
-        """Whether this host's time differs from most of its peers' (X4)."""
+        """Whether this host's time differs from that of most of its peers (X4)."""
         return self._clocks is not None and self._clocks.is_off
 
     # --- events
@@ -166,8 +171,8 @@ class Leases:
                 self._network.send(host, Confirm(tuple(groups.items())))
 
     def _look(self) -> None:
-        """Every interval: at what the heartbeats have brought, and what they have not."""
-        self._wakefulness.look()
+        """Send heartbeats, if this object drives them, and evaluate what has arrived; runs every interval."""
+        self._pauses.look()
         if self._clocks is not None:
             self._beats.wall_ahead_ns = self._clocks.clock.wall() - self._clocks.clock.now()
         if self._is_driving:
@@ -178,7 +183,8 @@ class Leases:
         self._timers.set(self._until_next_look(), _LOOK)
 
     def _until_next_look(self) -> int:
-        """An interval; or less, if a promise runs out before: whoever waits for that has waited enough."""
+        """How long until the next look: one interval, or less if a promise runs out sooner, so that nobody
+        waits longer than necessary."""
         now, interval_ns = self._clock.now(), self.config.interval_ns
         ends = [until for peer in self._beats.peers.values() for until in peer.promised.until.values()]
         return min([interval_ns, *(until - now for until in ends if until > now)])
@@ -193,13 +199,13 @@ class Leases:
         now, promised = self._clock.now(), self._beats.peers[host].promised
         earliest = self._beats.earliest_end
         lapsed = tuple(each for each, until in promised.until.items() if now >= max(until, earliest))
-        told, self._told[host] = self._told.get(host, ()), lapsed
-        news = [each for each in lapsed if each not in told]
-        if any(promised.until.get(each, 0) > now for each in told):
-            self._trace.note("heard_again", host=host)  # it was suspected, and is not dead
-        suspected = [each for each in news if each != self._dead.get(host)]
+        reported, self._reported[host] = self._reported.get(host, ()), lapsed
+        newly_lapsed = [each for each in lapsed if each not in reported]
+        if any(promised.until.get(each, 0) > now for each in reported):
+            self._trace.note("heard_again", host=host)  # it was suspected wrongly
+        suspected = [each for each in newly_lapsed if each != self._dead.get(host)]
         if suspected:
             silent_ns = self.silence_ns(host)
             self._trace.note("promise_lapsed", host=host, incarnations=suspected, silent_ns=silent_ns)
-        if news:
+        if newly_lapsed:
             self._on_lapsed(host)

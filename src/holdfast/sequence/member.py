@@ -1,8 +1,8 @@
-"""One member of a group: its role, and which machine gets which event.
+"""One member of a group: its role, and which component handles which event.
 
-The machines decide; this module knows only who is in charge when. A process never resumes a role (V3): a
-member begins by reading the view, then follows, learns, or claims; primary it becomes only by winning an
-epoch.
+The components make the decisions; this module only knows which of them is in charge when. A new process never
+resumes a role (V3): a member starts by reading the view, then follows, learns, or claims. It becomes primary
+only by winning an epoch.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from holdfast.storage.record import Record
 
 
 class Member:
-    """One member. The host feeds it messages, views, proofs of death, and ends it with its process."""
+    """One member of one group. The host feeds it messages, views and proofs of death."""
 
     def __init__(
         self,
@@ -48,34 +48,34 @@ class Member:
         """*committed*: the position of the checkpoint that *application* was loaded from."""
         store = GroupStore(group, ports.log, ports.durability)
         self.role = Role.WAITING
-        self._overtaking: Seen[View] | None = None
-        """The newest view heard of while a change of our own was unanswered."""
-        self._meanwhile: tuple[HostId, messages.Submit] | None = None
-        """What the winner of a claim said, last, to this member before it knew that its own was lost."""
+        self._newer_view: Seen[View] | None = None
+        """The newest view that arrived while a view change of this member was unanswered."""
+        self._deferred_submit: tuple[HostId, messages.Submit] | None = None
+        """The last Submit of another primary while this member's own claim was unanswered."""
         self._on = on = MemberState(
             group, me, config, ports, application, store, ViewState(me), committed, is_doubtful=is_doubtful
         )
         self._alarms = MemberTimers(ports.timers, self._on_alarm)
-        self._inquiry = ViewRequests(
+        self._view_requests = ViewRequests(
             on,
             self._alarms,
             on_read=self._on_read,
             on_won=self._won,
             on_lost=self._lost,
             on_unmet=self._unmet,
-            on_hopeless=self._give_up,
+            on_fatal=self._give_up,
         )
-        self._reign = Primary(on, self._alarms, self._inquiry, on_overdue=self._reclaim)
+        self._lead = Primary(on, self._alarms, self._view_requests, on_overdue=self._reclaim)
         self._acceptance = Acceptance(on)
         self._learning = Learning(on, self._acceptance.ask)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, MemberTimer.CLAIM))
         self._loss = StateLoss(on)
-        self._asking = JoinRequest(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
-        self._lack = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
+        self._join_request = JoinRequest(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
+        self._state_request = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
         self._acceptance.on_first_heard = self._on_first_heard
-        self._reads = ReadRights(on, self._reign.submission, self._reign.handover, self.on_view)
+        self._reads = ReadRights(on, self._lead.submission, self._lead.handover, self.on_view)
 
-    # --- what the application and the host may ask
+    # --- for the application and the host
 
     @property
     def epoch(self) -> Epoch:
@@ -91,19 +91,23 @@ class Member:
 
     @property
     def log_bytes(self) -> int:
-        """What its records take until a checkpoint stands for them, on this host; a primary's, where they
-        take most (D4)."""
-        own = self._on.store.live_bytes
-        return own if self.role is not Role.PRIMARY else max(own, self._reign.submission.longest_log())
+        """As :attr:`own_log_bytes`; at a primary, of the required member with the longest log (D4)."""
+        own, is_primary = self.own_log_bytes, self.role is Role.PRIMARY
+        return max(own, self._lead.submission.longest_log()) if is_primary else own
+
+    @property
+    def own_log_bytes(self) -> int:
+        """The bytes of records on this host that no checkpoint covers yet."""
+        return self._on.store.live_bytes
 
     @property
     def is_serving(self) -> bool:
-        """Whether it takes calls."""
-        return self._reign.is_serving
+        """Whether this member takes calls."""
+        return self._lead.is_serving
 
     @property
     def primary(self) -> HostId | None:
-        """Who is primary, as far as this member knows."""
+        """The host of the primary, as far as this member knows."""
         if self.role is Role.PRIMARY:
             return self._on.me.host
         return self._acceptance.primary
@@ -114,11 +118,11 @@ class Member:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the group's state is gone with all who held it (V4)."""
+        """Whether the group's state is gone, because every process that held it is gone (V4)."""
         return self._loss.is_total
 
     def held(self, number: int) -> messages.Held:
-        """What this member holds, for who thinks of a forced recovery."""
+        """What this member holds, for a person who considers a forced recovery."""
         return held(self._on, number, self.role, is_serving=self.is_serving)
 
     @property
@@ -126,118 +130,119 @@ class Member:
         return self._on.is_doubtful
 
     def start(self, seen: Seen[View] | None = None) -> None:
-        """Find out where this member stands (V3). *seen*: a view that this process has read already, or was
-        told of; it counts unless the log has followed a later one."""
+        """Find out this member's place in the group (V3). *seen*, a view that this process has read already,
+        counts unless the log has followed a later epoch."""
         if seen is not None and seen.value.epoch >= self._on.store.followed:
             self._on_read(seen)
         else:
-            self._inquiry.read()
+            self._view_requests.read()
 
     def submit(self, body: bytes, count: int = 1) -> Position:
-        """Order *count* operations as one record; answers the last one's position. Call :meth:`flush` once
+        """Order *count* operations as one record and return the last one's position. Call :meth:`flush` once
         per turn. Raises ``Unavailable`` unless serving, ``Overloaded`` at a bound, ``InvalidRequest`` for a
-        body longer than ``record_bytes_max``; then nothing has changed."""
-        if not self.is_serving:
-            why = "its state is lost" if self.is_lost else "it is not served here"
-            raise Unavailable(f"group {self._on.group}: {why}")
-        return self._reign.submission.order(body, count)
+        body longer than ``record_bytes_max``; after an error nothing has changed."""
+        if self.is_serving:
+            return self._lead.submission.order(body, count)
+        why = "its state is lost" if self.is_lost else "it is not served here"
+        raise Unavailable(f"group {self._on.group}: {why}")
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
-        self._reign.flush()
+        self._lead.flush()
 
     def read(self, first: Position, last: Position) -> list[Record]:
-        """Records that hold these positions, as they lie in the log."""
+        """The records that hold these positions, as they are in the log."""
         return self._on.store.read(first, last)
 
     def may_read(self) -> bool:
-        """Whether a query may be answered from this member's own state, at this moment (R1)."""
+        """Whether this member may answer a query from its own state at this moment (R1)."""
         return self._reads.may_read()
 
     def confirm_read(self, then: Callable[[bool], None]) -> None:
-        """Ask the authority, *then* say whether a query that ran before this call may be answered (R2)."""
+        """Ask the authority whether a query that ran before may be answered (R2); *then* gets the answer."""
         self._reads.confirm(then)
 
     def hand_over(self, to: HostId, why: str = "") -> None:
-        """Let the in-sync backup on *to* become primary (K5); *why*, for the group's history."""
-        self._reign.hand_over(to, why)
+        """Hand the group over to the in-sync backup on *to* (K5); *why* goes into the group's history."""
+        self._lead.hand_over(to, why)
 
-    def successors(self) -> list[HostId]:
-        """Whom a primary could hand over to, the fittest first (O3, E8)."""
-        return self._reign.successors()
+    def successors(self, log_below: int | None = None) -> list[HostId]:
+        """The hosts to hand over to, the fittest first (O3, E8); *log_below*: with a shorter log."""
+        return self._lead.successors(log_below)
 
     def rank_of(self, host: HostId) -> Rank:
-        """How fit to lead the listed member there is, as far as this primary knows."""
-        found = [self._reign.submission.rank_of(each) for each in self.standing.listed if each.host == host]
+        """How fit the listed member on *host* is to lead, as far as this primary knows."""
+        found = [self._lead.submission.rank_of(each) for each in self.standing.listed if each.host == host]
         return found[0] if found else Rank.NEAR
 
     # --- events from the host
 
     def on_fitness(self) -> None:
-        """Its object is not there any more, or is again: whoever is primary is told (O3, E8)."""
+        """Handle that the object is gone or is back: tell the primary (O3, E8)."""
         if self.role not in (Role.WAITING, Role.HALTED):
-            self._lack.look()
+            self._state_request.look()
             self._maybe_claim()
 
     def halt(self, why: str) -> None:
-        """Its host wants it to stop for good, and says why: the group goes on without it."""
+        """Stop for good, because the host wants it; the group goes on without this member."""
         self._give_up(why)
 
     def on_view(self, seen: Seen[View]) -> None:
-        """A view that stands or stood at the authority: read, watched, or found in the way of a change."""
+        """Take in a view that is or was in force: read, watched, or found when a change was refused."""
         on = self._on
         if self.role is Role.HALTED or seen.value.epoch <= on.standing.epoch:
             return
         if on.standing.pending is not None:
-            # The answer to our own change will come, and mostly say more; not if it was on its way before.
-            if self._overtaking is None or self._overtaking.value.epoch < seen.value.epoch:
-                self._overtaking = seen
+            # The answer to our own change will come. It mostly says more, but may be older than this.
+            if self._newer_view is None or self._newer_view.value.epoch < seen.value.epoch:
+                self._newer_view = seen
             return
         self._learn(seen)
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
-        """Where the group shall have members, as a watch tells it (M5, M6)."""
+        """Take in the group's record, which says where the group should have members (M5, M6)."""
         standing = self._on.standing
         if standing.record is None or standing.record.modified < seen.modified:
             standing.record = seen
-            self._reign.on_record()
+            self._lead.on_record()
 
     def leave(self) -> None:
-        """The host has no member of this group any more: what was begun ends, and nothing is begun (M6)."""
+        """End all work, because the host no longer has a member of this group (M6)."""
         self._halt("it has left the group")
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """The host's own agent has proof of it (K2): a primary's group is claimed, a backup is dropped."""
+        """Handle proof of death from that host's agent (K2): claim the group, or drop the backup."""
         dead = self._on.dead
         dead[host] = max(incarnation, dead.get(host, incarnation))
-        if self._reign.submission.is_reigning:
-            self._reign.change_what_must()
+        if self._lead.submission.is_primary:
+            self._lead.make_due_changes()
         else:
             self._maybe_claim()
 
     def on_silence(self, host: HostId) -> None:
-        """A promise to *host* has run out. Who follows a later primary than its view names is not concerned:
-        a thousand such groups would only ask the authority for what it is about to tell."""
+        """Handle that a promise to *host* has run out. A member that follows a later primary than its view
+        names is not affected: a thousand such groups would only ask the authority for what it is about to
+        tell them."""
         is_current = self._on.standing.epoch == self._on.epoch
         if self._acceptance.primary == host or (self.role is Role.BACKUP and is_current):
             self._maybe_claim()
 
     def is_backup_in(self, epoch: Epoch, asked_by: HostId) -> bool:
-        """Answers a ``Confirm`` of the primary's host (R1)."""
+        """Whether this member is a backup in *epoch*; answers a ``Confirm`` of the primary's host (R1)."""
         if self.role is not Role.BACKUP or self._on.epoch != epoch or self._acceptance.primary != asked_by:
             return False
         self._on.confirm(asked_by, self._on.ports.leases.latest_beat(asked_by)[0], epoch)
         return True
 
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
-        self._reign.submission.on_confirmed(host, incarnation, epoch, beat)
+        self._lead.submission.on_confirmed(host, incarnation, epoch, beat)
 
     def on_message(self, peer: HostId, message: GroupMessage) -> None:
         if isinstance(message, messages.Inspect):
             self._on.send(peer, self.held(message.number))
             return
         if self.role in (Role.WAITING, Role.HALTED):
-            return  # nothing is acknowledged before the view was read (V3)
+            return  # a member acknowledges nothing before it has read the view (V3)
         on = self._on
         on.heard_of(peer, message.epoch)
         if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
@@ -245,14 +250,14 @@ class Member:
                 on.send(peer, messages.Refused(on.group, on.epoch))
             return
         if self.role is Role.PRIMARY:
-            self._reign.on_message(peer, message)
+            self._lead.on_message(peer, message)
             if message.epoch > on.epoch:
-                # Someone knows of a later epoch than ours: look who won it.
+                # A peer knows of a later epoch than ours: find out who won it.
                 if isinstance(message, messages.Compare):
-                    # And waits, because of what it told us in ours: we read by that no more, and say so.
+                    # Its confirmation in our epoch keeps it from claiming: end our reads, and say so.
                     on.overtaken_in = max(on.overtaken_in, message.epoch)
                     on.send(peer, messages.Refused(on.group, message.epoch))
-                self._inquiry.read()
+                self._view_requests.read()
         else:
             self._on_message_as_follower(peer, message)
 
@@ -273,33 +278,33 @@ class Member:
                     self._claim.on_compared(peer, message)
             case messages.Released(epoch=epoch, why=why):
                 if epoch == self._on.epoch and peer == self._acceptance.primary:
-                    if self._lack.is_unfit:
-                        self._lack.tell()  # it shall not wait for this one (E8)
+                    if self._state_request.is_unfit:
+                        self._state_request.tell()  # so that the primary does not wait for this member (E8)
                         return
                     self._claim.release(epoch, why)
                     self._maybe_claim()
             case messages.Waived(epoch=epoch) if epoch == self._on.epoch:
-                self._claim.precedence.on_waived(peer)
+                self._claim.claim_order.on_waived(peer)
                 self._maybe_claim()
             case messages.Refused():
-                self._inquiry.read()
+                self._view_requests.read()
 
     def _on_alarm(self, alarm: MemberTimer) -> None:
         match alarm:
             case _ if self.role is Role.HALTED:
                 return
             case MemberTimer.SWEEP | MemberTimer.NOTIFY if self.role is Role.PRIMARY:
-                self._reign.sweep()
+                self._lead.sweep()
             case MemberTimer.CLAIM if self.role is Role.BACKUP:
                 self._on_time_to_claim()
             case MemberTimer.ASK:
-                self._asking.while_unfed()
+                self._join_request.while_unfed()
             case MemberTimer.READ:
-                self._inquiry.read()
+                self._view_requests.read()
             case MemberTimer.CHANGE:
-                self._inquiry.change_again()
+                self._view_requests.change_again()
             case MemberTimer.LACK:
-                self._lack.look()
+                self._state_request.look()
 
     def _on_time_to_claim(self) -> None:
         on = self._on
@@ -307,26 +312,26 @@ class Member:
             self._claim.decide()
         elif on.standing.epoch == on.epoch or not self._acceptance.is_fed_since(None):
             self._maybe_claim()
-        # Else another has claimed, and is followed: of its view, its death and its silence we are told.
+        # Otherwise another member has claimed and is followed; its view, death or silence will be reported.
 
     # --- the view
 
     def _on_read(self, seen: Seen[View]) -> None:
-        """What stands at the authority, or stood a moment ago."""
+        """Take in a view that was read from the authority and may be a moment old."""
         if seen.value.epoch > self._on.standing.epoch:
             self.on_view(seen)
         else:
             self._maybe_claim()
 
     def _learn(self, seen: Seen[View]) -> None:
-        """Take the place that *seen* gives this member; never that of the primary (V3)."""
+        """Take the place that *seen* gives this member, which is never that of the primary (V3)."""
         on = self._on
         if is_of_another_generation(on, seen.value):
             self._halt(f"epoch {seen.value.generation} was a forced recovery from another member")
             on.ports.on_superseded(on.group)
             return
         if self.role is Role.PRIMARY:
-            self._reign.end()
+            self._lead.end()
         before = self.role
         on.standing.learn(seen)
         self._claim.on_new_view()
@@ -338,19 +343,19 @@ class Member:
         self._acceptance.is_stopped = False
         if view.generation == view.epoch and on.standing.own_entry is not None:
             on.application.on_forced()
-        self._lack.look()
+        self._state_request.look()
         if before in (Role.BACKUP, Role.CLAIMING) or (before, self.role) == (Role.LEARNER, Role.BACKUP):
-            self._asking.soon()
+            self._join_request.soon()
         else:
-            self._asking.while_unfed()
+            self._join_request.while_unfed()
         self._maybe_claim()
 
     def _maybe_claim(self) -> None:
-        """There may be ground to claim; only the latest view says whether this member is listed."""
+        """Claim if there is a reason to. Only the latest view says whether this member is listed."""
         if self.role not in (Role.BACKUP, Role.LEARNER):
             return
         if self._on.standing.epoch < self._on.epoch:
-            self._inquiry.read()
+            self._view_requests.read()
         elif self.role is Role.BACKUP:
             self._claim.maybe_claim()
 
@@ -362,13 +367,13 @@ class Member:
 
     def _halt(self, why: str) -> None:
         if self.role is Role.PRIMARY:
-            self._reign.end()
+            self._lead.end()
         if self.role is Role.HALTED:
             return
         self._become(Role.HALTED)
         self._acceptance.is_stopped = True
         self._learning.stop()
-        self._asking.end()
+        self._join_request.end()
         self._on.note("halted", why=why)
 
     def _give_up(self, why: str) -> None:
@@ -376,13 +381,13 @@ class Member:
             self._halt(why)
             self._on.ports.on_halted(self._on.group, why)
 
-    # --- changes of the view, one's own
+    # --- this member's own view changes
 
     def _begin_claiming(self, wanted: ViewChange) -> None:
-        self._meanwhile = None
+        self._deferred_submit = None
         self._become(Role.CLAIMING)
         self._acceptance.is_stopped = True
-        self._inquiry.change(wanted)
+        self._view_requests.change(wanted)
 
     def _won(self, seen: Seen[View]) -> None:
         on = self._on
@@ -390,39 +395,39 @@ class Member:
         on.epoch = seen.value.epoch
         on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
         if self.role is Role.PRIMARY:
-            self._reign.submission.go_on()
+            self._lead.submission.go_on()
         else:
             self._become(Role.PRIMARY)
             self._acceptance.follow(on.epoch, None)
             self._learning.stop()
-            self._reign.submission.begin(is_unproven=self._claim.is_unproven)
-        self._reign.after_progress()
-        self._hear_what_overtook()
+            self._lead.submission.begin(is_unproven=self._claim.is_unproven)
+        self._lead.after_progress()
+        self._take_newer_view()
 
-    def _hear_what_overtook(self) -> None:
-        """Our change is answered; a view that was heard of before may be newer than the answer."""
-        overtaking, self._overtaking = self._overtaking, None
-        if overtaking is not None:
-            self.on_view(overtaking)
+    def _take_newer_view(self) -> None:
+        """Take in a view that arrived while our change was unanswered, if it is newer than the answer."""
+        newer, self._newer_view = self._newer_view, None
+        if newer is not None:
+            self.on_view(newer)
 
     def _lost(self, standing: Seen[View]) -> None:
-        """Another change came first: what stands now says where this member stands."""
+        """Take the place that the present view gives this member, because another change came first."""
         self._learn(standing)
-        self._hear_what_overtook()
-        meanwhile, self._meanwhile = self._meanwhile, None
-        if meanwhile is not None:
-            self.on_message(*meanwhile)
+        self._take_newer_view()
+        deferred, self._deferred_submit = self._deferred_submit, None
+        if deferred is not None:
+            self.on_message(*deferred)
 
     def _unmet(self) -> None:
-        """Our change was not made, since the record has changed."""
-        self._reign.on_unmet()
-        self._hear_what_overtook()
+        """Handle that our change was not made, because the group's record has changed."""
+        self._lead.on_unmet()
+        self._take_newer_view()
 
     def _reclaim(self) -> None:
-        """Nobody took what was released; this epoch is over for us all the same (K5)."""
+        """Claim again, because nobody took the released group; that epoch is over for us too (K5)."""
         seen = self._on.standing.seen
         assert seen is not None
-        self._reign.end()
+        self._lead.end()
         self._become(Role.BACKUP)
         self._claim.release(seen.value.epoch)
         self._claim.maybe_claim()
@@ -430,15 +435,14 @@ class Member:
     # --- as follower
 
     def _on_first_heard(self) -> None:
-        """A primary has spoken in this epoch. Before it is told anything else it knows who should not be
-        handed its group: when it serves, all have answered."""
-        self._asking.on_fed()
-        self._lack.look()
+        """Tell the primary, first of all, whether this member lacks its object and must not take over."""
+        self._join_request.on_fed()
+        self._state_request.look()
 
     def _on_submit(self, peer: HostId, submit: messages.Submit) -> None:
         if self.role is Role.CLAIMING:
-            # First the answer to our claim. If another has won, this is what it waits to have accepted.
-            self._meanwhile = (peer, submit)
+            # Our claim must be answered first. If another member has won, it waits for us to accept this.
+            self._deferred_submit = (peer, submit)
             return
         if submit.epoch == self._on.epoch and self._acceptance.primary not in (None, peer):
             self._on.note("two_primaries", of=submit.epoch, known=self._acceptance.primary, other=peer)

@@ -1,6 +1,7 @@
-"""What all machines of one member stand on: who it is, what it holds, which epoch it knows of.
+"""The state that all components of one member share, and the member's timers.
 
-A member's timers: at most one of each kind, and none at all while nothing is to be done.
+:class:`MemberState` says who the member is, what it holds and which epoch it knows of. :class:`MemberTimers`
+keeps at most one timer of each kind, and none while there is nothing to do.
 """
 
 import enum
@@ -21,7 +22,8 @@ from holdfast.storage.record import ORIGIN
 
 @dataclass(slots=True)
 class MemberState:
-    """Shared by the machines of one member; each field has one owner, named with it."""
+    """The state that the components of one member share. Each field has one owner, which its comment
+    names."""
 
     group: GroupId
     me: Me
@@ -30,26 +32,29 @@ class MemberState:
     application: Application
     store: GroupStore
     standing: ViewState
-    """The member's; the change under way in it belongs to membership or claim."""
+    """The view as this member knows it, which owns it; membership or claim owns the change under way in
+    it."""
     committed: Position
-    """Final up to here. Raised only by :meth:`advance`."""
+    """Everything up to this position is final. Only :meth:`advance` raises it."""
     epoch: Epoch = ORIGIN.epoch
-    """The highest epoch this member knows of; older messages are refused (S2). The member's."""
+    """The highest epoch that this member knows of, which owns it; older messages are refused (S2)."""
     epoch_since: int = 0
-    """When this process first knew of that epoch: grace counts from here at the earliest (V3)."""
+    """When this process first learned of that epoch; the grace starts here at the earliest (V3)."""
     is_doubtful: bool = False
-    """The log's tail was cut at this opening and not compared since (D2)."""
+    """The log's tail was cut when the store was opened, and has not been compared with other members since
+    (D2)."""
     is_settled: bool = False
-    """A primary has seen what this process holds and brought it up to what was committed then (V5)."""
+    """A primary has seen what this process holds, and brought it up to what was committed then (V5)."""
     confirmed_to: tuple[HostId, Incarnation] | None = None
-    """The primary that this process last told that it is in its epoch: its reads may rest on that (R1). None
-    once that one is known to have left the epoch."""
+    """The primary to which this process last confirmed its epoch, and whose reads may rest on that (R1). None
+    once that primary is known to have left the epoch."""
     confirmed_in: Epoch = ORIGIN.epoch
     overtaken_in: Epoch = ORIGIN.epoch
-    """The highest epoch that somebody has compared with: in an older one nothing is read any more."""
+    """The highest epoch in a Compare from another member; in an older epoch this member answers no more
+    reads."""
 
     dead: dict[HostId, Incarnation] = field(default_factory=dict)
-    """The latest process of each host of whose death there is proof (K2). The member's."""
+    """The latest process of each host that was proven dead (K2). Owned by the member."""
 
     @property
     def now(self) -> int:
@@ -62,11 +67,12 @@ class MemberState:
         self.ports.trace.note(kind, group=self.group, **fields)
 
     def confirm(self, primary: HostId, incarnation: Incarnation, epoch: Epoch) -> None:
-        """That process is about to be told that this member is in *epoch*."""
+        """Record that this member is about to confirm to that process that it is in *epoch*."""
         self.confirmed_to, self.confirmed_in = (primary, incarnation), epoch
 
     def heard_of(self, host: HostId, epoch: Epoch) -> None:
-        """The member on *host* knows of *epoch*: it reads no more by what it was told of an older one."""
+        """Note that the member on *host* knows of *epoch*: it no longer reads by confirmations of an older
+        epoch."""
         if self.confirmed_to is not None and self.confirmed_to[0] == host and epoch > self.confirmed_in:
             self.confirmed_to = None
 
@@ -74,7 +80,7 @@ class MemberState:
         """Whether there is proof that exactly this process is gone (K2)."""
         return self.dead.get(member.host) == member.incarnation
 
-    def wish(
+    def propose(
         self,
         members: tuple[ViewMember, ...],
         why: Why,
@@ -83,7 +89,8 @@ class MemberState:
         *,
         given: Compare | None = None,
     ) -> ViewChange:
-        """The change to these members with this one as primary: under way from now on (M2)."""
+        """Create the change to a view with *members* and this member as primary, and mark it as pending
+        (M2)."""
         seen = self.standing.seen
         assert seen is not None
         new = successor(
@@ -98,13 +105,14 @@ class MemberState:
         return self.standing.pending
 
     def advance(self, committed: Position) -> None:
-        """Positions up to here are final."""
+        """Mark the positions up to *committed* as final, and tell the application."""
         if committed > self.committed:
             self.committed = committed
             self.application.on_committed(committed)
 
     def settle(self) -> None:
-        """What this member holds has been compared: nothing acknowledged is missing (D2, V5)."""
+        """Note that what this member holds has been compared and includes everything acknowledged (D2,
+        V5)."""
         self.is_settled = True
         if self.is_doubtful:
             self.is_doubtful = False
@@ -112,7 +120,7 @@ class MemberState:
             self.ports.on_doubt_settled()
 
 
-class MemberTimer(enum.StrEnum):  # hashed as text is: an Enum is hashed by Python code
+class MemberTimer(enum.StrEnum):  # a StrEnum hashes like text; a plain Enum is hashed by slower Python code
     SWEEP = "sweep"
     NOTIFY = "notify"
     CLAIM = "claim"
@@ -123,7 +131,7 @@ class MemberTimer(enum.StrEnum):  # hashed as text is: an Enum is hashed by Pyth
 
 
 class MemberTimers:
-    """Calls *on_alarm* when one is due."""
+    """The timers of one member; calls *on_alarm* when one is due."""
 
     def __init__(
         self,
@@ -135,7 +143,7 @@ class MemberTimers:
         self._set: dict[MemberTimer, TimerId] = {}
 
     def set(self, alarm: MemberTimer, delay_ns: int) -> None:
-        """Let it be due then, and not when it was before."""
+        """Set the timer, and replace it if it is set already."""
         if alarm in self._set:
             self._timers.cancel(self._set[alarm])
         self._set[alarm] = self._timers.set(delay_ns, alarm.value)
@@ -144,7 +152,7 @@ class MemberTimers:
         return alarm in self._set
 
     def ensure(self, alarm: MemberTimer, delay_ns: int) -> None:
-        """Let it be due then, unless it is set already."""
+        """Set the timer unless it is set already."""
         if alarm not in self._set:
             self.set(alarm, delay_ns)
 

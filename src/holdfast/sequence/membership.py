@@ -1,23 +1,25 @@
-"""Changing the members, as primary: drop the silent, let in who has caught up (M1, M2, M4-M6, V5).
+"""How a primary changes the list of members: drop silent ones, add those that caught up (M1, M2, M4-M6, V5).
 
-One change at a time, from exactly the view last won, asked again with the same nonce until the authority has
-definitely answered: a change in doubt is never given up by reading (M2). From before a learner is asked for
-until then it is required, in commits and in leases. The request leaves only once it has acknowledged
-everything that may be committed by then: what this primary has committed, and all it held at its claim.
-*Without that* (being a window behind suffices): A* {A} has committed up to 100, learner C holds 95; A asks
-for {A, C}; it is applied; A burns; C claims without 96 to 100.
-*Or* (what this primary knows to be committed suffices): A* {A,B} has committed up to 24; both are restarted;
+The primary makes one change at a time, from exactly the view it last won. It repeats the request with the
+same nonce until the authority has answered definitely; reading a view never settles a change in doubt (M2). A
+learner that is to be added becomes required, for commits and leases, before the request is sent, and stays so
+until the answer. The request is sent only once the learner has acknowledged everything that may be committed
+by then: what this primary has committed, and all that it held at its claim.
+*Without it* (being within a window is enough): A* {A} has committed up to 100, learner C holds 95; A asks for
+{A, C}; it is applied; A burns; C claims without 96 to 100.
+*Or* (what this primary knows to be committed is enough): A* {A,B} has committed up to 24; both are restarted;
 A claims, and knows of nothing committed; learner C holds 5; A adds C, drops B, which is late, and burns; C
 claims without 6 to 24.
 
-A learner that is required and stops acknowledging is not, any more: it may answer and yet take nothing.
-*Without that:* A* {A,B} is about to add C, whose log is full; C asks again and again, acknowledges nothing,
-and nothing commits.
+A required learner that stops acknowledging is no longer required, since it may answer and yet accept nothing.
+*Without it:* A* {A,B} is about to add C, whose log is full; C asks again and again, acknowledges nothing, and
+nothing commits.
 
-Who was dropped because calls waited for it stays away for a while, longer each time it comes back only to be
-waited for again (M4); not who died or lost what it had, for whom nobody waits. And a group that cannot go on
-without it takes it at once: a slow member is better than none.
-*Without that:* A* {A,B,C} has dropped B, which is to stay away for a minute; C burns, and may not be dropped
+A member that was dropped because calls waited for it stays unlisted for a while, and longer each time that
+happens again (M4). This does not apply to a member that died or lost its data, since calls do not wait for
+such a member. A group that cannot commit without the member takes it at once: a slow member is better than
+none.
+*Without it:* A* {A,B,C} has dropped B, which is to stay away for a minute; C burns, and may not be dropped
 (M1); B is back and has everything, and nothing commits for a minute.
 """
 
@@ -34,20 +36,21 @@ from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_state import find, without
 
 DOUBLINGS_MAX: Final = 5
-"""How often the time for which a member stays away is doubled."""
+"""How often the time for which a dropped member stays unlisted is doubled at most."""
 
 
 @dataclass(slots=True)
 class _Absence:
-    """A host that was dropped because calls waited for it: when it may be listed again (M4)."""
+    """A host that was dropped because calls waited for it, and when it may be listed again (M4)."""
 
     wait_ns: int
     until: int
     back_at: int | None = None
-    """When it was let in again; None before."""
+    """When the host was listed again; None before that."""
 
     def again(self, now: int, return_ns: int) -> "_Absence":
-        """It was dropped once more: forgiven if it had stayed for as long as anybody is ever kept away."""
+        """The absence after another drop. The wait starts over if the host had stayed listed for longer than
+        the longest absence."""
         longest_ns = return_ns << DOUBLINGS_MAX
         is_forgiven = self.back_at is not None and now - self.back_at > longest_ns
         wait_ns = return_ns if is_forgiven else min(2 * self.wait_ns, longest_ns)
@@ -55,26 +58,25 @@ class _Absence:
 
 
 class Membership:
-    """Decides which change to ask for; *ask* asks, and :attr:`Standing.pending` holds it until answered."""
+    """Decides which view change to ask for. *ask* sends it, and :attr:`.view_state.ViewState.pending` holds
+    it until the answer."""
 
-    def __init__(
-        self, footing: MemberState, submission: Submission, ask: Callable[[ViewChange], None]
-    ) -> None:
-        self._on = footing
+    def __init__(self, state: MemberState, submission: Submission, ask: Callable[[ViewChange], None]) -> None:
+        self._on = state
         self._submission = submission
         self._ask = ask
         self._absent: dict[HostId, _Absence] = {}
 
     def sweep(self) -> None:
-        """Ask for the change that is most wanted, if any."""
+        """Ask for the most urgent change, if there is one."""
         on = self._on
         if on.standing.pending is not None or on.standing.seen is None:
             return
         if on.standing.joining is not None:
             self._go_on_joining(on.standing.joining)
             return
-        gone, awaited = self._gone(), self._awaited()
-        leaving = gone or awaited
+        gone, overdue = self._gone(), self._overdue()
+        leaving = gone or overdue
         if leaving is not None and self._may_spare_one():
             if gone is None:
                 self._keep_away(leaving.host)
@@ -85,13 +87,13 @@ class Membership:
             on.standing.joining = candidate.member
             self._go_on_joining(candidate.member)
             return
-        spared = self._spared()
-        if spared is not None:
-            self._drop(spared)
+        to_remove = self._to_remove()
+        if to_remove is not None:
+            self._drop(to_remove)
 
     def forget_useless_learners(self) -> None:
-        """Who is not required and answers nothing, or shall be no member, is forgotten; it says hello when it
-        is back."""
+        """Forget followers that are not required and either are silent or should not be members. They say
+        hello when they are back."""
         on = self._on
         required = tuple(on.standing.required())
         for follower in self._submission.followers.all():
@@ -101,32 +103,34 @@ class Membership:
                 self._submission.followers.remove(follower)
 
     def end(self) -> None:
-        """No longer primary: what was asked stays asked, and whoever is primary now decides."""
+        """End this primary's work on the members. A change that was requested stays requested; the next
+        primary decides about it."""
         self._on.standing.joining = None
         self._absent.clear()
 
     # --- dropping
 
     def _may_spare_one(self) -> bool:
-        """Whether enough stay listed without it (M1)."""
+        """Whether enough members stay listed after one is dropped (M1)."""
         return len(self._on.standing.listed) > self._on.config.min_in_sync
 
     def _gone(self) -> ViewMember | None:
-        """A listed member that is dead (K2), or has lost what it had (V5)."""
+        """A listed member that is dead (K2) or has lost what it had (V5)."""
         for member, follower in self._others():
             if follower is None or follower.is_short or self._on.is_dead(follower.member):
                 return member
         return None
 
     def _why_gone(self, member: ViewMember) -> str:
-        """For people: most who are dropped were started anew on purpose."""
+        """Why that member is dropped, for people: most dropped members were restarted on purpose."""
         follower = self._submission.followers.get(member)
         if follower is None:
             return "nothing is heard of it"
         return "it is back with less than it had" if follower.is_short else "its process has ended"
 
-    def _awaited(self) -> ViewMember | None:
-        """The listed member for which calls have waited too long: the longest silent, or one that lags."""
+    def _overdue(self) -> ViewMember | None:
+        """The listed member for which calls have waited too long: the one silent for longest, or one that
+        lags."""
         on = self._on
         overdue: list[tuple[int, ViewMember]] = []
         for member, follower in self._others():
@@ -139,16 +143,16 @@ class Membership:
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
 
     def _owes_long(self, follower: Progress) -> bool:
-        """Whether calls have waited for it for too long."""
+        """Whether calls have waited too long for this follower."""
         on, since = self._on, follower.owing_since
         if since is None:
             return False
-        # What it sent while this host slept is not read yet.
+        # What the follower sent while this host was paused has not been read yet.
         return on.now - max(since, on.ports.leases.awake_since()) >= on.config.silence_ns
 
-    def _spared(self) -> ViewMember | None:
-        """One that shall be no member any more (M6), if enough others answer without it: *else* the group
-        would be left with a silent one that it may not drop (M1)."""
+    def _to_remove(self) -> ViewMember | None:
+        """A listed member that should no longer be one (M6), if enough others answer without it. *Otherwise*
+        the group might be left with a silent member that it may not drop (M1)."""
         on = self._on
         for member, _ in self._others():
             if not on.standing.is_wanted(member):
@@ -158,14 +162,14 @@ class Membership:
         return None
 
     def _others(self) -> Iterator[tuple[ViewMember, Progress | None]]:
-        """The listed members but this one."""
+        """The listed members other than this one, with their progress."""
         for member in self._on.standing.listed:
             if not same(member, self._on.me):
                 yield member, self._submission.followers.get(member)
 
     def _lags(self, follower: Progress) -> bool:
-        """Whether it holds up its peers (M4). Of one that has said nothing in this reign yet nothing is known
-        but its silence: a new primary would else drop whoever answers second."""
+        """Whether this follower holds up its peers (M4). If it has acknowledged nothing to this primary yet,
+        only its silence is known; otherwise a new primary would drop whichever member answers second."""
         if follower.acknowledged == NOTHING:
             return False
         others = [
@@ -176,7 +180,7 @@ class Membership:
         return bool(others) and min(others) - follower.acknowledged > self._on.config.lag_limit
 
     def _keep_away(self, host: HostId) -> None:
-        """For a while it is not listed again, if the group can do without."""
+        """Keep that host unlisted for a while, if the group can do without it."""
         now, return_ns = self._on.now, self._on.config.return_ns
         known = self._absent.get(host)
         fresh = _Absence(return_ns, now + return_ns)
@@ -204,7 +208,7 @@ class Membership:
         return None
 
     def _may_join(self, follower: Progress) -> bool:
-        """It shall be a member (M5), answers, and is within a window of the tail."""
+        """Whether this follower should be a member (M5), answers, and is within a window of the tail."""
         on = self._on
         return (
             on.standing.is_wanted(follower.member)
@@ -220,7 +224,7 @@ class Membership:
         if follower is None or follower.member != member or not self._may_join(follower):
             self._give_up_joining()
         elif follower.acknowledged >= self._submission.perhaps_committed:
-            # An older store of the same host is gone for good: its place is taken (V5).
+            # The new store replaces an older store of the same host, which is gone for good (V5).
             follower.is_short = False  # it was dropped for what it lacked, and has it again
             absence = self._absent.get(member.host)
             if absence is not None:
@@ -232,16 +236,17 @@ class Membership:
             self._give_up_joining()
 
     def _give_up_joining(self) -> None:
-        """Nothing was asked yet, so it may be."""
+        """Stop adding the learner, which is possible because the change has not been requested yet."""
         self._on.standing.joining = None
         self._submission.maybe_commit()
 
-    # --- asking
+    # --- requesting
 
     def _change(self, members: tuple[ViewMember, ...], why: Why, whom: ViewMember, text: str = "") -> None:
         on = self._on
         on.standing.joining = None
-        # Whoever leaves forgets once it is not listed: it must not come to be by an older record (M5).
+        # A member that leaves forgets its data once it is not listed. An older record must not list it again
+        # (M5).
         record = on.standing.record if why is Why.ADDED else None
         given = record.unchanged() if record is not None else None
-        self._ask(on.wish(members, why, whom.host, given=given, text=text))
+        self._ask(on.propose(members, why, whom.host, given=given, text=text))

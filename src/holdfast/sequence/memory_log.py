@@ -1,6 +1,6 @@
-"""A log in memory, with the interface of the host's log: for groups with ``durability="memory"``.
+"""A log in memory with the interface of the host's log, for groups with ``durability="memory"``.
 
-Everything is "durable" with the next flush: such a member's store is its process (V4).
+Everything counts as durable after the next flush, because the store of such a member is its process (V4).
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ class _Group:
     followed: Epoch = ORIGIN.epoch
     records: list[Record] = field(default_factory=list)
     lasts: list[int] = field(default_factory=list)
-    """The last position of each record, to find one without looking at all."""
+    """The last position of each record, so that a record is found without scanning all."""
     live_bytes: int = 0
 
     @property
@@ -38,13 +38,13 @@ class _Group:
         self.live_bytes += len(record.body)
 
     def keep(self, first: int, last: int) -> None:
-        """Keep the records of these indices, and no others."""
+        """Keep only the records from index *first* up to, but not including, *last*."""
         self.records, self.lasts = self.records[first:last], self.lasts[first:last]
         self.live_bytes = sum(len(record.body) for record in self.records)
 
 
 class MemoryLog:
-    """Keeps the records of all groups of one process."""
+    """The records of all in-memory groups of one process."""
 
     def __init__(self, on_durable: Callable[[int], None]) -> None:
         self.durable = 0

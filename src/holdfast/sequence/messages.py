@@ -1,7 +1,7 @@
 """The messages between the members of a group, and between hosts about all their groups.
 
-Each names its group and the sender's epoch; receivers refuse older epochs (S2). None is trusted to
-arrive, to arrive once, or in order.
+Each group message names its group and the sender's epoch; receivers refuse older epochs (S2). The protocol
+does not rely on any message to arrive, to arrive once, or to arrive in order.
 """
 
 from msgspec import Struct
@@ -15,20 +15,21 @@ from holdfast.storage.record import Point
 
 
 class Submit(Struct, frozen=True, array_like=True, tag="submit"):
-    """Primary to follower: these records come after *previous*; also the news of a commit, or of an epoch."""
+    """Primary to follower: these records come after *previous*. Also announces a commit or a new epoch."""
 
     group: GroupId
     epoch: Epoch
     incarnation: Incarnation
-    """Of the follower, as the primary knows it: another one must say first what it holds (V5)."""
+    """The follower's incarnation as the primary knows it; another process must first say what it holds
+    (V5)."""
     previous: Point
     records: tuple[bytes, ...]
     committed: Position
     tail: Point
-    """Where the primary's log ended when it won this epoch: others drop what lies beyond (M3)."""
+    """Where the primary's log ended when it won this epoch; followers drop what lies beyond it (M3)."""
     is_unproven: bool
-    """The primary was restarted since it was listed, and nobody has seen since whether its store went back:
-    a backup that holds more takes the group over instead of dropping it (V5)."""
+    """The primary was restarted since it was listed, and nobody has checked since whether its disk reverted
+    to an older state. A backup that holds more takes over the group instead of dropping its records (V5)."""
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
@@ -40,25 +41,27 @@ class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
     incarnation: Incarnation
     up_to: Position
     beat: int
-    """The primary's host's latest heartbeat when this was written: what it confirms begins there (R1)."""
+    """The latest heartbeat from the primary's host when this was written; it confirms leases from then on
+    (R1)."""
     beat_of: Incarnation = Incarnation(0)
-    """The process whose heartbeat that was: another begins to count anew. *Without it:* a follower that has
-    not heard a new process yet confirms it, by an old number, until that one has beaten as often."""
+    """The process that sent that heartbeat; a new process numbers its heartbeats from the beginning. *Without
+    it:* a follower that has not heard the new process yet confirms it with an old number, until the new
+    process has sent as many heartbeats."""
     log_bytes: int = 0
-    """What my records take that no checkpoint of mine stands for: a primary takes fewer calls in time.
-    *Without it:* a backup's checkpoints fail while the primary's do not; its log is full, it acknowledges
-    nothing any more, and nothing that would free its log is ever committed (D4)."""
+    """The bytes of my records that no checkpoint of mine covers, so that the primary takes fewer calls in
+    time. *Without it:* a backup's checkpoints fail while the primary's do not; its log is full, it
+    acknowledges nothing any more, and nothing that would free its log is ever committed (D4)."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):
-    """I know of this later epoch."""
+    """Follower to sender: I know of this later epoch."""
 
     group: GroupId
     epoch: Epoch
 
 
 class Knows(Struct, frozen=True, array_like=True, tag="knows"):
-    """To a claimant: I hold what you must not lack; release the group to me (V5)."""
+    """Backup to claimant: I hold records that you must not lack; release the group to me (V5)."""
 
     group: GroupId
     epoch: Epoch
@@ -66,7 +69,8 @@ class Knows(Struct, frozen=True, array_like=True, tag="knows"):
 
 
 class Hello(Struct, frozen=True, array_like=True, tag="group_hello"):
-    """Follower to primary: who I am and what I hold, the newest point first (M3); also the range request."""
+    """Follower to primary: who I am and what I hold, the newest point first (M3). Also asks for missing
+    records."""
 
     group: GroupId
     epoch: Epoch
@@ -77,16 +81,16 @@ class Hello(Struct, frozen=True, array_like=True, tag="group_hello"):
 
 
 class Released(Struct, frozen=True, array_like=True, tag="released"):
-    """The primary of this epoch has ended its reads and commits: claim now (K5)."""
+    """Primary to its successor: I have ended my reads and commits in this epoch; claim now (K5)."""
 
     group: GroupId
     epoch: Epoch
     why: str = ""
-    """For the group's history, where it was not a person's wish."""
+    """The reason, for the group's history; not set if a person asked for the hand-over."""
 
 
 class Yield(Struct, frozen=True, array_like=True, tag="yield"):
-    """To the primary, for a person: let the in-sync backup on *to* take over (K5)."""
+    """To the primary, on behalf of a person: hand over to the in-sync backup on *to* (K5)."""
 
     group: GroupId
     epoch: Epoch
@@ -94,7 +98,7 @@ class Yield(Struct, frozen=True, array_like=True, tag="yield"):
 
 
 class Waived(Struct, frozen=True, array_like=True, tag="waived"):
-    """Its sender could claim as well, but has much to load first, or the wrong time: do not wait for it."""
+    """Backup to backups: I could claim too, but come last or never; do not wait for me."""
 
     group: GroupId
     epoch: Epoch
@@ -104,7 +108,7 @@ class Waived(Struct, frozen=True, array_like=True, tag="waived"):
 
 
 class Compare(Struct, frozen=True, array_like=True, tag="compare"):
-    """What do you hold?"""
+    """Claimant to the other members: what do you hold?"""
 
     group: GroupId
     epoch: Epoch
@@ -119,11 +123,11 @@ class Compared(Struct, frozen=True, array_like=True, tag="compared"):
     is_doubtful: bool
 
 
-# --- asking before a forced recovery
+# --- questions before a forced recovery
 
 
 class Inspect(Struct, frozen=True, array_like=True, tag="inspect"):
-    """What do you hold? Asked for a person, of a member in any role; *number* is the question's."""
+    """To a member in any role, on behalf of a person: what do you hold? *number* identifies the question."""
 
     group: GroupId
     epoch: Epoch
@@ -131,45 +135,45 @@ class Inspect(Struct, frozen=True, array_like=True, tag="inspect"):
 
 
 class Held(Struct, frozen=True, array_like=True, tag="held"):
-    """This I hold."""
+    """The answer to Inspect: what this member holds."""
 
     group: GroupId
     epoch: Epoch
-    """The highest this member knows of."""
+    """The highest epoch that this member knows of."""
     number: int
     member: ViewMember
-    """As a view would list it now."""
+    """This member as a view would list it now."""
     tail: Point
     committed: Position
     is_doubtful: bool
     role: str
     is_serving: bool
     rank: int = 0
-    """Whether it could lead (:class:`.role.Rank`)."""
+    """How fit the member is to lead (a :class:`.role.Rank`)."""
     why: str = ""
-    """It has no object, for this reason."""
+    """Why the member has no object; empty if it has one or only needs to load it."""
     since_ns: int = 0
-    """And has had none since then, by its wall clock."""
+    """Since when the member has had no object, by its wall clock."""
     is_ready: bool = True
-    """Of one that serves: its object takes calls."""
+    """For a member that serves: whether its object takes calls."""
 
 
 # --- members without their object (O3, E8)
 
 
 class Lacking(Struct, frozen=True, array_like=True, tag="lacking"):
-    """Backup to primary, again and again while it is so: I hold the sequence and not the object, do not let
-    me lead. Once more when that is over."""
+    """Backup to primary: I hold the sequence but not the object; do not let me lead. Sent repeatedly while
+    that is so, and once more when it is over."""
 
     group: GroupId
     epoch: Epoch
     store: StoreId
     incarnation: Incarnation
     rank: int
-    """A :class:`.role.Rank`."""
+    """How fit the member is to lead (a :class:`.role.Rank`)."""
     why: str
     wants_state: bool
-    """Offer me one that stands for *found_at* at least: my log is whole, and stays."""
+    """Asks for a state that covers at least *found_at*; my log is complete and I keep it."""
     found_at: Position
 
 
@@ -177,7 +181,8 @@ class Lacking(Struct, frozen=True, array_like=True, tag="lacking"):
 
 
 class Offer(Struct, frozen=True, array_like=True, tag="offer"):
-    """Primary to learner: our logs do not meet; begin from this state. Or: this is the state you lack."""
+    """Primary to learner: our logs share no point, so start from this state. Or: this is the state you
+    lack."""
 
     group: GroupId
     epoch: Epoch
@@ -188,7 +193,7 @@ class Offer(Struct, frozen=True, array_like=True, tag="offer"):
 
 
 class Fetch(Struct, frozen=True, array_like=True, tag="fetch"):
-    """Learner to primary: that chunk of the state offered at that position."""
+    """Learner to primary: send that chunk of the state offered at that position."""
 
     group: GroupId
     epoch: Epoch
@@ -228,59 +233,61 @@ GroupMessage = (
 
 
 class Beat(Struct, frozen=True, array_like=True, tag="beat"):
-    """I am here. *heard_age_ns*: how long ago I last heard you."""
+    """Heartbeat: I am alive. *heard_age_ns* says how long ago I last heard you."""
 
     incarnation: Incarnation
     number: int
     heard_age_ns: int
     wall_ns: int = 0
-    """What time it is here (X4); 0 from a host that stamps nothing."""
+    """The sender's wall clock (X4); 0 from a host that sends no timestamps."""
 
 
 class BeatAnswer(Struct, frozen=True, array_like=True, tag="beat_answer"):
-    """I shall claim no group of that incarnation of yours before my grace for beat *number* has run out."""
+    """I will claim no group of that incarnation of yours before my grace for heartbeat *number* has run
+    out."""
 
     incarnation: Incarnation
-    """Of the answering host."""
+    """The incarnation of the answering host."""
     of_incarnation: Incarnation
     number: int
 
 
 class Confirm(Struct, frozen=True, array_like=True, tag="confirm"):
-    """Are you still in these epochs?"""
+    """Primary's host to a backup's host: are your members still in these epochs?"""
 
     groups: tuple[tuple[GroupId, Epoch], ...]
 
 
 class Confirmed(Struct, frozen=True, array_like=True, tag="confirmed"):
-    """In these I am, as of your heartbeat *beat*."""
+    """The answer to Confirm: my members are in these epochs, as of your heartbeat *beat*."""
 
     incarnation: Incarnation
     groups: tuple[tuple[GroupId, Epoch], ...]
     beat: int
     beat_of: Incarnation = Incarnation(0)
-    """As in :class:`Accepted`."""
+    """The process that sent that heartbeat, as in :class:`Accepted`."""
 
 
 class Died(Struct, frozen=True, array_like=True, tag="died"):
-    """A host's own agent has proof that this incarnation of it is dead (K2)."""
+    """Proof from a host's own agent that this incarnation of the host is dead (K2)."""
 
     host: str
     incarnation: Incarnation
 
 
-# --- host to host: how far a group has come (S7)
+# --- host to host: the commit position of a group (S7)
 
 
 class HowFar(Struct, frozen=True, array_like=True, tag="how_far"):
-    """Backup to primary: what is committed by now? *number* is the question's."""
+    """Backup to primary: what is committed by now? *number* identifies the question."""
 
     group: GroupId
     number: int
 
 
 class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
-    """From a primary that may read (R1): all that anybody was told before you asked lies within this."""
+    """From a primary that may read (R1): everything that anybody was told before you asked is within
+    *position*."""
 
     group: GroupId
     number: int
@@ -288,4 +295,4 @@ class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
 
 
 HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | HowFar | ThisFar | Probe | GiveWay
-"""The last two are about groups that wait for each other (E10)."""
+"""The messages between hosts. The last two concern groups that wait for each other (E10)."""

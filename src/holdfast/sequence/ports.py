@@ -1,11 +1,9 @@
-"""What a member asks of its surroundings: the host's log, its checkpoints, the application, the world.
+"""What a member needs from its surroundings: the host's log, checkpoints, the application, and the host.
 
-The ports of :mod:`holdfast.model.ports` are passed on as they are. A member lives within one process of one
-host: when its host ends, nothing calls it any more.
-
-Waiting for the host's log: who is told when what has become durable.
-
-One for each log of a host. A group that waits for nothing costs nothing when another's records are synced.
+The ports of :mod:`holdfast.model.ports` are passed on unchanged. A member lives within one process of one
+host; when the host ends, nothing calls the member any more. :class:`Durability`, one for each log of a host,
+tells members when their records are durable. A group that waits for nothing costs nothing when the records of
+another are synced.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -27,7 +25,8 @@ from holdfast.storage.record import ORIGIN, Point, Record
 
 
 class Durability:
-    """Calls back in the order of the records' numbers; *durable* answers how many survive a power cut now."""
+    """Calls back when records are durable, in the order of their numbers. *durable* returns how many records
+    survive a power cut now."""
 
     def __init__(self, durable: Callable[[], int]) -> None:
         self._durable = durable
@@ -35,7 +34,7 @@ class Durability:
         self._asked = 0
 
     def after(self, number: int, then: Callable[[], None]) -> None:
-        """*then* the first *number* records are durable; at once if they are already."""
+        """Call *then* once the first *number* records are durable; at once if they already are."""
         if number <= self._durable():
             then()
         else:
@@ -48,11 +47,11 @@ class Durability:
 
 
 Me = ViewMember
-"""Who this member is: its host and store, and this process's incarnation and opening (V1)."""
+"""This member's identity: its host and store, and the incarnation and opening of this process (V1)."""
 
 
 class GroupLog(Protocol):
-    """The host's log, as far as members use it: :class:`holdfast.storage.log.Log`, or one in memory."""
+    """The part of the host's log that members use: :class:`holdfast.storage.log.Log`, or a log in memory."""
 
     @property
     def durable(self) -> int: ...
@@ -83,7 +82,7 @@ class GroupLog(Protocol):
 
 
 class Kept(Protocol):
-    """An application's whole state as of a committed position, to be read chunk by chunk."""
+    """An application's whole state as of a committed position, read chunk by chunk."""
 
     @property
     def position(self) -> Position: ...
@@ -97,17 +96,17 @@ class Kept(Protocol):
         ...
 
     def chunk(self, number: int) -> bytes:
-        """Raises ``Corruption``, and ``Unavailable`` when it is not kept any more."""
+        """One chunk. Raises ``Corruption``, or ``Unavailable`` when the state is no longer stored."""
         ...
 
     def digest(self) -> bytes:
-        """:class:`holdfast.storage.checkpoint.Digest` of its chunks."""
+        """The :class:`holdfast.storage.checkpoint.Digest` of the chunks."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One that is in memory."""
+    """A state that is held in memory."""
 
     position: Position
     state: bytes
@@ -134,71 +133,73 @@ def chunks_of(kept: Kept) -> Iterator[bytes]:
 
 
 class Application(Protocol):
-    """What stands on a sequence: a style with its object. None of these may call back into the member but
-    for reading; submit from elsewhere."""
+    """What runs on top of a sequence: a replication style with its object. None of these methods may call
+    back into the member except to read; they must submit later, from elsewhere."""
 
     def on_serving(self, epoch: Epoch) -> None:
-        """This member is primary, and everything it held when it claimed is committed: it may submit (K1)."""
+        """Called when this member is primary and everything it held at its claim is committed: it may submit
+        (K1)."""
         ...
 
     def on_following(self) -> None:
-        """It is not, or no longer, primary: what was executed and is not committed must be discarded (E1)."""
+        """Called when this member is not, or no longer, primary: discard what was executed but not committed
+        (E1)."""
         ...
 
     def on_committed(self, up_to: Position) -> None:
-        """Positions up to here are final; ``member.read`` gives them."""
+        """Called when positions up to here are final; ``member.read`` returns them."""
         ...
 
     def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
-        """The state, for a learner whose log does not meet ours (M3), or for a member without its object
-        (E8); None when there is none yet that stands for so much. Its own, never one that was found to
-        differ."""
+        """The object's own state, for a learner whose log does not meet ours (M3) or for a member without its
+        object (E8); never a state that was found to differ. None while there is no state that covers
+        *at_least*."""
         ...
 
     def install(self, kept: Kept) -> None:
-        """Continue from this state: it stands for everything up to its position."""
+        """Continue from this state, which covers everything up to its position."""
         ...
 
     def keeps(self, kept: Kept) -> None:
-        """The host has this checkpoint of records that the member holds, and nobody needs to continue from
-        it now."""
+        """Note that the host has stored this checkpoint of records that the member holds, although nothing
+        needs to continue from it now."""
         ...
 
     @property
     def is_ready(self) -> bool:
-        """Whether the object is there, has all that is committed, and takes calls."""
+        """Whether the object exists, contains everything committed, and takes calls."""
         ...
 
     def fitness(self) -> Fitness:
-        """Whether it could lead, and if not, why; at every turn, so it should cost nothing."""
+        """Whether this member could lead, and if not, why. Called in every turn, so it should be cheap."""
         ...
 
     def on_forced(self) -> None:
-        """A person has decided that the group goes on from what this member holds, whatever it is (V4)."""
+        """Called when a person has decided that the group goes on from whatever this member holds (V4)."""
         ...
 
 
 class Received(Protocol):
-    """A learner's state on its way to the disk."""
+    """A state that a learner receives and writes to the disk."""
 
     @property
     def unsynced_bytes(self) -> int:
-        """Written and not yet synced; no more is asked for while this is much."""
+        """Bytes written but not yet synced; the learner asks for no more chunks while there are many."""
         ...
 
     def write(self, data: bytes) -> None: ...
 
     def finish(self, then: Callable[[Kept], None]) -> None:
-        """That was all: make it durable as a checkpoint, *then* go on."""
+        """Make the complete state durable as a checkpoint, then call *then*."""
         ...
 
     def abandon(self) -> None:
-        """It is not wanted any more."""
+        """Discard the state, which is no longer wanted."""
         ...
 
 
 class Checkpoints(Protocol):
-    """Where a learner's received state is kept."""
+    """The store for the states that learners receive."""
 
     def receive(self, group: GroupId, point: Point) -> Received: ...
 
@@ -215,29 +216,29 @@ class HostPorts:
     recipes: Recipes
     claims: ClaimBatches
     leases: Leases
-    turnstiles: CatchupLimiter
+    catchup_limiter: CatchupLimiter
     log: GroupLog
     durability: Durability
     checkpoints: Checkpoints
     flush: Callable[[], None]
-    """Ask that the log be flushed at the end of this turn (S5)."""
+    """Request that the log be flushed at the end of this turn (S5)."""
     identity: Callable[[], Seen[Identity]]
     """The authority's identity as last read."""
     nonce: Callable[[], Nonce]
-    """A mark that no other change ever carries (A1)."""
+    """Returns a mark that no other change ever carries (A1)."""
     on_doubt_settled: Callable[[], None]
-    """A member has compared its doubtful tail; when all have, the log's doubt is cleared (D2)."""
+    """Called when a member has compared its doubtful tail; once all have, the log's doubt is cleared (D2)."""
     on_superseded: Callable[[GroupId], None]
-    """What a member holds is no part of its group's history any more, and it has stopped: forget that, and
-    let another take its place, which begins with nothing (V4)."""
+    """Called when a member has stopped because its data no longer belongs to its group's history: the host
+    deletes the data and starts a new, empty member (V4)."""
     on_lost: Callable[[GroupId], None]
-    """A member has found that its group's state is gone with all who held it (V4)."""
+    """Called when a member finds that its group's state is gone, with every process that held it (V4)."""
     on_halted: Callable[[GroupId, str], None]
-    """A member stopped for good and says why (A5)."""
+    """Called when a member has stopped for good, with the reason (A5)."""
 
 
 def same(one: ViewMember, other: ViewMember) -> bool:
-    """Whether both stand for the same member: the same store on the same host (V1)."""
+    """Whether both are the same member: the same store on the same host (V1)."""
     return one.host == other.host and one.store == other.store
 
 

@@ -1,20 +1,21 @@
-"""What a member does while it is primary: order and commit, feed who follows, change the members, hand over.
+"""What a member does while it is primary: order, commit, feed followers, change the members, hand over.
 
-The member decides whether it reigns (V3); here is what that means, from the epoch it has won to its end.
+:class:`.member.Member` decides whether it is primary (V3). :class:`Primary` runs from the epoch that the
+member has won until another member is primary, and combines the parts below.
 
-When a primary must look again at who owes it what; an idle group has no timer at all.
+:class:`ResendTimer` decides when the primary must check again who owes it an acknowledgement; an idle group
+has no timer at all.
 
-A primary whose host shall not have the group any more: when it hands over, to whom (M6, K5).
-
-Whoever is chosen may answer and yet not claim: its clock may be off (X4). So they are chosen in turn.
-*Without that:* A* {A,B,C} shall leave; C, which comes first, has the wrong time; A hands over to C, takes the
+:class:`PrimaryDeparture` decides when a primary whose host should no longer have the group hands over, and to
+whom (M6, K5). The chosen backup may answer and yet not claim, because its clock is off (X4). So the backups
+are chosen in turn.
+*Without it:* A* {A,B,C} should leave; C, which comes first, has the wrong time; A hands over to C, takes the
 group back, and hands over to C again, for ever.
 
-The right to answer a linearizable query (R1, R2).
-
-From its own state the primary answers only while every required member's host has given it a lease that is
-in force, and that member's answer of this epoch came since the lease began. Otherwise the authority is asked,
-after the query ran, whether our view still stands: no clock is involved in that.
+:class:`ReadRights` decides whether the primary may answer a linearizable query (R1, R2). The primary answers
+from its own state only while it holds a lease in force from the host of every required member, and has had an
+answer from that member, in this epoch, since the lease began. Otherwise it asks the authority, after the
+query ran, whether its view still stands; that check involves no clock.
 """
 
 from collections.abc import Callable
@@ -39,35 +40,39 @@ from holdfast.sequence.view_requests import ViewRequests
 from holdfast.sequence.view_state import find
 
 WAIT_NS: Final = 2 * SECOND
-"""After an attempt, doubled each time: while one lasts the group takes no calls."""
+"""How long to wait between two attempts to hand over, doubled each time, because the group takes no calls
+during an attempt.
+"""
 DOUBLINGS_MAX: Final = 5
 
 
 class PrimaryDeparture:
-    """Decides; the hand-over itself is :mod:`.handover`'s."""
+    """Decides when a primary that should leave hands over, and to whom; :mod:`.handover` does the
+    hand-over."""
 
-    def __init__(self, footing: MemberState, submission: Submission) -> None:
-        self._on = footing
+    def __init__(self, state: MemberState, submission: Submission) -> None:
+        self._on = state
         self._submission = submission
         self._attempts = 0
         self._not_before = 0
         self._tried: dict[HostId, int] = {}
-        """In which attempt each was chosen last."""
+        """For each host, the number of the attempt in which it was last chosen."""
 
     @property
     def is_due(self) -> bool:
-        """Whether this primary shall be one no longer."""
+        """Whether this host should no longer have a member of the group."""
         return not self._on.standing.is_wanted(self._on.me)
 
     def take_successor(self) -> HostId | None:
-        """The backup to hand over to now, if this primary shall go and one can take over."""
+        """The backup to hand over to now; None unless this primary should leave and a backup can take
+        over."""
         on = self._on
         if not self.is_due:
             self._attempts = 0
             self._tried.clear()
             return None
         is_free = on.standing.pending is None and on.standing.joining is None
-        # Whoever is chosen and does not claim costs the group a pause.
+        # A backup that is chosen and does not claim costs the group a pause, so only likely ones qualify.
         fit = [
             each
             for each in on.standing.listed
@@ -84,15 +89,15 @@ class PrimaryDeparture:
         return chosen
 
     def _rank(self, each: ViewMember) -> tuple[bool, int, Position, HostId]:
-        """Who could make its object, as far as is known (O3); who was not chosen for the longest time; then
-        who holds most."""
+        """The sort key of a candidate: whether it could build its object, as far as is known (O3); how long
+        ago it was last chosen; how much it holds."""
         is_able = self._submission.rank_of(each) < Rank.UNABLE
         tried = -self._tried.get(each.host, 0)
         return is_able, tried, self._submission.acknowledged_by(each), each.host
 
 
 class ResendTimer:
-    """Sets the alarms of a primary."""
+    """Sets the timers of a primary."""
 
     def __init__(
         self, on: MemberState, alarms: MemberTimers, submission: Submission, handover: Handover
@@ -109,12 +114,13 @@ class ResendTimer:
 
     def arm(self) -> None:
         submission, config, standing = self._submission, self._on.config, self._on.standing
-        if not submission.is_reigning:
+        if not submission.is_primary:
             return
         if not self._alarms.is_set(MemberTimer.NOTIFY) and submission.has_news():
             self._alarms.set(MemberTimer.NOTIFY, config.notify_ns)
         if not self._alarms.is_set(MemberTimer.SWEEP) and (self._is_urgent() or not standing.is_as_wanted):
-            # Who has owed for long will not answer soon: a thousand such groups must not keep a host busy.
+            # A follower that has owed for long will not answer soon; a thousand such groups must not keep a
+            # host busy.
             is_hopeless = submission.is_owed(since_ns=2 * config.silence_ns)
             is_urgent = self._is_urgent() and not is_hopeless
             self._alarms.set(MemberTimer.SWEEP, config.resend_ns if is_urgent else config.silence_ns)
@@ -135,27 +141,34 @@ class ResendTimer:
 
 
 class Primary:
-    """Of one member, from time to time. *on_overdue*: nobody took the group that was released (K5)."""
+    """Runs one member's work as primary, each time it is one. *on_overdue* is called when nobody took the
+    group after it was released (K5)."""
 
     def __init__(
-        self, on: MemberState, alarms: MemberTimers, inquiry: ViewRequests, *, on_overdue: Callable[[], None]
+        self,
+        on: MemberState,
+        alarms: MemberTimers,
+        view_requests: ViewRequests,
+        *,
+        on_overdue: Callable[[], None],
     ) -> None:
         self._on = on
         self._on_overdue = on_overdue
         self.submission = Submission(on, self._served, self.after_progress)
         self.handover = Handover(on)
         self._offering = Offering(on)
-        self._membership = Membership(on, self.submission, inquiry.change)
+        self._membership = Membership(on, self.submission, view_requests.change)
         self._departure = PrimaryDeparture(on, self.submission)
-        self._sweeping = ResendTimer(on, alarms, self.submission, self.handover)
+        self._resend_timer = ResendTimer(on, alarms, self.submission, self.handover)
 
     @property
     def is_serving(self) -> bool:
-        """Whether calls are taken."""
+        """Whether this primary takes calls."""
         return self.submission.is_serving and self.handover.phase is Phase.NONE
 
     def end(self) -> None:
-        """Another primary, or none: what was asked stays asked, and whoever is primary now decides."""
+        """Stop being primary. A view change that was requested stays requested; the next primary decides
+        about it."""
         self.submission.end()
         self._membership.end()
         self._offering.withdraw()
@@ -164,11 +177,12 @@ class Primary:
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
-        if self.submission.is_reigning and self.submission.flush():
-            self._sweeping.arm()
+        if self.submission.is_primary and self.submission.flush():
+            self._resend_timer.arm()
 
     def hand_over(self, to: HostId, why: str) -> None:
-        """Let the in-sync backup on *to* become primary (K5). Raises ``Unavailable``, ``InvalidRequest``."""
+        """Hand the group over to the in-sync backup on *to* (K5). Raises ``Unavailable`` or
+        ``InvalidRequest``."""
         if not self.is_serving:
             raise Unavailable(f"group {self._on.group} is not served here")
         if not self._may_hand_over(to):
@@ -177,12 +191,15 @@ class Primary:
             raise InvalidRequest(f"{to} {told}; group {self._on.group} is not handed to it")
         self.handover.begin(to, why)
         self.handover.maybe_release()
-        self._sweeping.arm()
+        self._resend_timer.arm()
 
-    def successors(self) -> list[HostId]:
-        """Who could be handed the group, the fittest first; nobody whose object differs (E8)."""
+    def successors(self, log_below: int | None = None) -> list[HostId]:
+        """The hosts to which the group could be handed over, the fittest first; none whose object differs
+        (E8). *log_below*: only those whose log was shorter than this when they last said (D4)."""
         on = self._on
         others = [each for each in on.standing.listed if not same(each, on.me) and not on.is_dead(each)]
+        if log_below is not None:
+            others = [each for each in others if self.submission.log_bytes_of(each) < log_below]
         ranked = [(self.submission.rank_of(each), each.host) for each in others]
         return [host for rank, host in sorted(ranked, key=lambda each: each[0]) if rank is not Rank.UNFIT]
 
@@ -197,7 +214,7 @@ class Primary:
             case messages.Hello(epoch=epoch) if epoch <= on.epoch and self._may_follow(peer, message):
                 if self.submission.on_hello(peer, message) is None:
                     self._offering.offer(peer)
-                self._sweeping.arm()
+                self._resend_timer.arm()
             case messages.Lacking():
                 self._on_lacking(peer, message)
             case messages.Fetch():
@@ -210,25 +227,26 @@ class Primary:
                 self.hand_over(to, "")
 
     def on_record(self) -> None:
-        """Where the group shall have members has changed (M5, M6)."""
-        if self.submission.is_reigning:
+        """Handle that the record of where the group should have members has changed (M5, M6)."""
+        if self.submission.is_primary:
             self._membership.forget_useless_learners()
-            self.change_what_must()
+            self.make_due_changes()
 
     def on_unmet(self) -> None:
-        """A change was not made, since the record has changed; by the next sweep it is known how."""
+        """Handle that a view change was not made because the record has changed; the next sweep knows how."""
         self.submission.maybe_commit()
-        self._sweeping.arm()
+        self._resend_timer.arm()
 
     def after_progress(self) -> None:
-        """An acknowledgement came, or our own sync. Who is silent or lags shows in the sweep, soon enough."""
+        """Handle an acknowledgement or our own sync. The regular sweep finds silent or lagging members soon
+        enough."""
         if self.handover.phase is Phase.NONE and self.submission.is_steady():
-            self._sweeping.arm()
+            self._resend_timer.arm()
         else:
-            self.change_what_must()
+            self.make_due_changes()
 
-    def change_what_must(self) -> None:
-        """The members, if somebody should go or may come; the primary, if it is to be another."""
+    def make_due_changes(self) -> None:
+        """Change the members if one should leave or may join, and the primary if another should be."""
         if self.handover.phase is not Phase.RELEASED:
             self._membership.sweep()
         if self.is_serving:
@@ -236,20 +254,20 @@ class Primary:
             if successor is not None:
                 self.handover.begin(successor, "it leaves this host")
         self.handover.maybe_release()
-        self._sweeping.arm()
+        self._resend_timer.arm()
 
     def sweep(self) -> None:
-        """Look at who owes what."""
+        """Check who owes an acknowledgement, resend, and make the changes that are due."""
         if self.handover.is_overdue():
             self._on_overdue()
             return
         self.submission.sweep()
         self._membership.forget_useless_learners()
-        if not self._sweeping.has_learner and not self.submission.is_asked_for_state:
+        if not self._resend_timer.has_learner and not self.submission.is_asked_for_state:
             self._offering.withdraw()
-        self.change_what_must()
+        self.make_due_changes()
 
-    # --- within
+    # --- internal
 
     def _served(self) -> None:
         on = self._on
@@ -263,7 +281,7 @@ class Primary:
         return self.is_serving and is_listed and is_fit and to != self._on.me.host
 
     def _on_lacking(self, peer: HostId, lacking: messages.Lacking) -> None:
-        """A follower has no object: it is not handed the group, and offered a state (E8)."""
+        """Note that a follower has no object: do not hand it the group, and offer it a state (E8)."""
         if not self.submission.on_lacking(peer, lacking):
             return
         if lacking.rank == Rank.UNFIT and self.handover.is_refused_by(peer):
@@ -273,10 +291,10 @@ class Primary:
                 return
         if lacking.wants_state:
             self._offering.offer(peer, lacking.found_at)
-            self._sweeping.arm()
+            self._resend_timer.arm()
 
     def _may_follow(self, host: HostId, hello: messages.Hello) -> bool:
-        """Whoever shall be a member, and whoever is listed while it leaves (M6)."""
+        """Whether that member may follow: it should be a member, or it is listed while it leaves (M6)."""
         standing = self._on.standing
         member = ViewMember(
             host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
@@ -284,29 +302,30 @@ class Primary:
         return standing.is_wanted(member) or find(standing.listed, member) is not None
 
     def _withdraw(self, better: HostId) -> None:
-        """That one knows of more than this member held when it claimed: let it have the group (V5)."""
+        """Release the group to *better*, which knows of more than this member held at its claim (V5)."""
         if self._on.standing.pending is None:
             self._on.note("withdraw", to=better)
             self._on.send(better, messages.Released(self._on.group, self._on.epoch))
 
 
 class ReadRights:
-    """Of one member."""
+    """Decides whether one member may answer linearizable queries."""
 
     def __init__(
         self,
-        footing: MemberState,
+        state: MemberState,
         submission: Submission,
         handover: Handover,
         on_view: Callable[[Seen[View]], None],
     ) -> None:
-        self._on = footing
+        self._on = state
         self._submission = submission
         self._handover = handover
         self._on_view = on_view
 
     def may_read(self) -> bool:
-        """Whether a query may be answered now; what is missing for the next one is asked for."""
+        """Whether a query may be answered now. Also requests the confirmations that are missing, for later
+        queries."""
         if not self._may_serve():
             return False
         missing = [
@@ -326,7 +345,7 @@ class ReadRights:
         on.ports.recipes.start(read_view(on.group), partial(self._confirmed, on.epoch, then))
 
     def _may_serve(self) -> bool:
-        # Once released, a read could miss what the successor commits (K5); and once overtaken.
+        # A primary that has released the group, or was overtaken, could miss what its successor commits (K5).
         on = self._on
         is_released = self._handover.phase is Phase.RELEASED
         return self._submission.is_serving and not is_released and on.overtaken_in <= on.epoch

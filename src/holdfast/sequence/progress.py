@@ -1,4 +1,4 @@
-"""What a primary knows of each member that follows it."""
+"""What a primary knows about each member that follows it."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -11,81 +11,83 @@ from holdfast.sequence.role import Rank
 from holdfast.storage.record import ORIGIN
 
 NOTHING: Final = Position(-1)
-"""Nothing has been acknowledged, not even that the logs meet at the origin."""
+"""The follower has acknowledged nothing, not even that the logs agree at the origin."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """One backup or learner. A new process of it counts only after it has said what it holds."""
+    """What the primary knows about one backup or learner. A new process of the follower counts only after it
+    has said what it holds."""
 
     member: ViewMember
     next: Position
-    """Its log equals ours up to here, as far as is known; what comes after is sent next."""
+    """Its log equals ours up to here, as far as is known; the records after it are sent next."""
     agreed: Position
-    """Where the logs met when it last said what it holds; its window opens there."""
+    """Where the logs met when the follower last said what it holds; its send window starts there."""
     acknowledged: Position = NOTHING
-    """Durably equal up to here. Holds across the epochs of one primary: nobody else wrote in between."""
+    """Its durable log equals ours up to here. This holds across the epochs of one primary, because nobody
+    else wrote in between."""
     heard_at: int = 0
     sent_at: int = 0
     owing_since: int | None = None
-    """Since when it owes an acknowledgement; None when it owes nothing (M1)."""
+    """Since when the follower owes an acknowledgement; None when it owes nothing (M1)."""
     told: Position = NOTHING
-    """The commit position it was last sent."""
+    """The commit position that the follower was last sent."""
     answered_in: Epoch = ORIGIN.epoch
     answered_beat: int = 0
-    """The latest heartbeat of ours that it had when it answered in that epoch (R1)."""
+    """The latest heartbeat of ours that it had received when it answered in that epoch (R1)."""
     answered_as: Incarnation = NOBODY
     is_short: bool = False
-    """It returned with less than it had acknowledged: its store went back (V5)."""
+    """The follower returned with less than it had acknowledged: its disk reverted to an older state (V5)."""
 
     rank: Rank = Rank.NEAR
-    """How fit to lead it last said it is (O3, E8), and until when that is believed."""
+    """How fit to lead the follower last said it is (O3, E8); believed until *rank_until*."""
     rank_until: int = 0
     why_without: str = ""
 
     log_bytes: int = 0
-    """What its log holds that no checkpoint of its own stands for, as it last said (D4)."""
+    """The bytes in its log that none of its checkpoints covers, as it last reported (D4)."""
     in_flight_bytes: int = 0
-    """Of records sent and not acknowledged."""
+    """The bytes of records sent to it and not yet acknowledged."""
     _in_flight: deque[tuple[Position, int]] = field(default_factory=deque)
 
     def sent(self, up_to: Position, size: int) -> None:
-        """Records of so many bytes, up to there, are on their way."""
+        """Record that *size* bytes of records, up to that position, were sent."""
         self._in_flight.append((up_to, size))
         self.in_flight_bytes += size
 
     def has(self, up_to: Position) -> None:
-        """It has acknowledged everything up to there."""
+        """Record that the follower has acknowledged everything up to that position."""
         self.acknowledged = max(self.acknowledged, up_to)
         while self._in_flight and self._in_flight[0][0] <= up_to:
             self.in_flight_bytes -= self._in_flight.popleft()[1]
 
-    def lost_all(self) -> None:
-        """What was on its way is sent again."""
+    def resend_all(self) -> None:
+        """Treat everything in flight as lost; it is sent again."""
         self._in_flight.clear()
         self.in_flight_bytes = 0
 
-    def says_it_lacks(self, rank: Rank, why: str, until: int) -> None:
-        """So fit it is, and this is believed *until* then."""
+    def set_rank(self, rank: Rank, why: str, until: int) -> None:
+        """Record how fit to lead the follower says it is; this is believed *until* then."""
         self.rank, self.why_without, self.rank_until = rank, why, until
 
     def rank_at(self, now: int) -> Rank:
-        """How fit it is to lead, as far as is known."""
+        """How fit the follower is to lead, as far as is known."""
         return self.rank if now < self.rank_until else Rank.NEAR
 
     def answered(self, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
-        """An answer that carried *epoch* came."""
+        """Record an answer that carried *epoch*."""
         if (epoch, beat) >= (self.answered_in, self.answered_beat) or incarnation > self.answered_as:
             self.answered_in, self.answered_beat, self.answered_as = epoch, beat, incarnation
 
 
 class ProgressOfAll:
-    """All followers of one primary in one reign, by host and store."""
+    """The progress of all followers of one primary, by host and store, during one term."""
 
     def __init__(self) -> None:
         self._all: dict[tuple[HostId, StoreId], Progress] = {}
         self.changes = 0
-        """Counts whenever somebody comes or goes."""
+        """Incremented whenever a follower is added or removed."""
 
     def clear(self) -> None:
         self._all.clear()
@@ -106,11 +108,12 @@ class ProgressOfAll:
         self._all[follower.member.host, follower.member.store] = follower
 
     def has_later(self, host: HostId, incarnation: Incarnation) -> bool:
-        """Whether a later process of that host is known."""
+        """Whether a later process of that host follows."""
         return any(each.member.incarnation > incarnation for each in self.of_host(host))
 
     def remove_earlier(self, member: ViewMember) -> None:
-        """A new process came with another store: what an earlier one had is gone for good (V4, V5)."""
+        """Remove followers with other stores of the same host: a new process came with a new store, so what
+        an earlier one had is gone for good (V4, V5)."""
         for each in self.of_host(member.host):
             if each.member.store != member.store:
                 self.remove(each)

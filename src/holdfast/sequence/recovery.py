@@ -1,15 +1,15 @@
-"""Forced recovery: going on from what one member holds, when the group cannot go on by itself (V4).
+"""Forced recovery: a person lets a group that cannot go on by itself continue from one member (V4).
 
-A person decides, and must see before what is given up. So it has two steps. *Inspect* asks the authority for
-the view and every host for what its member holds, and says for each what would be lost. *Recover* puts a view
-in the place of the one inspected that lists one member alone, under a new generation: that member claims like
-any listed primary after a restart, and everybody else, whatever it holds, begins anew as a learner
-(:meth:`.member.Member.on_view`). The view's cause keeps what was known to be lost; it stays in the group's
-history.
+The person must see in advance what is given up, so there are two steps. *Inspect* asks the authority for the
+view and every host for what its member holds, and says for each member what would be lost. *Recover* replaces
+the inspected view by one that lists a single member, under a new generation. That member claims like any
+listed primary after a restart. All others, whatever they hold, start over as learners
+(:meth:`.member.Member.on_view`). The cause in the view records what was known to be lost, and stays in the
+group's history.
 
-What a member holds, as it tells those who ask: claimants, and people who think of a forced recovery.
-
-Whether a group's state is gone with the processes that held it (V4).
+:class:`Recovery` runs both steps. :func:`compared` and :func:`held` say what a member holds, to claimants and
+to people who consider a recovery. :class:`StateLoss` tells whether a group's state is gone with the processes
+that held it.
 """
 
 from collections.abc import Callable, Hashable
@@ -46,39 +46,39 @@ from holdfast.sequence.view_state import find, is_volatile
 from holdfast.storage.record import ORIGIN
 
 ANSWER_NS: Final = 1 * SECOND
-"""How long hosts are given to say what they hold."""
+"""How long hosts have to say what they hold."""
 RETRY_NS: Final = 100 * MILLISECOND
-"""A change without an answer is asked for again after this, the same with the same nonce (A1)."""
+"""A change without an answer is requested again after this time, with the same nonce (A1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What going on from one member gives up."""
+    """What would be lost if the group continued from one member."""
 
     known: int
-    """Operations that some member knows to be committed and that this one lacks."""
+    """How many operations this member lacks although some member knows that they are committed."""
     possible: int
-    """Operations beyond those that another member holds and that may have been committed."""
+    """How many further operations another member holds that may have been committed."""
     is_listed: bool
-    """It is in the view: it holds all that was committed, unless its store went back. If not, operations may
-    be lost that nobody who answered knows of."""
+    """Whether the member is in the view: then it holds everything committed, unless its disk reverted to an
+    older state. If not, operations may be lost that nobody who answered knows of."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is known of a group at one moment."""
+    """What was known of a group at one moment."""
 
     view: Seen[View]
     held: tuple[Held, ...]
-    """Of each member that answered, by host."""
+    """The answers of the members, by host."""
     silent: tuple[HostId, ...]
-    """Hosts that the group is placed on and that did not answer."""
+    """Hosts on which the group has a member and that did not answer."""
 
     @property
     def is_served(self) -> bool:
-        """Whether a primary takes calls in the view that stands, or will as soon as it has loaded; not one
-        that has no object (O3, E8)."""
+        """Whether a primary of the view in force takes calls, or will once it has loaded its object; a
+        primary that has no object does not count (O3, E8)."""
         return any(
             each.is_serving and each.rank < Rank.UNABLE and each.epoch == self.view.value.epoch
             for each in self.held
@@ -86,7 +86,7 @@ class Inspection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a primary takes calls, in so many words: its object is there."""
+        """Whether a primary takes calls now, because its object exists."""
         epoch = self.view.value.epoch
         return any(each.is_serving and each.is_ready and each.epoch == epoch for each in self.held)
 
@@ -97,7 +97,8 @@ class Inspection:
         raise InvalidRequest(f"{host} did not say what it holds of group {self.view.value.group}")
 
     def losses(self, host: HostId) -> Losses:
-        """What would be lost if the group went on from *host*. Raises ``InvalidRequest`` if it is silent."""
+        """What would be lost if the group continued from *host*. Raises ``InvalidRequest`` if it did not
+        answer."""
         source = self.of(host)
         mine = source.tail.position
         committed = max(each.committed for each in self.held)
@@ -107,12 +108,12 @@ class Inspection:
         listed = self.view.value.members
         is_listed = any((each.host, each.store) == (host, source.member.store) for each in listed)
         unheard = tuple(each.host for each in listed if each.host in self.silent and not is_listed)
-        return Losses(known, possible, is_listed, _told(source, known, possible, is_listed, unheard))
+        return Losses(known, possible, is_listed, _describe(source, known, possible, is_listed, unheard))
 
 
-def _told(source: Held, known: int, possible: int, is_listed: bool, unheard: tuple[HostId, ...]) -> str:
-    """*unheard*: in-sync members that need no acknowledgement of the source, and may serve on for all that is
-    known, until they hear of the new view."""
+def _describe(source: Held, known: int, possible: int, is_listed: bool, unheard: tuple[HostId, ...]) -> str:
+    """Describe the losses for people. *unheard* are in-sync members that do not need the source's
+    acknowledgement and, as far as is known, may go on serving until they hear of the new view."""
     mine = source.tail.position
     parts = [f"from {source.member.host}, which holds up to {mine} (epoch {source.tail.epoch})"]
     if known:
@@ -150,7 +151,8 @@ class _Question:
 
 
 class Recovery:
-    """One host's inspections and recoveries. *own* says what this host's member of a group holds."""
+    """The inspections and recoveries that one host runs. *own* says what this host's member of a group
+    holds."""
 
     def __init__(
         self,
@@ -179,7 +181,7 @@ class Recovery:
     # --- inspecting
 
     def inspect(self, group: GroupId, hosts: tuple[HostId, ...], then: Callable[[Inspected], None]) -> None:
-        """Ask what the members of *group* on *hosts* hold, *then* tell; a second at most."""
+        """Ask what the members of *group* on *hosts* hold, and call *then* within a second."""
         self._asked += 1
         number = self._asked
         self._questions[number] = _Question(group, hosts, then)
@@ -239,12 +241,12 @@ class Recovery:
         given: Compare | None = None,
         why: Why = Why.RECOVERED,
     ) -> None:
-        """Let the group go on from what *source* holds, if its view is still the one inspected, and *given*
-        that the record of the group still lets *source* have a member (M5).
+        """Let the group continue from what *source* holds, if the inspected view is still in force and
+        *given* holds: that the group's record still allows *source* a member (M5).
 
-        *agreed_to*: the losses that a person has seen and accepted, in words. *then* is told the new view, or
-        what stands instead. Raises ``InvalidRequest``, and nothing has changed, for a group that is served
-        and for a source that did not say what it holds; ``Conflict`` when other losses show now.
+        *agreed_to* is the text of the losses that a person has seen and accepted. *then* gets the new view,
+        or what is in force instead. Raises ``InvalidRequest`` for a group that is served or a source that did
+        not answer, and ``Conflict`` if the losses have changed; after an error nothing has changed.
         """
         view = found.view.value
         if found.is_served:
@@ -279,12 +281,12 @@ class Recovery:
 
 
 def compared(on: MemberState) -> Compared:
-    """For a claimant, which must not hold less (V5, D2)."""
+    """What this member holds, for a claimant, which must not hold less (V5, D2)."""
     return Compared(on.group, on.epoch, on.me.store, on.store.tail, on.committed, on.is_doubtful)
 
 
 def held(on: MemberState, number: int, role: Role, *, is_serving: bool) -> Held:
-    """For who inspects the group; *number* is the question's."""
+    """What this member holds, for an inspection; *number* identifies the question."""
     epoch, fitness = max(on.epoch, on.store.followed), on.application.fitness()
     return Held(
         on.group,
@@ -304,9 +306,10 @@ def held(on: MemberState, number: int, role: Role, *, is_serving: bool) -> Held:
 
 
 def is_of_another_generation(on: MemberState, view: View) -> bool:
-    """Whether what is held is no part of the history that *view* stands for (V4).
+    """Whether this member's data is no part of the history that *view* continues (V4).
 
-    Who has followed an epoch of the generation holds its history; who holds nothing can learn it.
+    A member that has followed an epoch of the view's generation has that history. A member that holds nothing
+    can learn it.
     """
     is_empty = on.store.tail == ORIGIN and on.store.followed == ORIGIN.epoch
     is_listed = find(view.members, on.me) is not None
@@ -314,7 +317,7 @@ def is_of_another_generation(on: MemberState, view: View) -> bool:
 
 
 class StateLoss:
-    """What this member knows of it."""
+    """Knows whether a group in memory has lost its state with all the processes that held it."""
 
     def __init__(self, on: MemberState) -> None:
         self._on = on
@@ -322,13 +325,13 @@ class StateLoss:
 
     @property
     def is_total(self) -> bool:
-        """Whether every listed process of a group in memory is known to be gone, and the state with them: it
-        is unavailable until a forced recovery."""
+        """Whether every listed process of a group in memory is known to be gone, and the state with them. The
+        group is unavailable until a forced recovery."""
         listed = self._on.standing.listed
         return bool(listed) and all(is_volatile(each.store) and self._is_gone(each) for each in listed)
 
     def say_once(self) -> None:
-        """Tell of a total loss, once for each view."""
+        """Report a total loss, once for each view."""
         epoch = self._on.standing.epoch
         if self._said_in != epoch and self.is_total:
             self._said_in = epoch
@@ -336,7 +339,8 @@ class StateLoss:
             self._on.ports.on_lost(self._on.group)
 
     def _is_gone(self, member: Me) -> bool:
-        """A later process of a host begins only when the earlier one is gone (V2, K2)."""
+        """Whether that process is gone. A later process of a host starts only after the earlier one is gone
+        (V2, K2)."""
         on = self._on
         if member.host == on.me.host:
             return member.incarnation < on.me.incarnation

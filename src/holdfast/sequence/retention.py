@@ -1,23 +1,24 @@
-"""The table of requests and replies by which a call is executed exactly once (X).
+"""The retention table: the requests and replies by which each call is executed exactly once (X).
 
-Rules. The table is part of the object's state: every member builds the same one from the same sequence, and
-a checkpoint carries it (X1). An entry stays until the group's own time has passed its expiration, or until
-its client's floor has passed it; a request at or below either bound is refused, never executed (X2). Asking
-for an outcome settles it: an id that has not run by then never will (X3). Time is the group's, taken from the
-CSNs of its sequence, never from a clock (X4).
+Rules. The table is part of the object's state: every member builds the same table from the same sequence, and
+a checkpoint includes it (X1). An entry stays until the group's own time has passed its expiration, or until
+its client's floor has passed it. A request at or below either bound is refused, never executed (X2). Asking
+for an outcome settles it: a request id that has not run by then never will (X3). Time is the group's time,
+taken from the CSNs of its sequence, never from a clock (X4).
 
-How. A client numbers its requests upwards and says with each the lowest number it still awaits (its floor)
-and the latest expiration it has ever used (its horizon). Once the group's time has passed the horizon,
-nothing of that client can still arrive unexpired, and it is forgotten altogether; so the table is bounded
-by what clients await and by what may still come. Neither may lie further ahead than ``KEPT_S_MAX``: a request
-that expires later is refused when it is ordered (FTC-95), and a later horizon counts as that. Whoever forgets
-a client then forgets nothing that could be executed twice: what expires later was never executed.
+How. A client numbers its requests upwards. With each request it sends the lowest number that it still awaits
+(its floor) and the latest expiration that it has ever used (its horizon). Once the group's time has passed
+the horizon, no request of that client can still arrive unexpired, and the client is forgotten. So the table
+is bounded by what clients await and by what may still arrive. Expiration and horizon may lie at most
+``KEPT_S_MAX`` ahead: a request that expires later is refused when it is ordered (FTC-95), and a later horizon
+is cut to that limit. So forgetting a client never allows a second execution, because a request that expires
+later was never executed.
 
-What a group calls is not bounded so: its expiration is reckoned in the calling group's time, which may be
-years ahead by itself (decision 0011).
+Calls made by groups have no such limit: their expiration is computed in the calling group's time, which may
+legitimately be years ahead (decision 0011).
 
-Nearly every entry goes by its client's floor, long before it expires. So it is not the entries that are noted
-for their expirations but the client, for the earliest of them, and all are looked through when that has come.
+Nearly every entry is removed by its client's floor, long before it expires. So the calendar of expirations
+lists clients, not entries: each client by its earliest expiration, when all its entries are checked.
 """
 
 from collections.abc import Sequence
@@ -33,18 +34,20 @@ from holdfast.model.ids import ClientId, Position
 Item = TypeVar("Item")
 
 KEPT_S_MAX: Final = 3 * 24 * 3600
-"""The longest that a reply is kept, by the group's time. Our own clients ask for two days at most, for the
-duration of a request and for its outcome together: the third is for clocks that differ."""
+"""The longest time for which a reply is kept, by the group's time. Our own clients use at most two days, for
+the duration of a request and for its outcome together; the third day allows for clocks that differ.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Never seen: it may be ordered."""
+    """The request was never seen: it may be ordered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """It has been executed: this was the reply. Not to be told before *position* is committed (S4)."""
+    """The request has been executed with this reply, which nobody may be told before *position* is committed
+    (S4)."""
 
     reply: bytes
     position: Position
@@ -52,14 +55,14 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """It was ordered at this position and has no reply yet: wait for that one (X1)."""
+    """The request was ordered at this position and has no reply yet: wait for it (X1)."""
 
     position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It must never be executed."""
+    """The request must never be executed."""
 
     why: str
 
@@ -76,7 +79,7 @@ NEVER: Final = Refused(
     "it was not executed, and never will be, as its outcome was asked for before; "
     "unless it was a query: these leave no outcome, and can be asked again"
 )
-"""Queries have numbers as operations have, and stand in no table: nobody knows which have been answered."""
+"""Queries have numbers like operations but are in no table, so nobody knows which have been answered."""
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
@@ -95,22 +98,22 @@ class _Client(msgspec.Struct):
     horizon_s: int = 0
     entries: dict[int, _Entry] = msgspec.field(default_factory=dict)
     due_s: int = _FAR_S
-    """None of its entries expires before this second, when they are looked through."""
+    """No entry of this client expires before this second; then all its entries are checked."""
 
 
 class _Saved(msgspec.Struct, array_like=True):
-    """The table in a checkpoint. Clients and numbers in order, so that equal tables have equal bytes."""
+    """The table in a checkpoint. Clients and numbers are sorted, so that equal tables have equal bytes."""
 
     time_s: int
     clients: list[tuple[ClientId, int, int, list[tuple[int, _Entry]]]]
 
 
 class Retention:
-    """The table of one group. Every method but :meth:`judge` is called only for ordered operations."""
+    """The retention table of one group. Only ordered operations call its methods, except :meth:`judge`."""
 
     def __init__(self) -> None:
         self.time_s = 0
-        """The group's time: the newest CSN's, in seconds."""
+        """The group's time: that of the newest CSN, in seconds."""
         self._clients: dict[ClientId, _Client] = {}
         self._entries_due = _Calendar[ClientId]()
         self._clients_due = _Calendar[ClientId]()
@@ -121,7 +124,7 @@ class Retention:
     # --- deciding
 
     def judge(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
-        """What to do with a request that arrives. Changes nothing."""
+        """Decide what to do with a request that arrives. Changes nothing."""
         known = self._clients.get(client)
         entry = known.entries.get(number) if known is not None else None
         if entry is not None:
@@ -137,7 +140,7 @@ class Retention:
         return FRESH
 
     def reply_to(self, client: ClientId, number: int) -> bytes | None:
-        """The reply that is kept for a request, if there is one."""
+        """The stored reply to a request, if there is one."""
         known = self._clients.get(client)
         entry = known.entries.get(number) if known is not None else None
         return entry.reply if entry is not None else None
@@ -145,7 +148,7 @@ class Retention:
     # --- ordered operations
 
     def advance(self, time_s: int) -> None:
-        """The group's time has moved on: forget what has expired by it."""
+        """Advance the group's time, and forget what has expired by it."""
         if time_s <= self.time_s:
             return
         self.time_s = time_s
@@ -160,7 +163,8 @@ class Retention:
             del self._clients[client]
 
     def admit(self, client: ClientId, number: int, position: Position, expiration_s: int) -> Verdict:
-        """As :meth:`judge`, and :meth:`begin` if it is fresh: in one, as every call goes through here."""
+        """Do :meth:`judge`, and :meth:`begin` if the request is fresh, in one step, as every call passes
+        here."""
         known = self._clients.get(client)
         if known is None or number < known.floor or number in known.entries or expiration_s <= self.time_s:
             verdict = self.judge(client, number, expiration_s)
@@ -179,7 +183,7 @@ class Retention:
         return FRESH
 
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
-        """A fresh request was ordered at *position*."""
+        """Record that a fresh request was ordered at *position*."""
         known = self._clients.get(client)
         if known is None or expiration_s > known.horizon_s:
             known = self._client(client, expiration_s)
@@ -188,8 +192,9 @@ class Retention:
         self._keep(client, known, number, _Entry(position, expiration_s))
 
     def finish(self, client: ClientId, number: int, reply: bytes, position: Position | None = None) -> None:
-        """It was executed; the reply is final with *position*, which is where it was ordered unless the reply
-        has a record of its own (E1). One that expired meanwhile needs no reply any more."""
+        """Record the reply to an executed request. The reply is final with *position*; that is where the
+        request was ordered, unless the reply has a record of its own (E1). A request that has expired needs
+        no reply any more."""
         known = self._clients.get(client)
         entry = known.entries.get(number) if known is not None else None
         if entry is not None:
@@ -198,11 +203,12 @@ class Retention:
                 entry.position = position
 
     def raise_floor(self, client: ClientId, floor: int, horizon_s: int, *, is_nested: bool = False) -> None:
-        """The client awaits nothing below *floor*, and no request of its expires after *horizon_s*.
-        *is_nested*: it is an operation of another group."""
+        """Record that the client awaits nothing below *floor* and that none of its requests expires after
+        *horizon_s*. *is_nested*: the client is an operation of another group."""
         known = self._client(client, horizon_s if is_nested else min(horizon_s, self._latest_s))
         if floor > known.floor:
-            # Whichever is less: a client may leap, and it may leave thousands above its floor.
+            # Walk whichever is shorter: a client's floor may jump far, or thousands of entries may lie above
+            # it.
             passed: Sequence[int] = range(known.floor, floor)
             if len(passed) > len(known.entries):
                 passed = [number for number in known.entries if number < floor]
@@ -211,7 +217,7 @@ class Retention:
             known.floor = floor
 
     def settle(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
-        """Answer for the outcome of a request, for good: what is fresh now will never run (X3)."""
+        """Answer for good what became of a request: if it is fresh now, it will never run (X3)."""
         verdict = self.judge(client, number, expiration_s)
         if isinstance(verdict, Fresh):
             if expiration_s > self._latest_s:
@@ -232,7 +238,7 @@ class Retention:
 
     @classmethod
     def load(cls, saved: bytes) -> "Retention":
-        """The table that was saved. Raises ``msgspec.DecodeError`` for anything else."""
+        """Load a saved table. Raises ``msgspec.DecodeError`` for anything else."""
         table, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
         table.time_s = found.time_s
         for client, floor, horizon_s, entries in found.clients:
@@ -241,11 +247,11 @@ class Retention:
             table._note_earliest(client, known)
         return table
 
-    # --- keeping
+    # --- internal
 
     @property
     def _latest_s(self) -> int:
-        """No request may expire later than this."""
+        """The latest allowed expiration of a request."""
         return self.time_s + KEPT_S_MAX
 
     def _keep(self, client: ClientId, known: _Client, number: int, entry: _Entry) -> None:
@@ -254,7 +260,7 @@ class Retention:
             self._note_due(client, known, entry.expiration_s)
 
     def _note_earliest(self, client: ClientId, known: _Client) -> None:
-        """Of a client that is noted for none of its entries."""
+        """Enter the client by its earliest expiration; it must not be in the calendar of entries."""
         if known.entries:
             self._note_due(client, known, min(map(_expiration, known.entries.values())))
 
@@ -275,7 +281,7 @@ class Retention:
 
 
 class _Calendar(Generic[Item]):
-    """What falls due at which second; removing early costs nothing and leaves nothing behind."""
+    """Items by the second at which they are due. Removing one early is cheap and leaves nothing behind."""
 
     def __init__(self) -> None:
         self._days: dict[int, dict[Item, None]] = {}
@@ -294,6 +300,6 @@ class _Calendar(Generic[Item]):
                 del self._days[time_s]
 
     def take(self, time_s: int) -> list[Item]:
-        """Everything due by *time_s*, earliest first."""
+        """Remove and return everything due by *time_s*, earliest first."""
         past = sorted(day for day in self._days if day <= time_s)
         return [item for day in past for item in self._days.pop(day)]

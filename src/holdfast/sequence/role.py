@@ -1,11 +1,11 @@
-"""The roles of a member, and which may follow which. A process never resumes a role (V3).
+"""The roles of a member, and how fit a member is to lead (V3, O3, E8).
 
-How fit a member is to lead: whether it has its object, or could have it (O3, E8).
+A new process never resumes a role (V3); ``TRANSITIONS`` says which role may follow which.
 
-A member holds the sequence whatever becomes of its object: it stays listed, acknowledges, and counts. But to
-lead it needs the object. Who must load much first leaves claims to others, for a while. Who has failed to
-make one comes last. And whose object was found to differ from the primary's never leads, until it has taken
-the primary's state: the calls that were answered are in that one alone.
+A member holds the sequence whatever happens to its object: it stays listed, acknowledges, and counts. But it
+needs the object to lead. A member that must load much first leaves claims to others for a while. A member
+that failed to build its object comes last. A member whose object was found to differ from the primary's never
+leads until it has taken the primary's state, because only that state contains the calls that were answered.
 *Without it:* B differs, is handed the group, and an acknowledged call is there or not depending on who
 serves.
 """
@@ -20,17 +20,18 @@ from holdfast.storage.record import ORIGIN
 
 class Role(enum.Enum):
     WAITING = "waiting"
-    """The view was not read yet: nothing is acknowledged."""
+    """The member has not read the view yet; it acknowledges nothing."""
     LEARNER = "learner"
-    """Not listed: catches up."""
+    """Not listed: the member catches up."""
     BACKUP = "backup"
     """Listed: its acknowledgements are required, and it may claim."""
     CLAIMING = "claiming"
-    """Listed; a claim was asked for and is not definitely answered: it acknowledges and confirms nothing."""
+    """Listed; its claim is not definitely answered yet, and until then it acknowledges and confirms
+    nothing."""
     PRIMARY = "primary"
-    """It won the epoch. Whether it serves yet is another matter (K1)."""
+    """The member won the epoch; it may not serve calls yet (K1)."""
     HALTED = "halted"
-    """For good, and said so."""
+    """The member has stopped for good and reported it."""
 
 
 TRANSITIONS: Final = {
@@ -44,40 +45,41 @@ TRANSITIONS: Final = {
 
 
 WORDS_MAX: Final = 300
-"""Of why, for people: it travels, and is in the group's history."""
+"""The longest reason text, in characters; it is sent in messages and stored in the group's history."""
 
 
 class Rank(enum.IntEnum):
-    """In the order in which members are to lead."""
+    """How fit a member is to lead, the fittest first."""
 
     NEAR = 0
     """It could serve almost at once."""
     FAR = 1
-    """It has much to load first."""
+    """It must load much first."""
     UNABLE = 2
-    """No object can be made here, as far as was tried: it comes last (O3)."""
+    """It has failed to build its object: it comes last (O3)."""
     UNFIT = 3
-    """Its object would not be the group's: it never leads (E8)."""
+    """Its object would differ from the group's: it never leads (E8)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitness:
-    """Of one member, at this moment."""
+    """How fit one member is to lead at this moment, and why."""
 
     rank: Rank
     why: str = ""
-    """For people; empty for one that has its object, or only has to load it."""
+    """The reason, for people; empty if the member has its object or only needs to load it."""
     found_at: Position = ORIGIN.position
-    """A state that stands for less does not help: to replay from there would only show the same again."""
+    """Only a state that covers at least this position helps: replaying from an earlier one would lead to the
+    same difference again."""
     wants_state: bool = False
-    """It asks its primary for one (E8)."""
+    """The member asks its primary for a state (E8)."""
 
     since_ns: int = 0
-    """By the wall clock, since when there is no object."""
+    """Since when the member has had no object, by the wall clock."""
 
     @property
     def is_without(self) -> bool:
-        """Whether there is no object here, and not only because it has not been loaded yet."""
+        """Whether the member has no object for another reason than that it is not loaded yet."""
         return self.rank >= Rank.UNABLE
 
 

@@ -1,10 +1,11 @@
-"""Saying hello until one is fed: a learner, and a backup that has heard nothing in its epoch (S2, M3).
+"""What a follower asks its primary for: records, and a state if it has no object (S2, M3, O3, E8).
 
-A member that holds the sequence and not the object: it says so, and asks for a state (O3, E8).
+:class:`JoinRequest` says hello to the primary until it sends records; a learner does this, and a backup that
+has heard nothing in its epoch.
 
-It stays listed and acknowledges as before. Whoever is primary is told, again and again, so that it hands the
-group to somebody else, and that it offers a state where one is wanted. Messages may be lost and primaries may
-change: the next one is told the same.
+:class:`StateRequest` is for a member that holds the sequence but not the object. The member stays listed and
+acknowledges as before. It tells its primary repeatedly, so that the primary hands the group to somebody else,
+and offers a state where one is wanted. It repeats because messages may be lost and the primary may change.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from holdfast.sequence.role import Rank, Role
 
 
 class JoinRequest:
-    """Of one member. So many of a host ask another host at a time (:mod:`.catchup_limiter`)."""
+    """Asks the primary for records on behalf of one member. :mod:`.catchup_limiter` limits how many members
+    of a host ask another host at a time."""
 
     def __init__(
         self,
@@ -35,11 +37,11 @@ class JoinRequest:
         self._role = role
 
     def soon(self) -> None:
-        """The primary knows of this member and will speak first; if it does not, it is asked."""
+        """Ask shortly, unless the primary sends first: it knows of this member."""
         self._alarms.ensure(MemberTimer.ASK, self._on.config.ask_ns)
 
     def while_unfed(self) -> None:
-        """Ask now, or as soon as there is room, and again until something comes."""
+        """Ask now, or as soon as the limiter allows, and again until the primary sends something."""
         role, primary = self._role(), self._acceptance.primary
         if role not in (Role.LEARNER, Role.BACKUP):
             self.end()
@@ -49,20 +51,20 @@ class JoinRequest:
             self.end()
             self._loss.say_once()
             self._again()
-        elif self._on.ports.turnstiles.enter(primary, self._on.group, self.while_unfed):
+        elif self._on.ports.catchup_limiter.enter(primary, self._on.group, self.while_unfed):
             self._acceptance.ask()
             self._loss.say_once()
             self._again()
 
     def end(self) -> None:
-        self._on.ports.turnstiles.leave(self._on.group)
+        self._on.ports.catchup_limiter.leave(self._on.group)
 
     def _is_fed(self, role: Role) -> bool:
         is_backup, silence_ns = role is Role.BACKUP, self._on.config.silence_ns
         return self._acceptance.is_fed_since(None if is_backup else self._on.now - silence_ns // 2)
 
     def on_fed(self) -> None:
-        """A backup goes on being fed; a learner, until its primary forgets it."""
+        """Stop asking, if this is a backup; a learner keeps checking, because its primary may forget it."""
         if self._role() is Role.BACKUP:
             self.end()
         else:
@@ -73,11 +75,13 @@ class JoinRequest:
 
 
 BELIEVED_TIMES: Final = 5
-"""A primary believes what it was told for so many times ``lack_ns``: some messages may be lost."""
+"""A primary believes what a member said about its object for this many times ``lack_ns``, since some messages
+may be lost.
+"""
 
 
 class StateRequest:
-    """Of one member. *role* is the member's."""
+    """Tells the primary that this member has no object. *role* returns the member's role."""
 
     def __init__(
         self, on: MemberState, alarms: MemberTimers, acceptance: Acceptance, role: Callable[[], Role]
@@ -94,19 +98,20 @@ class StateRequest:
         return self._on.application.fitness().rank is Rank.UNFIT
 
     def look(self) -> None:
-        """Say how it stands if it is without its object, or was until now; and look again while it is."""
+        """Tell the primary if this member has no object, or had none until now; check again while it has
+        none."""
         fitness = self._on.application.fitness()
         was_without, self._was_without = self._was_without, fitness.is_without
         if fitness.is_without != was_without:
             kind = "without_object" if fitness.is_without else "with_object"
             self._on.note(kind, rank=fitness.rank.name.lower(), why=fitness.why)
-        if fitness.is_without:
+        if fitness.is_without or fitness.wants_state:
             self._alarms.ensure(MemberTimer.LACK, self._on.config.lack_ns)
-        if fitness.is_without or was_without:
+        if fitness.is_without or fitness.wants_state or was_without:
             self.tell()
 
     def tell(self) -> None:
-        """Tell whoever is followed how this member stands."""
+        """Tell the primary how fit this member is."""
         on, primary = self._on, self._acceptance.primary
         if self._role() is not Role.BACKUP or primary is None or self._acceptance.is_stopped:
             return

@@ -1,6 +1,6 @@
-"""One group's part of its host's log, and what of it was written last, kept at hand for sending.
+"""One group's part of its host's log, with its newest records cached for sending.
 
-A log answers for all groups and by numbers of records; a member asks for its own group and by positions.
+The log serves all groups and counts records; a member asks about its own group and by positions.
 """
 
 from collections import deque
@@ -13,11 +13,11 @@ from holdfast.sequence.ports import Durability, GroupLog
 from holdfast.storage.record import HEADER, ORIGIN, Point, Record
 
 RECENT_BYTES_MAX: Final = 1 << 20
-"""Records kept at hand, so that what was just written is not read from the disk to be sent."""
+"""How many bytes of records are cached, so that new records are not read from the disk to be sent."""
 READ_POSITIONS: Final = 32
-"""Read from the disk at first, of records whose length is unknown."""
+"""How many positions to read from the disk first, while the length of the records is unknown."""
 POINTS_MAX: Final = 64
-"""A log of 2^64 positions has no more doublings than this."""
+"""The most points to send: a log of 2^64 positions has no more doublings than this."""
 
 
 class GroupStore:
@@ -29,9 +29,9 @@ class GroupStore:
         self._durability = durability
         self._written = 0
         self.tail = log.tail(group)
-        """Where the group's records end. Kept: it is asked for fifteen times in a call."""
+        """Where the group's records end. Cached, because each call asks for it fifteen times."""
         self._before = self.tail
-        """Where they ended before the newest record: followers are mostly so far."""
+        """Where the records ended before the newest one; most followers are at this point."""
         self._recent: deque[tuple[Position, bytes]] = deque()  # (last position, encoded)
         self._recent_bytes = 0
 
@@ -41,16 +41,16 @@ class GroupStore:
 
     @property
     def followed(self) -> Epoch:
-        """The highest epoch in any record of the group (V3)."""
+        """The highest epoch that the group's log has followed (V3)."""
         return self._log.followed(self._group)
 
     @property
     def live_bytes(self) -> int:
-        """What the records beyond the floor take."""
+        """The bytes of the records beyond the floor."""
         return self._log.live_bytes(self._group)
 
     def point_at(self, position: Position) -> Point | None:
-        """The point where a record ends at *position*, if one does."""
+        """The point at *position*, if a record ends there."""
         tail = self.tail
         if position == tail.position:
             return tail
@@ -59,7 +59,8 @@ class GroupStore:
         return self._log.point_at(self._group, position) if tail != ORIGIN else None
 
     def points(self) -> tuple[Point, ...]:
-        """Points by which another finds where our histories part: the tail, then ever further back (M3)."""
+        """Points by which another member finds where our histories diverge: the tail, then in doubling steps
+        back to the floor (M3)."""
         floor, tail = self.floor, self.tail
         found = [tail]
         back = 1
@@ -83,7 +84,7 @@ class GroupStore:
     # --- writing
 
     def append(self, epoch: Epoch, body: bytes, count: int) -> Position:
-        """Order the next record, as primary; answers its last position."""
+        """Append the next record as primary, and return its last position."""
         self._before = before = self.tail
         self._written = self._log.append(self._group, epoch, body, count)
         after = self.tail = self._log.tail(self._group)
@@ -106,7 +107,8 @@ class GroupStore:
             self._recent_bytes -= len(self._recent.pop()[1])
 
     def install(self, point: Point) -> None:
-        """Begin anew from a checkpoint at *point*, unless our history has that point (M3)."""
+        """Start from a checkpoint at *point*; drops our records unless our history contains that point
+        (M3)."""
         if point.position <= self.tail.position and self.point_at(point.position) != point:
             self.drop(self.floor.position, self.followed)
         self._written = self._log.install(self._group, point)
@@ -115,7 +117,7 @@ class GroupStore:
         self._recent_bytes = 0
 
     def when_durable(self, then: Callable[[], None]) -> None:
-        """*then* everything written so far survives a power cut."""
+        """Call *then* once everything written so far survives a power cut."""
         self._durability.after(self._written, then)
 
     # --- reading
@@ -126,8 +128,9 @@ class GroupStore:
     def after(
         self, position: Position, records_max: int, bytes_max: int
     ) -> tuple[tuple[bytes, ...], Position]:
-        """The next records beyond *position*, encoded, and the position where they end: at least one if there
-        is any, and no more of them or of their bytes than asked for, but that the first may be longer."""
+        """The next encoded records beyond *position*, and the position where they end. Returns at least one
+        record if there is any, and otherwise stays within *records_max* and *bytes_max*; only the first
+        record may be longer."""
         if position >= self.tail.position:
             return (), position
         found = self._at_hand(position) or self._from_log(position, records_max, bytes_max)
@@ -141,7 +144,7 @@ class GroupStore:
         return tuple(encoded for _, encoded in found[:chosen]), found[chosen - 1][0]
 
     def _from_log(self, position: Position, records_max: int, bytes_max: int) -> list[tuple[Position, bytes]]:
-        """Read little by little: how long records are shows only when they have been read."""
+        """Read in small steps, because the length of records is known only after they are read."""
         tail, step, size = self.tail.position, READ_POSITIONS, 0
         found: list[tuple[Position, bytes]] = []
         while position < tail and len(found) < records_max and size < bytes_max:
@@ -171,8 +174,9 @@ class GroupStore:
 
 
 def order_of(tail: Point) -> tuple[int, int]:
-    """Of two in-sync members' tails the greater holds everything committed that the other does: one of a
-    later epoch holds everything committed before it, however short it is."""
+    """The sort key of tails. Of two in-sync members, the one with the greater tail holds everything committed
+    that the other holds: a tail of a later epoch includes everything committed before that epoch, however
+    short it is."""
     return (tail.epoch, tail.position)
 
 

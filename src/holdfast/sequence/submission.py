@@ -1,11 +1,11 @@
-"""The primary's part: order, send, count acknowledgements, commit (S1-S5, K1).
+"""How a primary replicates records: order, send, count acknowledgements, commit (S1-S5, K1).
 
-A position commits when every required member has acknowledged it, this one's own sync included, and the
-listed are at least ``min_in_sync`` (S3). A new primary first has everything it held at its claim acknowledged
-by all of them, in its own epoch; only then does it serve (K1).
+A position commits when every required member has acknowledged it, including this member's own sync, and at
+least ``min_in_sync`` members are listed (S3). A new primary serves only after all of them have acknowledged,
+in its own epoch, everything that it held at its claim (K1).
 
-Records leave at the end of the turn in which they were ordered; nothing waits for a batch to fill (S5). A
-follower that is behind gets the same records from the log, a window at a time.
+Records are sent at the end of the turn in which they were ordered; nothing waits for a batch to fill (S5). A
+follower that is behind gets the same records from the log, one window at a time.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,19 @@ from holdfast.storage.record import ORIGIN, Point
 
 
 class Submission:
-    """One member's reign as primary. Idle unless :meth:`begin` was called and :meth:`end` was not."""
+    """One member's replication as primary. Idle except between :meth:`begin` and :meth:`end`."""
 
     def __init__(
-        self, footing: MemberState, on_serving: Callable[[], None], on_progress: Callable[[], None]
+        self, state: MemberState, on_serving: Callable[[], None], on_progress: Callable[[], None]
     ) -> None:
-        self._on = footing
+        self._on = state
         self._on_serving = on_serving
         self._on_progress = on_progress
         self.followers = ProgressOfAll()
-        self.is_reigning = False
+        self.is_primary = False
         self.is_serving = False
-        """What was held at the claim is committed."""
-        self._reign = 0
+        """Everything that this member held at its claim is committed."""
+        self._term = 0
         self._claimed_tail = Position(0)
         self._epoch_tail = ORIGIN
         self._is_unproven = False
@@ -46,16 +46,17 @@ class Submission:
         self._first_epoch = Epoch(0)
         self._has_ordered = False
         """Something was ordered since the last flush."""
-        self._whole: list[Progress] | None = None
-        self._whole_as_of: tuple[Seen[View] | None, Seen[GroupRecord] | None, int] = (None, None, -1)
+        self._exact: list[Progress] | None = None
+        self._exact_as_of: tuple[Seen[View] | None, Seen[GroupRecord] | None, int] = (None, None, -1)
 
-    # --- the reign
+    # --- becoming and ceasing to be primary
 
     def begin(self, *, is_unproven: bool) -> None:
-        """This member has won an epoch from another primary, or from its own earlier process."""
+        """Start as primary, after this member has won an epoch from another primary or from its own earlier
+        process."""
         on = self._on
-        self._reign += 1
-        self.is_reigning, self.is_serving = True, False
+        self._term += 1
+        self.is_primary, self.is_serving = True, False
         self._own = NOTHING
         self._first_epoch = on.epoch
         self._epoch_tail = on.store.tail
@@ -67,15 +68,15 @@ class Submission:
         self._announce()
 
     def go_on(self) -> None:
-        """This member changed the view and stays primary, in the next epoch."""
+        """Continue as primary in the next epoch, after this member has changed the view."""
         self._epoch_tail = self._on.store.tail
         self._meet_listed()
         self._announce()
         self.maybe_commit()
 
     def end(self) -> None:
-        self._reign += 1
-        self.is_reigning = self.is_serving = False
+        self._term += 1
+        self.is_primary = self.is_serving = False
         self.followers.clear()
 
     def _meet_listed(self) -> None:
@@ -84,7 +85,7 @@ class Submission:
             is_known = self.followers.get(member) is not None
             if same(member, on.me) or is_known or self.followers.has_later(member.host, member.incarnation):
                 continue
-            # Likely it has what we have; if not, it says what it has.
+            # The follower likely has what we have; if not, it says what it has.
             tail = on.store.tail.position
             self.followers.add(Progress(member, next=tail, agreed=tail, heard_at=on.now, owing_since=on.now))
 
@@ -95,7 +96,7 @@ class Submission:
     # --- ordering and sending
 
     def order(self, body: bytes, count: int) -> Position:
-        """Give *body* the next *count* positions; answers the last of them. A refusal changes nothing."""
+        """Give *body* the next *count* positions and return the last of them. An error changes nothing."""
         on = self._on
         tail = on.store.tail.position
         if len(body) > on.config.record_bytes_max:
@@ -117,7 +118,7 @@ class Submission:
         return True
 
     def send(self, follower: Progress, *, even_nothing: bool = False) -> None:
-        """Send what it lacks, as far as its window is open."""
+        """Send the follower what it lacks, as far as its window allows."""
         on = self._on
         tail = on.store.tail
         while follower.next < tail.position:
@@ -128,14 +129,14 @@ class Submission:
                 return
             previous = on.store.point_at(follower.next)
             if previous is None or follower.next < on.store.floor.position:
-                return  # our log no longer reaches back so far; it will say what it holds
+                return  # our log no longer reaches back that far; the follower will say what it holds
             try:
                 records, last = on.store.after(
                     follower.next, on.config.batch_records_max, on.config.batch_bytes_max
                 )
             except Overloaded:
-                # They wait for a new file of our log. A sweep sends them; and who is sent nothing is not
-                # blamed for its silence (M1).
+                # These records wait for a new file of our log; a sweep sends them later. A follower that is
+                # sent nothing is not blamed for its silence (M1).
                 follower.owing_since = on.now
                 return
             self._submit(follower, previous, records)
@@ -171,9 +172,9 @@ class Submission:
         on = self._on
         follower = self.followers.find(host, accepted.store)
         if follower is None or accepted.incarnation != follower.member.incarnation:
-            return  # an earlier process of it; what the present one holds it must say itself (V5)
+            return  # from an earlier process; the present one must say itself what it holds (V5)
         if not self._first_epoch <= accepted.epoch <= on.epoch:
-            return  # meant for another reign
+            return  # meant for another term
         follower.heard_at = on.now
         beat = accepted.beat if accepted.beat_of == on.me.incarnation else 0
         follower.answered(accepted.incarnation, accepted.epoch, beat)
@@ -186,7 +187,8 @@ class Submission:
         self.maybe_commit()
 
     def on_hello(self, host: HostId, hello: Hello) -> Progress | None:
-        """Find where its log meets ours and go on from there; None when it does not (M3)."""
+        """Find the point where the follower's log meets ours, and send from there; None when there is none
+        (M3)."""
         on = self._on
         member = ViewMember(
             host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
@@ -210,7 +212,7 @@ class Submission:
         if shared is None:
             return None
         known.next = known.agreed = shared.position
-        known.lost_all()
+        known.resend_all()
         self.send(known, even_nothing=True)
         return known
 
@@ -220,14 +222,14 @@ class Submission:
                 follower.answered(incarnation, epoch, beat)
 
     def _watch_own(self) -> None:
-        """Our own sync counts like a backup's (S3)."""
+        """Wait for our own sync, which counts like a backup's acknowledgement (S3)."""
         on = self._on
         if on.store.tail.position > self._own:
-            on.store.when_durable(partial(self._own_durable, self._reign, on.store.tail.position))
+            on.store.when_durable(partial(self._own_durable, self._term, on.store.tail.position))
             on.ports.flush()
 
-    def _own_durable(self, reign: int, up_to: Position) -> None:
-        if reign == self._reign:
+    def _own_durable(self, term: int, up_to: Position) -> None:
+        if term == self._term:
             self._own = max(self._own, up_to)
             self.maybe_commit()
             self._on_progress()
@@ -241,7 +243,8 @@ class Submission:
         return follower.acknowledged if follower is not None else NOTHING
 
     def is_answering(self, member: ViewMember) -> bool:
-        """Whether it is this member, or one that lives, follows and has owed nothing for long."""
+        """Whether *member* is this one, or a follower that is alive, has acknowledged, and owes nothing for
+        long."""
         on, follower = self._on, self.followers.get(member)
         if follower is None:
             return same(member, on.me)
@@ -250,24 +253,24 @@ class Submission:
         return is_whole and not owes_long and not on.is_dead(follower.member)
 
     def on_lacking(self, host: HostId, lacking: Lacking) -> bool:
-        """A follower has no object, or has one again (O3, E8); whether it is one that is known."""
+        """Note whether a follower has its object (O3, E8); False if the follower is unknown."""
         on = self._on
         follower = self.followers.find(host, lacking.store)
         if follower is None or lacking.incarnation != follower.member.incarnation:
             return False
         until = on.now + BELIEVED_TIMES * on.config.lack_ns
-        follower.says_it_lacks(Rank(min(lacking.rank, Rank.UNFIT)), lacking.why[:WORDS_MAX], until)
+        follower.set_rank(Rank(min(lacking.rank, Rank.UNFIT)), lacking.why[:WORDS_MAX], until)
         return True
 
     def rank_of(self, member: ViewMember) -> Rank:
-        """How fit that one is to lead, as far as is known here."""
+        """How fit that member is to lead, as far as is known here."""
         if same(member, self._on.me):
             return self._on.application.fitness().rank
         follower = self.followers.get(member)
         return follower.rank_at(self._on.now) if follower is not None else Rank.NEAR
 
     def why_without(self, host: HostId) -> str:
-        """Why the member there never leads; empty when nothing of the kind is known (E8)."""
+        """Why the member on *host* must never lead; empty if nothing of the kind is known (E8)."""
         for each in self.followers.of_host(host):
             if each.rank_at(self._on.now) is Rank.UNFIT:
                 return each.why_without or "it has no object"
@@ -275,22 +278,22 @@ class Submission:
 
     @property
     def is_asked_for_state(self) -> bool:
-        """Whether a follower has no object, and may be taking ours (E8)."""
+        """Whether a follower has no object, and may be fetching our state (E8)."""
         now = self._on.now
         return any(each.rank_at(now) is Rank.UNFIT for each in self.followers.all())
 
     @property
     def perhaps_committed(self) -> Position:
-        """Up to here positions may be committed: by this primary, or, until it serves, by one before it."""
+        """Positions up to here may be committed: by this primary or, until it serves, by an earlier one."""
         committed = self._on.committed
         return committed if self.is_serving else max(committed, self._claimed_tail)
 
     def maybe_commit(self) -> None:
         """Commit what every required member has acknowledged (S3)."""
         on = self._on
-        if not self.is_reigning or len(on.standing.listed) < on.config.min_in_sync:
+        if not self.is_primary or len(on.standing.listed) < on.config.min_in_sync:
             return
-        followers = self._whole_following()
+        followers = self._exact_followers()
         if followers is not None:
             point = self._own
             for follower in followers:
@@ -306,8 +309,8 @@ class Submission:
             on.advance(point)
 
     def longest_log(self) -> int:
-        """What the fullest log of those holds who must acknowledge, this member's own left out (D4)."""
-        followers = self._whole_following()
+        """The bytes in the longest log among the required members, except this one (D4)."""
+        followers = self._exact_followers()
         if followers is None:
             found = [self.followers.get(member) for member in self._on.standing.required()]
             followers = [each for each in found if each is not None]
@@ -317,50 +320,55 @@ class Submission:
                 longest = follower.log_bytes
         return longest
 
+    def log_bytes_of(self, member: ViewMember) -> int:
+        """What the member's log holds, as it last said (D4); 0 while it has said nothing."""
+        follower = self.followers.get(member)
+        return follower.log_bytes if follower is not None else 0
+
     def is_steady(self) -> bool:
-        """Whether the view has no other change in it than that somebody falls silent or behind: every listed
-        member shall be one, follows and lives, nobody else follows, and no change is under way."""
-        followers, on = self._whole_following(), self._on
+        """Whether the view can only need a change because somebody falls silent or behind: every listed
+        member should be one, follows and lives, nobody else follows, and no change is under way."""
+        followers, on = self._exact_followers(), self._on
         if followers is None or True in [each.is_short for each in followers]:
             return False
         return not on.dead or not any(on.is_dead(each.member) for each in followers)
 
-    def _whole_following(self) -> list[Progress] | None:
-        """The followers, if they and this member are exactly those required and wanted: they seldom change,
-        and are asked for at every acknowledgement."""
+    def _exact_followers(self) -> list[Progress] | None:
+        """The followers, if they and this member are exactly the required and wanted members; otherwise None.
+        Cached, because it seldom changes and every acknowledgement needs it."""
         standing, followers = self._on.standing, self.followers
         if standing.pending is not None or standing.joining is not None:
             return None
-        seen, record, changes = self._whole_as_of
+        seen, record, changes = self._exact_as_of
         if seen is not standing.seen or record is not standing.record or changes != followers.changes:
             others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
             found = [each for each in others if each is not None]
             is_whole = len(found) == len(others) == len(followers.all()) == len(standing.listed) - 1
-            self._whole = found if is_whole and standing.is_as_wanted else None
-            self._whole_as_of = (standing.seen, standing.record, followers.changes)
-        return self._whole
+            self._exact = found if is_whole and standing.is_as_wanted else None
+            self._exact_as_of = (standing.seen, standing.record, followers.changes)
+        return self._exact
 
     # --- the sweep
 
     def sweep(self) -> None:
-        """Send again what was lost, and the news of commits that no records carried."""
+        """Resend what was lost, and announce commits that no records have carried."""
         on = self._on
         for follower in self.followers.all():
             waited = on.now - follower.sent_at
             if follower.owing_since is not None and waited >= on.config.resend_ns:
                 is_known = follower.acknowledged != NOTHING
                 follower.next = follower.acknowledged if is_known else follower.agreed
-                follower.lost_all()
+                follower.resend_all()
                 self.send(follower, even_nothing=True)
             elif follower.told < on.committed and waited >= on.config.notify_ns:
                 self.send(follower, even_nothing=True)
 
     def has_news(self) -> bool:
-        """Whether a follower has not been told of a commit."""
+        """Whether a follower has not been told of a commit yet."""
         return any(each.told < self._on.committed for each in self.followers.all())
 
     def is_owed(self, since_ns: int = 0) -> bool:
-        """Whether a follower has owed an acknowledgement for so long."""
+        """Whether a follower has owed an acknowledgement for at least that long."""
         now = self._on.now
         return any(
             each.owing_since is not None and now - each.owing_since >= since_ns

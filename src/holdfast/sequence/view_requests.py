@@ -1,7 +1,7 @@
-"""A member's questions to the authority: which view stands, and its one change of it (A1, A5, M2).
+"""A member's requests to the authority: which view is in force, and the one change it wants (A1, A5, M2).
 
-A read without an answer is made again. A change without one is asked for again, the same with the same nonce,
-until it is definitely won or lost; nothing else is asked meanwhile.
+A read without an answer is repeated. A change without an answer is requested again, with the same nonce,
+until it is definitely won or lost; the member requests no other change in the meantime.
 """
 
 from collections.abc import Callable
@@ -14,44 +14,47 @@ from holdfast.model.ids import MILLISECOND, Epoch
 from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
 
 RETRY_NS: Final = 100 * MILLISECOND
-"""A question that was not answered is asked again after about this."""
+"""A request without an answer is repeated after about this time."""
 
 
 class ViewRequests:
-    """*on_read* gets a view that stands; *on_won*, or *on_lost* with what stands instead, or *on_unmet* when
-    it was given what does not hold, ends a change; *on_hopeless* the member."""
+    """Sends one member's requests, and reports the results.
+
+    *on_read* gets a view that was read. A change ends with *on_won*; or with *on_lost*, which gets the view
+    in force instead; or with *on_unmet*, if its condition does not hold. *on_hopeless* ends the member.
+    """
 
     def __init__(
         self,
-        footing: MemberState,
+        state: MemberState,
         alarms: MemberTimers,
         *,
         on_read: Callable[[Seen[View]], None],
         on_won: Callable[[Seen[View]], None],
         on_lost: Callable[[Seen[View]], None],
         on_unmet: Callable[[], None],
-        on_hopeless: Callable[[str], None],
+        on_fatal: Callable[[str], None],
     ) -> None:
-        self._on = footing
+        self._on = state
         self._alarms = alarms
         self._on_read = on_read
         self._on_won = on_won
         self._on_lost = on_lost
         self._on_unmet = on_unmet
-        self._on_hopeless = on_hopeless
+        self._on_fatal = on_fatal
         self._is_reading = False
-        self._rng = footing.ports.random.stream(f"sequence/{footing.group}")
+        self._rng = state.ports.random.stream(f"sequence/{state.group}")
 
     def read(self) -> None:
         if self._is_reading:
             return
         self._is_reading = True
         on = self._on
-        # What is followed while the answer is on its way may well be later than the answer.
+        # Note the epoch followed now: by the time of the answer the log may follow a later one.
         on.ports.recipes.start(read_view(on.group), partial(self._answered, on.store.followed))
 
     def change(self, wanted: ViewChange) -> None:
-        """Ask for *wanted*, which is the pending change of the footing's standing."""
+        """Request *wanted*, which is the pending change in the member's view state."""
         self._on.ports.claims.ask(wanted, partial(self._changed, wanted))
 
     def change_again(self) -> None:
@@ -63,10 +66,10 @@ class ViewRequests:
         if isinstance(answer, NoAnswer):
             self._alarms.set(MemberTimer.READ, self._retry_ns())
         elif isinstance(answer, NoGroup):
-            self._on_hopeless("the group does not exist any more")
+            self._on_fatal("the group does not exist any more")
         elif followed > answer.value.epoch:
             said = f"the log has followed epoch {followed}, the authority knows {answer.value.epoch} (A5)"
-            self._on_hopeless(said)
+            self._on_fatal(said)
         else:
             self._on_read(answer)
 
@@ -85,11 +88,11 @@ class ViewRequests:
         elif isinstance(answer, Unmet):
             self._on_unmet()
         elif isinstance(answer, IdentityChanged):
-            self._on_hopeless("the authority was restored; everything must be read again (A5)")
+            self._on_fatal("the authority was restored; everything must be read again (A5)")
         elif answer.standing is None:
-            self._on_hopeless("the group does not exist any more")
+            self._on_fatal("the group does not exist any more")
         elif answer.standing.value.epoch <= wanted.seen.value.epoch:
-            self._on_hopeless("the authority has gone back to an older view (A5)")
+            self._on_fatal("the authority has gone back to an older view (A5)")
         else:
             self._on_lost(answer.standing)
 

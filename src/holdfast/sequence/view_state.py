@@ -1,8 +1,8 @@
-"""How a member stands: the view as last known, and the change of it under way (V1, M1, M2, M5).
+"""What a member knows of its group's view, and of the change under way (V1, M1, M2, M5).
 
-Values in, values out. *Required* are all who may claim after any answer that the authority may still give:
-the listed, and while a change is unanswered also those it would list. Nothing commits and no lease read is
-answered without them (S3, R1).
+This module only computes; it sends nothing. *Required* are all members that may claim after any answer that
+the authority may still give: the listed ones and, while a change is unanswered, those that it would list.
+Nothing commits, and no read under a lease is answered, without them (S3, R1).
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,14 @@ class ViewState:
 
     me: Me
     seen: Seen[View] | None = None
-    """What a compare-and-set would be made against."""
+    """The newest view known; a compare-and-set is made against it."""
     pending: ViewChange | None = None
-    """Asked for and not definitely answered: claim, drop or add. One at a time."""
+    """The change that was requested and is not definitely answered: claim, drop or add. One at a time."""
     record: Seen[GroupRecord] | None = None
-    """Where the group shall have members; None when nothing is known of it, and everybody may be one."""
+    """The group's record, which says where it should have members; None when unknown, and then any member is
+    allowed."""
     joining: ViewMember | None = None
-    """A learner that is about to be added: required already, though not asked for yet (M2)."""
+    """A learner that is about to be added: it is already required, although not requested yet (M2)."""
 
     @property
     def view(self) -> View | None:
@@ -45,28 +46,28 @@ class ViewState:
 
     @property
     def own_entry(self) -> ViewMember | None:
-        """How the view lists this member; None when it does not."""
+        """This member's entry in the view; None when it is not listed."""
         return find(self.listed, self.me)
 
     @property
     def primary(self) -> ViewMember | None:
-        """The primary's entry; the incarnation in it is the process that won this epoch."""
+        """The primary's entry; its incarnation is that of the process that won this epoch."""
         view = self.view
         if view is None:
             return None
         return next((member for member in view.members if member.host == view.primary), None)
 
     def is_wanted(self, member: ViewMember) -> bool:
-        """Whether that one shall be a member, as far as is known (M5)."""
+        """Whether *member* should be a member, as far as is known (M5)."""
         return self.record is None or self.record.value.wants(member)
 
     @property
     def is_as_wanted(self) -> bool:
-        """Whether all who are listed shall be members."""
+        """Whether all listed members should be members."""
         return self.record is None or all(map(self.record.value.wants, self.listed))
 
     def required(self) -> list[ViewMember]:
-        """Who must acknowledge and hold leases, this member included if it is listed."""
+        """The members that must acknowledge and hold leases, including this one if it is listed."""
         members = list(self.listed)
         extra = list(self.pending.new.members) if self.pending is not None else []
         if self.joining is not None:
@@ -79,12 +80,13 @@ class ViewState:
 
 
 def memory_store(host: HostId, incarnation: Incarnation) -> StoreId:
-    """The store of a member in memory: its process. A restarted one is never the listed one (V4)."""
+    """The store id of a member in memory, which names its process; a restarted one is never the listed one
+    (V4)."""
     return StoreId(f"{_MEMORY}{host}-{incarnation}")
 
 
 def is_volatile(store: StoreId) -> bool:
-    """Whether that store is a process (V4)."""
+    """Whether that store is only the memory of a process (V4)."""
     return store.startswith(_MEMORY)
 
 
@@ -97,13 +99,13 @@ def without(members: tuple[ViewMember, ...], host: HostId) -> tuple[ViewMember, 
 
 
 def with_me(members: tuple[ViewMember, ...], me: Me) -> tuple[ViewMember, ...]:
-    """The members, this one's entry brought up to its present process (V1)."""
+    """The members, with this member's entry updated to its present process (V1)."""
     return tuple(me if same(member, me) else member for member in members)
 
 
 def members_after_claim(view: View, me: Me, *, min_in_sync: int, is_released: bool) -> tuple[ViewMember, ...]:
-    """Who is listed after *me* has claimed: the old primary goes, unless that undercuts ``min_in_sync`` (M1),
-    or it has handed over, or it was this member itself before a restart."""
+    """The members listed after *me* has claimed. The old primary is removed, unless that would leave fewer
+    than ``min_in_sync`` (M1), or it has handed over, or it was this member itself before a restart."""
     members = with_me(view.members, me)
     remaining = without(members, view.primary)
     if is_released or view.primary == me.host or len(remaining) < min_in_sync:

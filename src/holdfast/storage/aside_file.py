@@ -1,4 +1,4 @@
-"""A file of a store that is written aside, by others than its disk's own thread, and synced on the way."""
+"""A file of a store that is written outside the disk's own thread, with syncs on the way."""
 
 import errno
 import os
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 SYNC_EVERY_BYTES: Final = 1 << 20
-"""Small steps: the log's syncs share the disk with this file, and should not wait for much of it."""
+"""Sync after this many bytes: the log's syncs share the disk with this file and must not wait long for it."""
 
 
 class AsideFailed(Exception):
-    """Raised when the disk fails, as opposed to a class's own code, which may raise ``OSError`` as well."""
+    """Raised when the disk fails, as opposed to an ``OSError`` of the application's own code."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.strerror)
@@ -18,7 +18,7 @@ class AsideFailed(Exception):
 
 
 class AsideFile:
-    """One such file, begun anew. Everything raises :class:`AsideFailed`."""
+    """Writes one such file from the beginning. Every method raises :class:`AsideFailed`."""
 
     def __init__(self, path: Path) -> None:
         self._unsynced = 0

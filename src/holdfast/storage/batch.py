@@ -1,12 +1,12 @@
-"""Batches: what goes down with one write, and what a scan can tell about it.
+"""Batches: the unit of the log that one write puts on disk, and what a scan can tell about it.
 
 A batch is a header, the records, zeros, and a trailer in the last eight bytes of its last sector. It fills
-whole sectors, so writing the next one can never tear one that was acknowledged; and it has at least two,
-so that one sector gone blank is seen as damage and not taken for the end of the log.
+whole sectors, so that writing the next batch can never tear one that was acknowledged. It has at least two
+sectors, so that one blank sector is seen as damage and not taken for the end of the log.
 
-The header names the batch before (by number and checksum), the place up to which the log was synced when
-this batch was written (D2: damage before that place is damage, after it may be a torn write), and
-the store and opening it belongs to, so that leftovers of other stores and of earlier openings are known.
+The header contains the number and checksum of the batch before, the place up to which the log was synced when
+this batch was written (D2: damage before that place is real damage, after it a torn write is possible), and
+the store and opening it belongs to, so that remains of other stores and earlier openings are recognised.
 """
 
 import enum
@@ -24,7 +24,7 @@ _HEADER: Final = Struct("<4sIQIIQQIIIIIII")
 _COVERED: Final = Struct("<QIIQQIIIIIII")
 _TRAILER: Final = Struct("<4sI")
 BATCH_BYTES: Final = _HEADER.size
-"""What a batch needs in front of its records; behind them it needs ``TRAILER_BYTES``."""
+"""The bytes that a batch needs before its records; after them it needs ``TRAILER_BYTES``."""
 TRAILER_BYTES: Final = _TRAILER.size
 _COVERED_FROM: Final = len(MAGIC) + CHECKSUM.size
 SECTORS_MIN: Final = 2
@@ -32,7 +32,7 @@ POSITION_MAX: Final = 1 << 62
 
 
 class Place(NamedTuple):
-    """A byte in the log: places compare in the order of writing."""
+    """The place of a byte in the log. Places sort in the order of writing."""
 
     file: int
     offset: int
@@ -44,9 +44,9 @@ class Flag(enum.IntFlag):
     """The tail of this log was cut and has not yet been compared with other members (D2)."""
 
 
-@dataclass(slots=True)  # not frozen, for the same reason as Item: each one written is one of these
+@dataclass(slots=True)  # not frozen, for the same reason as Item: one is made for each batch written
 class Batch:
-    """A batch without its records."""
+    """The header of a batch, without its records."""
 
     salt: int
     file: int
@@ -57,20 +57,20 @@ class Batch:
     previous: int
     flags: int
     oldest: int
-    """The oldest file of the log: whatever lies in older ones was void when this was written (D4)."""
+    """The oldest file of the log: older files were obsolete when this batch was written (D4)."""
     length: int = 0
-    """Bytes of all records."""
+    """The size of all records, in bytes."""
     body: int = 0
-    """Checksum of all records."""
+    """The checksum of all records."""
     checksum: int = 0
 
     def size(self, sector: int) -> int:
         return padded(self.length, sector)
 
 
-@dataclass(slots=True)  # not frozen: a scan makes millions, and freezing triples the cost
+@dataclass(slots=True)  # not frozen: a scan makes millions, and frozen ones cost three times as much
 class Item:
-    """The header of one record inside a batch, and where its bytes lie in the batch."""
+    """The header of one record inside a batch, and the place of its bytes in the batch."""
 
     checksum: int
     previous: int
@@ -84,13 +84,13 @@ class Item:
 
 
 def padded(length: int, sector: int) -> int:
-    """How many bytes a batch with *length* bytes of records takes."""
+    """The size on disk of a batch with *length* bytes of records."""
     sectors = -(-(BATCH_BYTES + length + TRAILER_BYTES) // sector)
     return max(SECTORS_MIN, sectors) * sector
 
 
 def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
-    """The batch's checksum, and its bytes; *length*, *body* and *checksum* come from *payload*."""
+    """Return the batch's checksum and bytes; *length*, *body* and *checksum* come from *payload*."""
     mark_file, mark_offset = batch.mark
     covered = _COVERED.pack(
         batch.salt,
@@ -113,7 +113,7 @@ def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
 
 
 def decode_header(data: bytes) -> Batch:
-    """The header in the first bytes of *data*; raises ``Unreadable``."""
+    """Decode the header in the first bytes of *data*; raises ``Unreadable``."""
     if len(data) < BATCH_BYTES or data[: len(MAGIC)] != MAGIC:
         raise Unreadable("a batch", _glimpse(data))
     _, checksum, salt, file, records, number, opening, *rest = _HEADER.unpack_from(data)
@@ -126,7 +126,7 @@ def decode_header(data: bytes) -> Batch:
 
 
 def check_payload(batch: Batch, data: bytes) -> None:
-    """That *data*, the whole batch, ends as it should and its records are whole; raises ``Unreadable``."""
+    """Check the trailer and the records' checksum in *data*, the whole batch; raises ``Unreadable``."""
     magic, stamp = _TRAILER.unpack_from(data, len(data) - TRAILER_BYTES)
     if magic != _END or stamp != batch.checksum:
         raise Unreadable("the end of the batch", _glimpse(data[-TRAILER_BYTES:]))
@@ -153,8 +153,11 @@ def items(batch: Batch, data: bytes) -> list[Item]:
 
 
 def salvage(batch: Batch, data: bytes) -> tuple[list[Item], list[Item], bool]:
-    """What a damaged batch with a whole header still holds: intact records, damaged ones, and whether
-    that is all of them (a damaged length hides what comes after it)."""
+    """Recover what a damaged batch with a good header still holds.
+
+    Return the intact records, the damaged ones, and whether these are all (a damaged length hides everything
+    after it).
+    """
     intact: list[Item] = []
     damaged: list[Item] = []
     offset, end = BATCH_BYTES, min(BATCH_BYTES + batch.length, len(data))

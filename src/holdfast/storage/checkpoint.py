@@ -1,8 +1,8 @@
-"""The file of one checkpoint: a group's whole state at one point of its history (D3).
+"""The file format of a checkpoint: a group's whole state at one point of its history (D3).
 
-A header; chunks, all but the last of the same size, each behind its hash, so that any of them can be read,
-checked and shipped alone; and an end that holds the hash of everything. A file that has its final name was
-whole and synced when it got it; what the disk has done to it since, the hashes show.
+A file has a header, then chunks, then an end with the hash of everything. All chunks but the last have the
+same size, and each follows its own hash, so that any chunk can be read, checked and sent alone. A file with
+its final name was complete and synced when it got that name; the hashes reveal any later damage by the disk.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,14 +22,14 @@ from holdfast.storage.syncs import Syncs
 CHUNK_BYTES: Final = 256 << 10
 CHUNK_BYTES_MAX: Final = 16 << 20
 SYNC_EVERY_BYTES: Final = 8 << 20
-"""A large checkpoint is synced on the way: one long sync at its end would hold up the log's."""
+"""A large checkpoint is synced on the way: one long sync at its end would delay the log's syncs."""
 _PREFIX: Final = "checkpoint-"
 ASIDE: Final = ".part"
 COPIED: Final = ".copy"
-"""Ends the name of one that a copy of the process writes: never the same file as one written here."""
+"""The suffix of a checkpoint written by a forked copy of the process, so that it never collides with one
+written here."""
 UNFINISHED: Final = (ASIDE, COPIED)
-"""The ends of names under which a file counts for nothing: it may be torn, or of a position that never became
-final."""
+"""The suffixes of files that do not count: torn ones, and those whose position never became final."""
 _MAGIC: Final = b"HoldChk1"
 _END: Final = b"HoldEnd1"
 _HEADER: Final = Struct("<8sQQQQII")  # magic, salt, group, position, epoch, checksum of the chain, chunk size
@@ -40,16 +40,16 @@ _DIGEST_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One checkpoint."""
+    """The description of one checkpoint."""
 
     group: GroupId
     point: Point
     chunk_bytes: int
     chunks: int
     size: int
-    """Bytes of state."""
+    """The size of the state, in bytes."""
     salt: int
-    """Of the store that holds it."""
+    """The salt of the store that holds it."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ def checkpoint_name(group: GroupId, position: Position) -> str:
 
 
 def checkpoint_of(name: str) -> tuple[GroupId, Position] | None:
-    """Group and position in a checkpoint's file name, finished or not; None for other files."""
+    """The group and position in a checkpoint's file name, finished or not; None for other files."""
     parts = name.removeprefix(_PREFIX).removesuffix(ASIDE).removesuffix(COPIED).split("-")
     if not name.startswith(_PREFIX) or len(parts) != 2:
         return None
@@ -71,7 +71,7 @@ def checkpoint_of(name: str) -> tuple[GroupId, Position] | None:
 
 
 class Digest:
-    """Of a state's chunks, whatever file they lie in: two states of equal chunks have equal ones."""
+    """The digest of a state's chunks, whatever file they are in: equal chunks have equal digests."""
 
     def __init__(self) -> None:
         self._total = blake2b(digest_size=_DIGEST_BYTES)
@@ -87,7 +87,7 @@ class Digest:
 
 
 class Framing:
-    """The bytes of one checkpoint's file, in their order, as its state comes in pieces of any size."""
+    """Produces the bytes of a checkpoint's file, in order, from a state that comes in pieces of any size."""
 
     def __init__(self, group: GroupId, point: Point, *, salt: int, chunk_bytes: int) -> None:
         self._group = group
@@ -97,14 +97,14 @@ class Framing:
         self._rest = bytearray()
         self._chunks = 0
         self.size = 0
-        """Bytes of state in the chunks given out."""
+        """The bytes of state in the chunks produced so far."""
         self.header = _HEADER.pack(
             _MAGIC, salt, group, point.position, point.epoch, point.checksum, chunk_bytes
         )
         self._digest = blake2b(self.header, digest_size=_DIGEST_BYTES)
 
     def framed(self, data: bytes) -> Iterator[bytes]:
-        """The whole chunks there are now, with the next *data* of the state."""
+        """Add *data* to the state and yield the chunks that are complete now."""
         self._rest += data
         while len(self._rest) >= self._chunk_bytes:
             chunk = bytes(self._rest[: self._chunk_bytes])
@@ -112,7 +112,7 @@ class Framing:
             yield self._chunk(chunk)
 
     def end(self) -> bytes:
-        """What is left, when that was all."""
+        """Return the rest of the file after the last piece of state."""
         last = self._chunk(bytes(self._rest)) if self._rest else b""
         counts = _COUNTS.pack(self._chunks, self.size)
         self._digest.update(counts)
@@ -124,7 +124,7 @@ class Framing:
         return self.described_as(self._chunks, self.size)
 
     def described_as(self, chunks: int, size: int) -> Checkpoint:
-        """The checkpoint, when these came of it elsewhere."""
+        """The checkpoint, when another process wrote it with these counts."""
         return Checkpoint(self._group, self._point, self._chunk_bytes, chunks, size, self._salt)
 
     def _chunk(self, chunk: bytes) -> bytes:
@@ -136,7 +136,7 @@ class Framing:
 
 
 class CheckpointWriter:
-    """Writes one checkpoint aside, in pieces of any size; see :meth:`.checkpoints.CheckpointStore.begin`."""
+    """Writes one unfinished checkpoint in pieces; see :meth:`.checkpoints.CheckpointStore.begin`."""
 
     def __init__(
         self, disk: Disk, syncs: Syncs, group: GroupId, point: Point, *, salt: int, chunk_bytes: int
@@ -154,18 +154,18 @@ class CheckpointWriter:
 
     @property
     def unsynced_bytes(self) -> int:
-        """Written and not yet synced; a considerate caller waits while this is large."""
+        """The bytes written and not yet synced. Callers should wait while this is large."""
         return self._framing.size - self._synced
 
     def write(self, data: bytes) -> None:
-        """The next bytes of the state."""
+        """Write the next bytes of the state."""
         invariant(not self._is_finished, "a finished checkpoint is not written")
         for chunk in self._framing.framed(data):
             self._disk.append(self._name, chunk)
             self._maybe_sync()
 
     def finish(self, then: Callable[[Checkpoint], None]) -> None:
-        """That was all; *then* it is durable under its final name."""
+        """End the file, give it its final name, and call *then* when it is durable."""
         invariant(not self._is_finished, "a checkpoint is finished once")
         self._is_finished = True
         self._disk.append(self._name, self._framing.end())
@@ -173,7 +173,7 @@ class CheckpointWriter:
         self._syncs.after([self._name], lambda: self._rename(done, then))
 
     def abandon(self) -> None:
-        """It will not be finished."""
+        """Remove the unfinished file."""
         self._is_finished = True
         self._disk.remove(self._name)
 
@@ -192,7 +192,7 @@ class CheckpointWriter:
 
 
 def read_header(disk: Readable, name: str) -> Checkpoint:
-    """What the file says of itself at both ends. Raises ``Corruption``; the chunks are not looked at."""
+    """Read the header and the end of the file. Raises ``Corruption``; the chunks are not checked."""
     size = disk.size(name)
     if size < _HEADER.size + _TRAILER.size:
         raise _damaged(name, 0, f"at least {_HEADER.size + _TRAILER.size} bytes", f"{size} bytes")
@@ -212,7 +212,7 @@ def read_header(disk: Readable, name: str) -> Checkpoint:
 
 
 def read_chunk(disk: Readable, checkpoint: Checkpoint, number: int) -> bytes:
-    """One chunk, checked against its hash. Raises ``Corruption``."""
+    """Read one chunk and check it against its hash. Raises ``Corruption``."""
     digest, chunk = _framed_chunk(disk, checkpoint, number)
     found = _hash(chunk)
     if found != digest:
@@ -222,7 +222,7 @@ def read_chunk(disk: Readable, checkpoint: Checkpoint, number: int) -> bytes:
 
 
 def read_digest(disk: Readable, checkpoint: Checkpoint) -> bytes:
-    """The :class:`Digest` of its chunks, by the hashes that stand before them: the chunks are not read."""
+    """The :class:`Digest` of the chunks, computed from the stored hashes without reading the chunks."""
     digest = Digest()
     for number in range(checkpoint.chunks):
         offset = _HEADER.size + number * (_DIGEST_BYTES + checkpoint.chunk_bytes)
@@ -231,7 +231,7 @@ def read_digest(disk: Readable, checkpoint: Checkpoint) -> bytes:
 
 
 def read_chunks(disk: Readable, checkpoint: Checkpoint) -> Iterator[bytes]:
-    """The whole state, chunk by chunk, each checked."""
+    """Yield the whole state, chunk by chunk, each checked."""
     for number in range(checkpoint.chunks):
         yield read_chunk(disk, checkpoint, number)
 

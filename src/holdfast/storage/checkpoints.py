@@ -1,12 +1,12 @@
-"""The checkpoints of a store: which there are, writing the next, choosing one that is whole (D3).
+"""The checkpoints of a store: which exist, writing the next one, and choosing an intact one (D3).
 
-The newest ``KEPT`` of each group are kept, so that when the newest has rotted the one before still serves;
-the log keeps what lies behind the oldest of them (:meth:`CheckpointStore.floor`).
+The newest ``KEPT`` checkpoints of each group are kept, so that the one before can serve when the newest has
+rotted. The log keeps the records after the oldest of them (:meth:`CheckpointStore.floor`).
 
-Marks that what is kept of a group is not its object: whoever starts next must not load it (E8).
-
-A file beside the checkpoints, without content that matters: its name says up to where they are void. The
-files themselves stay: the log begins where they stand, and a person may want to go on from them (V4).
+A checkpoint may hold a state that is not the group's object; no later process may load it (E8).
+:class:`Voiding` marks this with a file next to the checkpoints whose name says up to which position they are
+void. The checkpoint files stay: the log begins at their positions, and a person may want to continue from
+them (V4).
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def _read(name: str) -> tuple[GroupId, Position] | None:
 
 
 class Voiding:
-    """The marks on one disk."""
+    """The void marks on one disk."""
 
     def __init__(self, disk: Disk, syncs: Syncs) -> None:
         self._disk = disk
@@ -61,11 +61,11 @@ class Voiding:
             self._marks[group] = max(up_to, self._marks.get(group, up_to))
 
     def up_to(self, group: GroupId) -> Position | None:
-        """Checkpoints of *group* up to here are void; None when none is."""
+        """Checkpoints of *group* up to this position are void; None when none is."""
         return self._marks.get(group)
 
     def mark(self, group: GroupId, up_to: Position) -> None:
-        """They are; durable in a moment."""
+        """Mark the checkpoints up to *up_to* as void; the mark becomes durable soon after."""
         if self._marks.get(group, Position(-1)) >= up_to:
             return
         self._remove(group)
@@ -75,7 +75,10 @@ class Voiding:
         self._syncs.after([name], lambda: None, directory=True)
 
     def lift(self, group: GroupId, position: Position, then: Callable[[], None]) -> None:
-        """There is a checkpoint of another member's state there, in their place; *then* that is durable."""
+        """Remove the mark because a checkpoint at *position* replaces the void ones.
+
+        That checkpoint holds another member's state. Call *then* when the removal is durable.
+        """
         if group in self._marks and position >= self._marks[group]:
             self._remove(group)
             self._syncs.after((), then, directory=True)
@@ -83,7 +86,7 @@ class Voiding:
             then()
 
     def forget(self, group: GroupId) -> None:
-        """Nothing of it is kept any more; durable with that."""
+        """Remove the mark of a group whose checkpoints go; it becomes durable together with that."""
         self._remove(group)
 
     def _remove(self, group: GroupId) -> None:
@@ -96,12 +99,12 @@ class Voiding:
 
 KEPT: Final = 2
 SMALL_BYTES: Final = 1 << 20
-"""So much is looked through in a millisecond or two."""
+"""A checkpoint up to this size is verified in a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The newest checkpoint that is whole, and what is wrong with newer ones: to be reported loudly."""
+    """The newest intact checkpoint, and the damage found in newer ones, which must be reported loudly."""
 
     checkpoint: Checkpoint | None
     damaged: tuple[Corruption, ...]
@@ -128,7 +131,7 @@ class StoredState:
         return self.checkpoint.chunk_bytes
 
     def chunk(self, number: int) -> bytes:
-        """Checked against its hash. Raises ``Corruption``, and ``Unavailable`` once the file is gone."""
+        """Read one chunk and check it. Raises ``Corruption``, and ``Unavailable`` once the file is gone."""
         self._check_there()
         return read_chunk(self._disk, self.checkpoint, number)
 
@@ -142,7 +145,7 @@ class StoredState:
 
 
 class CheckpointStore:
-    """All checkpoints on one disk. What a crash left unfinished is removed when this is built."""
+    """All checkpoints on one disk. Creating it removes files that a crash left unfinished."""
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class CheckpointStore:
         self._positions: dict[GroupId, list[Position]] = {}
         self._finished_here: dict[GroupId, list[Position]] = {}
         self._whole: dict[str, None] = {}
-        """Names of those whose every hash was right, or was made, in this life."""
+        """The names of the checkpoints that this process has verified or written completely."""
         for name in disk.list():
             found = checkpoint_of(name)
             if found is None:
@@ -171,66 +174,71 @@ class CheckpointStore:
                 self._positions.setdefault(found[0], []).append(found[1])
 
     def positions(self, group: GroupId) -> list[Position]:
-        """Where there are checkpoints of *group*, oldest first."""
+        """The positions of the checkpoints of *group*, oldest first."""
         return list(self._positions.get(group, ()))
 
     def void(self, group: GroupId, after: Position) -> None:
-        """Those beyond *after* are not of the group's object (E8). The mark is durable in a moment, and
-        stands until there is one of another member's state in their place."""
+        """Mark the checkpoints beyond *after* as not being of the group's object (E8).
+
+        The mark becomes durable soon after, and stays until a checkpoint of another member's state replaces
+        them.
+        """
         beyond = [position for position in self.positions(group) if position > after]
         if beyond:
             self._voiding.mark(group, beyond[-1])
 
     def void_up_to(self, group: GroupId) -> Position | None:
-        """Those up to here must not be loaded; None when all may."""
+        """Checkpoints up to this position must not be loaded; None when all may."""
         return self._voiding.up_to(group)
 
     def floor(self, group: GroupId) -> Position | None:
-        """Up to here the log need not keep records: every checkpoint kept can do without them.
+        """The position up to which the log need not keep records, because no kept checkpoint needs them.
 
-        Only those finished in this life count: the last one may have died because the sync of a name
-        failed, and then that name is seen, but not on the disk.
+        Only checkpoints finished by this process count: the previous process may have ended because the sync
+        of a name failed, and then the name is visible but not on the disk.
         """
         finished = self._finished_here.get(group, [])
         return finished[-KEPT] if len(finished) >= KEPT else None
 
     def begin(self, group: GroupId, point: Point) -> CheckpointWriter:
-        """A writer for the checkpoint of *group* at *point*; give it to :meth:`finish` at the end."""
+        """A writer for the checkpoint of *group* at *point*; pass it to :meth:`finish` at the end."""
         return CheckpointWriter(
             self._disk, self._syncs, group, point, salt=self._salt, chunk_bytes=self._chunk_bytes
         )
 
     def finish(self, writer: CheckpointWriter, then: Callable[[Checkpoint], None]) -> None:
-        """End *writer*; *then* its checkpoint is durable, counts, and the oldest one too many is gone."""
+        """End *writer*. Call *then* when its checkpoint is durable and surplus old ones are removed."""
         writer.finish(lambda done: self._finished(done, then))
 
     def framing(self, group: GroupId, point: Point) -> tuple[str, Framing]:
-        """For a checkpoint that a copy of the process writes: under which name, and its bytes."""
+        """The file name and the framing for a checkpoint that a forked copy of the process writes."""
         name = checkpoint_name(group, point.position) + COPIED
         return name, Framing(group, point, salt=self._salt, chunk_bytes=self._chunk_bytes)
 
     def adopt(self, copied: Checkpoint, then: Callable[[], None]) -> None:
-        """Take over a checkpoint that was written so, and synced; *then* it is durable and counts."""
+        """Take over a checkpoint that a forked copy wrote and synced; call *then* when it is durable."""
         self._disk.rename(copied.name + COPIED, copied.name)
         self._syncs.after((), lambda: self._finished(copied, lambda _: then()), directory=True)
 
     def take_copied(self, copied: Checkpoint) -> bytes:
-        """The state of one that was written so, which is kept elsewhere from here on. Raises
-        ``Corruption``."""
+        """Return the state of a checkpoint that a forked copy wrote, and remove the file.
+
+        The state is kept elsewhere from then on. Raises ``Corruption``.
+        """
         self._disk.rename(copied.name + COPIED, copied.name)
         state = b"".join(read_chunks(self._disk, copied))
         self._disk.remove(copied.name)
         return state
 
     def discard(self, copied: Checkpoint) -> None:
-        """Let go of one that was written so, and is not wanted any more."""
+        """Remove a checkpoint that a forked copy wrote and that is no longer wanted."""
         self._disk.remove(copied.name + COPIED)
 
     def choose(self, group: GroupId) -> Chosen:
-        """The newest one whose every hash is right. Damaged ones on the way are removed and reported.
+        """Choose the newest checkpoint whose every hash is right. Damaged ones are removed and reported.
 
-        A large one that was written or looked through in this life is not looked through again: whoever
-        reads it checks what is read.
+        A large checkpoint that this process wrote or verified is not verified again: its reader checks each
+        chunk.
         """
         damaged: list[Corruption] = []
         for position in reversed(self.positions(group)):
@@ -247,15 +255,15 @@ class CheckpointStore:
         return Chosen(None, tuple(damaged))
 
     def read(self, checkpoint: Checkpoint) -> Iterator[bytes]:
-        """The state, in chunks, each checked again. Raises ``Corruption``."""
+        """Yield the state in chunks, each checked again. Raises ``Corruption``."""
         return read_chunks(self._disk, checkpoint)
 
     def stored(self, checkpoint: Checkpoint) -> StoredState:
-        """Its state, for as long as it is kept."""
+        """The state of *checkpoint*, readable while the file is kept."""
         return StoredState(self, self._disk, checkpoint)
 
     def forget(self, group: GroupId, then: Callable[[], None] | None = None) -> None:
-        """The group has left this host; *then* nothing of it can come back after a power cut."""
+        """Remove everything of a group; call *then* when no power cut can bring it back."""
         self._voiding.forget(group)
         for position in self.positions(group):
             self._remove(group, position)
@@ -263,18 +271,18 @@ class CheckpointStore:
             self._syncs.after((), then, directory=True)
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for a checkpoint."""
+        """Process the disk's answer; return False when it was not for a checkpoint."""
         return self._syncs.on_synced(token, ok)
 
     def _is_foreign(self, name: str) -> bool:
-        """Whether a whole checkpoint is another store's: removed once, and a failed sync has undone that."""
+        """Whether an intact checkpoint belongs to another store: its removal was undone by a failed sync."""
         try:
             if read_header(self._disk, name).salt == self._salt:
                 return False
             verify(self._disk, name)
             return True
         except Corruption:
-            return False  # whose it is cannot be told; :meth:`choose` reports it
+            return False  # its owner cannot be determined; :meth:`choose` reports the damage
 
     def _finished(self, done: Checkpoint, then: Callable[[Checkpoint], None]) -> None:
         positions = self._positions.setdefault(done.group, [])
@@ -291,11 +299,11 @@ class CheckpointStore:
         self._voiding.lift(done.group, done.point.position, lambda: then(done))
 
     def _remove(self, group: GroupId, position: Position) -> None:
-        # Not synced: a checkpoint that comes back after a power cut is removed again by the next one.
+        # Not synced: if a power cut brings the checkpoint back, the next one removes it again.
         self._positions[group].remove(position)
         finished = self._finished_here.get(group, [])
         if position in finished:
-            # What is gone holds no floor up: a group that begins anew (V4) comes by these positions again.
+            # A removed checkpoint defines no floor: a group that starts again (V4) passes its position again.
             finished.remove(position)
         self._whole.pop(checkpoint_name(group, position), None)
         self._disk.remove(checkpoint_name(group, position))

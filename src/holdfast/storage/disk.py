@@ -1,14 +1,13 @@
-"""The Disk port on real files.
+"""The Disk port on real files, and a read-only view of a directory.
 
-Every change is handed, in order, to one long-lived thread; the owner's thread never waits for a stalled
-disk, so a slow sync does not silence a host's heartbeats. The names and sizes of the files are kept in
-memory, and a read lays the writes that are still queued over what the file holds, so the owner always sees
-its own changes. Only a read of a file whose creation, renaming or truncation is still queued waits for it.
+:class:`FileDisk` passes every change, in order, to one long-lived thread. The owner's thread never waits for
+a stalled disk, so that a slow sync does not silence a host's heartbeats. The names and sizes of the files are
+kept in memory, and a read combines the file's content with the writes that are still queued, so that the
+owner always sees its own changes. Only a read of a file whose creation, renaming or truncation is still
+queued waits for the thread. The first failure is final (D1): the thread changes nothing any more, every sync
+answers ``ok=False``, and every further change raises the failure.
 
-The first failure is final (D1): the thread changes nothing any more, every sync answers
-``ok=False``, every further change raises what went wrong.
-
-A directory of files to look into: what reading needs of the Disk port, and no way to change anything.
+:class:`Directory` offers the reading part of the Disk port and cannot change anything.
 """
 
 import os
@@ -29,10 +28,10 @@ Job = tuple[Callable[..., None], tuple[object, ...]]
 
 
 class FileDisk:
-    """One directory (created when absent) as a Disk port. Its methods belong to one thread, the owner's.
+    """One directory (created when absent) as a Disk port. Only the owner's thread may call its methods.
 
-    *call_soon* must run what it is given on the owner's thread (``loop.call_soon_threadsafe``); *on_synced*
-    is called there, for several syncs in one turn when several have ended.
+    *call_soon* must run its argument on the owner's thread (``loop.call_soon_threadsafe``). *on_synced* is
+    called there; one turn may report several syncs.
     """
 
     def __init__(
@@ -69,7 +68,8 @@ class FileDisk:
         if file.reshaped > self._executed:
             self._wait_for_thread()
         length = max(0, min(length, file.size - offset))
-        executed = self._executed  # before the read: a write executed during it may or may not be in it
+        # taken before the read: a write executed during the read may or may not be in it
+        executed = self._executed
         try:
             found = os.pread(self._reader(name), length, offset)
         except OSError as error:
@@ -121,31 +121,31 @@ class FileDisk:
     def sync_dir(self, token: Token) -> None:
         self._put_sync(self._sync_dir, token)
 
-    # --- what the host asks beside the port
+    # --- additions to the port for the host
 
     @property
     def failure(self) -> HoldfastError | None:
-        """What ended this disk (``NoSpace`` or ``DiskFailed``), None while it works."""
+        """The failure that ended this disk (``NoSpace`` or ``DiskFailed``); None while it works."""
         return self._volume.failure
 
     def adopt(self, name: str) -> None:
-        """Take in a file that another process of this host has put into the directory, whole and synced."""
+        """Add a file that another process of this host has written to the directory, complete and synced."""
         self._files[name] = _File(self._volume.size(name))
 
     def oldest_sync_age_ns(self) -> int:
-        """How long the oldest sync not yet ended has been waiting, 0 when there is none (K3). Any thread."""
+        """How long the oldest unfinished sync has waited; 0 without one (K3). Callable from any thread."""
         try:
             return now_ns() - self._syncs_began[0]
         except IndexError:
             return 0
 
     def close(self) -> None:
-        """Let the thread finish what is queued, then release the files. Nothing is called back afterwards."""
+        """Let the thread finish the queue, then release the files. No callback follows."""
         if self._is_closed:
             return
         self._is_closed = True
         self._queue.put(None)
-        # A hung disk must not hang the shutdown as well: the thread is a daemon and dies with the process.
+        # A hung disk must not hang the shutdown too: the thread is a daemon and ends with the process.
         self._thread.join(CLOSE_WAIT_S)
         while self._readers:
             os.close(self._readers.popitem()[1])
@@ -181,8 +181,7 @@ class FileDisk:
         self._queued += 1
         self._queue.put((work, arguments))
         if len(self._syncs_began) == 1:
-            # Let the thread begin now: the owner is about to work on, and would keep the interpreter for
-            # itself while the disk stands idle.
+            # Let the thread start now: the owner would keep the interpreter while the disk is idle.
             time.sleep(0)
 
     def _reader(self, name: str) -> int:
@@ -221,37 +220,37 @@ class FileDisk:
 
     def _write_and_sync(self, token: Token, name: str, offset: int, data: bytes) -> None:
         self._volume.write_and_sync(name, offset, data)
-        self._tell(token)
+        self._report(token)
 
     def _sync(self, token: Token, name: str) -> None:
         self._volume.sync(name)
-        self._tell(token)
+        self._report(token)
 
     def _sync_dir(self, token: Token) -> None:
         self._volume.sync_dir()
-        self._tell(token)
+        self._report(token)
 
-    def _tell(self, token: Token) -> None:
+    def _report(self, token: Token) -> None:
         self._syncs_began.popleft()
         self._ended.append((token, self._volume.failure is None))
-        # Appended first, then looked at the flag: the owner lowers it before it empties the queue, so no
-        # answer is left behind; at worst it is called once for nothing.
+        # The answer is appended before the flag is read, and the owner clears the flag before it empties the
+        # queue. No answer is left behind; at worst there is one unnecessary call.
         if not self._is_call_due and not self._is_closed:
             self._is_call_due = True
             self._call_soon(self._deliver)
 
 
 class _File:
-    """A file as the owner sees it: what the thread will have made of it once it is through its queue."""
+    """A file as the owner sees it: its state once the thread has processed its queue."""
 
     __slots__ = ("queued_writes", "reshaped", "size")
 
     def __init__(self, size: int, *, reshaped: int = 0) -> None:
         self.size = size
         self.reshaped = reshaped
-        """Number of the last job that made, renamed or cut this file."""
+        """The number of the last job that created, renamed or truncated this file."""
         self.queued_writes: deque[tuple[int, int, bytes]] = deque()
-        """(job number, offset, data); those already executed may linger and do no harm."""
+        """(job number, offset, data); entries already executed may remain and do no harm."""
 
     def note_write(self, job: int, offset: int, data: bytes, executed: int) -> None:
         while self.queued_writes and self.queued_writes[0][0] <= executed:
@@ -260,7 +259,7 @@ class _File:
         self.size = max(self.size, offset + len(data))
 
     def overlaid(self, found: bytes, offset: int, length: int, executed: int) -> bytes:
-        """*found*, read when *executed* jobs were done, with every later write laid over it."""
+        """Return *found*, read after *executed* jobs, with every later write applied to it."""
         late = [write for write in self.queued_writes if write[0] > executed]
         if not late:
             return found
@@ -273,12 +272,12 @@ class _File:
 
 
 def now_ns() -> int:
-    """Nanoseconds that count suspended time too: a sync that hangs across a suspend is still old."""
+    """Nanoseconds including suspended time: a sync that hangs across a suspend is still old."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Directory:
-    """Files of a stopped host. Unlike :class:`FileDisk` it needs no thread and makes nothing."""
+    """The files of a stopped host. Unlike :class:`FileDisk` it has no thread and creates nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

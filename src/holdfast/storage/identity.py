@@ -1,18 +1,19 @@
-"""Who a store is: its id, its host, and how often it has been opened (V5).
+"""The identity of a store: its id, its host, and how often it has been opened (V5).
 
-Each opening is numbered at the authority before anything is acknowledged in it, so a disk that was wiped,
-copied or put back from a backup shows by its number. The order of an opening:
+The authority numbers each opening before anything is acknowledged in it, so that the number reveals a disk
+that was wiped, copied or restored from a backup. The order of an opening:
 
 1. ``begin_opening`` writes the intent, (next number, nonce), durably;
 2. the authority raises the number from exactly what the store holds (:mod:`holdfast.authority.stores`);
 3. ``finish_opening`` writes the new number durably; only then is the log opened.
 
-A crash between 2 and 3 leaves the authority one ahead, but with the nonce of the store's own intent; no
-copy from before the intent knows that nonce. An intent is kept until it is finished, however many
-crashes lie between: the authority may still apply a request that seemed lost (A1).
-The limit: a disk rolled back within one opening holds the right number; its peers must notice.
+A crash between 2 and 3 leaves the authority one ahead, but with the nonce of the store's own intent; no copy
+from before the intent knows that nonce. An intent is kept until it is finished, however many crashes happen
+in between: the authority may still apply a request that seemed lost (A1). There is one limit: a disk that was
+rolled back within one opening holds the right number, and its peers must notice.
 
-A small record kept as one file and only ever replaced whole: aside, synced, renamed, names synced (D3).
+The record is a :class:`WholeFile`, which is only ever replaced as a whole: written under another name,
+synced, renamed, and the names synced (D3).
 """
 
 from collections.abc import Callable
@@ -34,16 +35,16 @@ _CRC_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a record is told from anything else; *magic* begins its file."""
+    """The format of a record file; *magic* begins the file and identifies it."""
 
     name: str
     what: str
-    """The record, in words."""
+    """The name of the record in error messages."""
     magic: bytes
     bytes_max: int
 
     def load(self, disk: Readable) -> bytes | None:
-        """The record; None when there is none. Raises ``Corruption`` when it is not what was written."""
+        """Return the record, or None. Raises ``Corruption`` when it is not what was written."""
         if self.name not in disk.list():
             return None
         head = len(self.magic) + _CRC_BYTES
@@ -63,7 +64,7 @@ class Form:
 
 
 class WholeFile:
-    """Writes one such file, one change after the other; each *then* follows when it is durable."""
+    """Writes one such file, one change after another; each *then* is called when its change is durable."""
 
     def __init__(self, disk: Disk, form: Form, on_failed: Callable[[HoldfastError], None]) -> None:
         self._disk = disk
@@ -78,7 +79,7 @@ class WholeFile:
         self._syncs.after([aside], lambda: self.rename(aside, then))
 
     def rename(self, other: str, then: Callable[[], None]) -> None:
-        """Let *other*, which is durable, take the file's place."""
+        """Replace the file by *other*, which is durable."""
         self._disk.rename(other, self._form.name)
         self._syncs.after((), then, directory=True)
 
@@ -88,7 +89,7 @@ class WholeFile:
         self._syncs.after((), then, directory=True)
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for this file."""
+        """Process the disk's answer; return False when it was not for this file."""
         return self._syncs.on_synced(token, ok)
 
 
@@ -97,34 +98,34 @@ _FORM: Final = Form(STORE_FILE, "the store's record", magic=b"HoldStore1", bytes
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
-    """The store's own word on who it is."""
+    """The store's own record of its identity."""
 
     store: StoreId
     host: HostId
     opening: Opening = Opening(0)
     nonce: Nonce = Nonce("")
-    """Of the opening that is finished; with its number, what the authority must hold."""
+    """The nonce of the last finished opening; the authority must hold it with that opening's number."""
     intent: Nonce | None = None
-    """Of the opening that is next, once it was begun."""
+    """The nonce of the next opening, once it was begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """The store is the one the authority knows: go on with its next opening."""
+    """The store is the one that the authority knows: continue with its next opening."""
 
     store: Store
 
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """It is not: found a new store."""
+    """The store is not the one that the authority knows: create a new store."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The authority knows of fewer openings than the store has had: it was restored; people decide (A5)."""
+    """The authority knows fewer openings than the store had: it was restored, and people decide (A5)."""
 
     reason: str
 
@@ -132,7 +133,7 @@ class Behind:
 def plan(
     store: Store | None, host: HostId, recorded: tuple[Opening, Nonce] | None
 ) -> Ours | Stranger | Behind:
-    """Compare what the disk says with what the authority has *recorded* for that store id."""
+    """Compare the disk's record with what the authority has *recorded* for that store id."""
     if store is None:
         return Stranger("there is no store on this disk")
     if store.host != host:
@@ -148,7 +149,7 @@ def plan(
 
 
 def load(disk: Readable) -> Store | None:
-    """What the disk says; None when it says nothing. Raises ``Corruption`` when it cannot be read."""
+    """Read the disk's record; None when there is none. Raises ``Corruption`` when it cannot be read."""
     record = _FORM.load(disk)
     if record is None:
         return None
@@ -159,19 +160,19 @@ def load(disk: Readable) -> Store | None:
 
 
 class StoreIdentity:
-    """Writes the store's record, one change after the other; each *then* follows when it is durable."""
+    """Writes the store's record, one change after another; *then* is called when a change is durable."""
 
     def __init__(self, disk: Disk, store: Store | None, on_failed: Callable[[HoldfastError], None]) -> None:
         self.store = store
-        """What is durable."""
+        """The durable record."""
         self._disk = disk
         self._file = WholeFile(disk, _FORM, on_failed)
         self._syncs = Syncs(disk, "founding", on_failed)
 
     def found(self, store: StoreId, host: HostId, then: Callable[[], None]) -> None:
-        """Begin a new store on this disk; what an earlier one left is removed first.
+        """Create a new store on this disk, after removing the files of an earlier one.
 
-        The old record goes last: until then a crash leaves the stranger that it was.
+        The old record is replaced last: until then, a crash leaves the disk as the stranger it was.
         """
         for name in self._disk.list():
             if file_number(name) is not None or checkpoint_of(name) is not None:
@@ -180,16 +181,17 @@ class StoreIdentity:
         self._syncs.after((), lambda: self._write(new, then), directory=True)
 
     def begin_opening(self, nonce: Nonce, then: Callable[[], None]) -> None:
-        """Write the intent to open. An intent already there is kept: ask for it, not for *nonce*.
+        """Write the intent to open. If there already is an intent, it is kept: use it instead of *nonce*.
 
-        It is written again all the same: what the last life left may be seen without being durable.
+        It is written again in any case: a record left by an earlier process may be visible without being
+        durable.
         """
         invariant(self.store is not None, "only a store can be opened")
-        assert self.store is not None  # for the type checker: the invariant has stopped us otherwise
+        assert self.store is not None  # for the type checker; the invariant has checked it
         self._write(msgspec.structs.replace(self.store, intent=self.store.intent or nonce), then)
 
     def finish_opening(self, then: Callable[[], None]) -> None:
-        """The authority has raised the number with the intent's nonce: write that down."""
+        """Record that the authority has raised the number with the intent's nonce."""
         store = self.store
         invariant(store is not None and store.intent is not None, "an opening is begun before it is finished")
         assert store is not None  # for the type checker, as above
@@ -198,7 +200,7 @@ class StoreIdentity:
         self._write(msgspec.structs.replace(store, opening=number, nonce=store.intent, intent=None), then)
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for the identity."""
+        """Process the disk's answer; return False when it was not for the identity."""
         return self._file.on_synced(token, ok) or self._syncs.on_synced(token, ok)
 
     def _write(self, store: Store, then: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What the files of a stopped host hold, and what is wrong with them; for people and scripts to look at."""
+"""Reports what the files of a stopped host hold and what is wrong with them, for people and scripts."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ class GroupReport(Struct, frozen=True, kw_only=True):
     group: int
     first: int
     last: int
-    """The positions held: first to last; none when first is beyond last."""
+    """The positions held are first to last; there are none when first is greater than last."""
     records: int
     bytes: int
     epoch: int
@@ -38,7 +38,7 @@ class CheckpointReport(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """Something wrong: where, what should be there, what is."""
+    """One problem: its place, what was expected, and what was found."""
 
     file: str
     offset: int
@@ -50,19 +50,19 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """A whole store."""
+    """The report on a whole store."""
 
     identity: Store | None
     files: list[str]
     batches: int
     opening: int
-    """Of the last batch."""
+    """The opening of the last batch."""
     end: Place
     """File and offset where the log ends."""
     synced_mark: Place
-    """File and offset up to which the log itself says that it was synced."""
+    """File and offset up to which the log itself says it was synced."""
     is_doubtful: bool
-    """The last write is torn or has rotted, or was so at an earlier opening and was not cleared since."""
+    """The last write is torn or rotted, or was so at an earlier opening and has not been cleared since."""
     groups: list[GroupReport]
     checkpoints: list[CheckpointReport]
     problems: list[Problem]
@@ -73,7 +73,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def inspect(disk: Readable) -> Report:
-    """Look at everything. Raises ``InvalidRequest`` when there is no store at all."""
+    """Inspect everything. Raises ``InvalidRequest`` when there is no store at all."""
     names = disk.list()
     problems: list[Problem] = []
     identity = _identity(disk, problems)
@@ -103,7 +103,7 @@ def inspect(disk: Readable) -> Report:
 
 
 def records(disk: Readable, group: GroupId | None = None) -> Iterator[Record]:
-    """Every record that can be read, group by group. Raises ``Corruption`` at one that has rotted."""
+    """Yield every readable record, group by group. Raises ``Corruption`` at a rotted one."""
     try:
         identity = load(disk)
     except Corruption:

@@ -1,9 +1,10 @@
-"""An exclusive lock on a directory, held from before a process serves until it is gone (K2).
+"""An exclusive lock on a directory, held from before a process serves until the process is gone (K2).
 
-The kernel drops the lock when the process ends, however it ends, and not before; so whoever obtains it has
-proof that the last holder is gone. It is a POSIX record lock because a forked child does not inherit those:
-a helper of the holder can never keep it alive. Their one trap, that closing *any* descriptor of the file
-drops the lock, is why only this module opens the file, and a holder opens it once.
+The kernel releases the lock when the process ends, however it ends, and not before. Whoever obtains the lock
+therefore has proof that the last holder is gone. It is a POSIX record lock because a forked child does not
+inherit those, so a helper of the holder can never keep the lock. These locks have one trap: closing *any*
+descriptor of the file releases the lock. Therefore only this module opens the file, and a holder opens it
+only once.
 """
 
 import fcntl
@@ -23,17 +24,17 @@ _FLOCK: Final = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, 
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds, or last held, a directory; in its own words but for the pid, which is the kernel's."""
+    """The process that holds, or last held, a directory. Only the pid comes from the kernel."""
 
     pid: int
     what: str
-    """For people: `host host1`, `agent`, `authority`."""
+    """A description for people: `host host1`, `agent`, `authority`."""
     since: str = ""
     incarnation: int | None = None
 
 
 class LockHeld(Rejected):
-    """Raised when a directory is locked by another process; ``holder`` says by whom."""
+    """Raised when another process has locked a directory; ``holder`` describes it."""
 
     code = "held"
 
@@ -44,18 +45,18 @@ class LockHeld(Rejected):
 
 
 class DirectoryLock:
-    """The lock, held. Kept until :meth:`release` or the end of the process."""
+    """A held lock. It lasts until :meth:`release` or the end of the process."""
 
     def __init__(self, descriptor: int, last_holder: Holder | None) -> None:
         self._descriptor = descriptor
         self.last_holder = last_holder
-        """Who held it before; None when nobody did or it left no word."""
+        """The previous holder; None when there was none or it left no note."""
 
     @classmethod
     def take(cls, directory: Path, holder: Holder | None = None) -> "DirectoryLock":
-        """Lock *directory* and leave word of who holds it. Raises :class:`LockHeld`.
+        """Lock *directory* and write down the holder. Raises :class:`LockHeld`.
 
-        Without a *holder* the last one's word stays, as an agent that only asks for proof wants it.
+        Without a *holder*, the note of the last one stays, as an agent needs that only wants proof.
         """
         make_private(directory)
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
@@ -71,7 +72,7 @@ class DirectoryLock:
         return lock
 
     def leave_word(self, holder: Holder) -> None:
-        """Say who holds the directory now. It need not survive a power cut: neither does the holder."""
+        """Write down who holds the directory. The note need not outlive a power cut: the holder does not."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, msgspec.json.encode(holder), 0)
 
@@ -82,7 +83,7 @@ class DirectoryLock:
 def holder_of(directory: Path) -> Holder | None:
     """Who holds *directory* now; None when nobody does.
 
-    Not to be asked by a process about a directory it holds itself: closing the file would drop its lock.
+    A process must not ask about a directory that it holds itself: closing the file would release its lock.
     """
     try:
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
@@ -100,7 +101,7 @@ def _holder(descriptor: int) -> Holder | None:
     if kind == fcntl.F_UNLCK:
         return None
     note = _note(descriptor)
-    # Words of an earlier holder say nothing about this one.
+    # The note of an earlier holder says nothing about this one.
     return note if note is not None and note.pid == pid else Holder(pid=pid, what="another process")
 
 

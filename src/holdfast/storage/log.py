@@ -1,16 +1,16 @@
-"""The host's write-ahead log: all groups in one sequence of batches, one sync for everything that waits.
+"""The host's write-ahead log: all groups in one sequence of batches, with one sync for everything that waits.
 
-Rules. Nothing is durable before a sync that began after it was written has ended (S3, S5). A failed write
-or sync stops the log for good and is never retried (D1). Each batch says up to where the log was synced
-before it (D2). Names are synced before anything in a new file counts (D3). A group that keeps an old file
+Nothing is durable before the end of a sync that began after it was written (S3, S5). A failed write or sync
+stops the log for good and is never retried (D1). Each batch says up to where the log was synced before it
+(D2). Names are synced before anything in a new file counts (D3).
+
+Records are collected until ``flush``, which writes them as one batch and begins a sync (:mod:`.writer`);
+meanwhile the next batch is collected. Every append returns the record's number, and ``on_durable(n)`` says
+that the first *n* records appended in this opening survive a power cut. Callers wait for their record's
+number before they acknowledge anything.
+
+Old files are removed when no group needs them, which :class:`Holds` tracks. A group that keeps an old file
 alive is copied forward (D4).
-
-How. Records gather (:mod:`.writer`) until ``flush``, which writes them as one batch and begins a sync
-(:mod:`.writer`); while it runs the next batch gathers. ``on_durable(n)`` says that the first *n* records
-appended in this opening survive a power cut: every append returns the record's number, and whoever
-promised something waits for that number.
-
-Which files of the log may go, and which groups stand in the way (D4).
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ from holdfast.storage.writer import Phase, Writer
 
 
 class Holds:
-    """The oldest file that each group needs. Asked after every sync, so it counts instead of searching."""
+    """The oldest file that each group needs, counted instead of searched: it is read after every sync."""
 
     def __init__(self, groups: Iterable[tuple[GroupId, GroupIndex]]) -> None:
         self._file_of: dict[GroupId, int] = {}
@@ -59,7 +59,7 @@ class Holds:
             self.update(group, index)
 
     def update(self, group: GroupId, index: GroupIndex) -> None:
-        """The group's floor, tail or anchor has moved."""
+        """Update a group whose floor, tail or anchor has moved."""
         self.release(group)
         file = self._file_of[group] = index.oldest_place().file
         self._groups_in[file] += 1
@@ -73,7 +73,7 @@ class Holds:
         """Whether no group needs *file*, given that no older file exists."""
         return not self._groups_in[file]
 
-    def hindering(self, file: int) -> list[GroupId]:
+    def groups_needing(self, file: int) -> list[GroupId]:
         """The groups that need *file*."""
         return [group for group, needed in self._file_of.items() if needed == file]
 
@@ -85,7 +85,7 @@ _NEVER: Final = 1 << 62
 
 
 class Log:
-    """A log over what :func:`.recovery.scan` found. Take records only after *on_open* was called."""
+    """A log that continues from what :func:`.recovery.scan` found. Append only after *on_open* was called."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class Log:
         self._trace = trace or NoTrace()
         self._groups = recovered.groups
         self._holds = Holds(self._groups.items())
-        # How many of the oldest files go, and the record that must be durable before.
+        # How many of the oldest files are being removed, and the record that must be durable first.
         self._removing: tuple[int, int] | None = None
-        self._relieved = 0  # the newest file whose groups were copied forward
+        self._copied_up_to = 0  # the newest file whose groups were copied forward
         self._writer = Writer(
             disk,
             recovered,
@@ -125,7 +125,7 @@ class Log:
         self._gathering = self._writer.gathering
 
     def open(self) -> None:
-        """Begin; *on_open* follows. Raises ``Corruption`` for a damaged log: that may only be read."""
+        """Open the log; *on_open* follows. Raises ``Corruption`` for a damaged log: only reading works."""
         self._writer.open()
 
     @property
@@ -134,7 +134,7 @@ class Log:
 
     @property
     def failure(self) -> HoldfastError | None:
-        """What the log stopped for."""
+        """The failure that stopped the log."""
         return self._writer.failure
 
     @property
@@ -149,7 +149,7 @@ class Log:
 
     @property
     def mark(self) -> Place:
-        """Up to here the log is synced."""
+        """The place up to which the log is synced."""
         return self._writer.mark
 
     @property
@@ -157,13 +157,13 @@ class Log:
         return list(self._writer.files)
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for the log."""
+        """Process the disk's answer; return False when it was not for the log."""
         return self._writer.on_synced(token, ok)
 
     # --- appending
 
     def append(self, group: GroupId, epoch: Epoch, body: bytes, count: int = 1) -> int:
-        """Add the next record of *group*: *count* operations from its tail on. Returns the record's number.
+        """Append the next record of *group*, *count* operations after its tail; return the record's number.
 
         Raises ``Overloaded`` when the group, or the log as a whole, holds as much as it may.
         """
@@ -187,9 +187,10 @@ class Log:
         return gathering.appended_before + gathering.records
 
     def append_received(self, encoded: bytes) -> int:
-        """Add a record as another member sent it (S2, S5).
+        """Append a record exactly as another member sent it (S2, S5).
 
-        Raises ``Conflict`` when it does not continue the group's chain, ``InvalidRequest`` for other bytes.
+        Raises ``Conflict`` when it does not continue the group's chain, ``InvalidRequest`` when it is no
+        record.
         """
         try:
             record = decode(encoded)
@@ -209,9 +210,9 @@ class Log:
         return self._gathering.appended
 
     def drop(self, group: GroupId, after: Position, epoch: Epoch) -> int:
-        """Drop what lies beyond *after*, and follow *epoch* (S6, M3, V3), durable with the number returned.
+        """Drop the records beyond *after* and follow *epoch* (S6, M3, V3). Durable with the number returned.
 
-        *after* may be the tail: then nothing but the epoch changes.
+        *after* may be the tail: then only the epoch changes.
         """
         index = self._groups.get(group)
         point = index.point_at(after) if index is not None else (ORIGIN if after == 0 else None)
@@ -226,7 +227,7 @@ class Log:
         return self._gathering.appended
 
     def set_floor(self, group: GroupId, position: Position) -> int:
-        """Say that a durable checkpoint holds everything up to *position*, so the log need not."""
+        """Record that a durable checkpoint holds everything up to *position*: the log need not keep it."""
         index = self._index(group)
         point = index.point_at(position)
         if point is None:
@@ -234,7 +235,7 @@ class Log:
         return self.install(group, point)
 
     def install(self, group: GroupId, point: Point) -> int:
-        """As :meth:`set_floor`, for a checkpoint from another member, possibly beyond the tail (M3)."""
+        """Like :meth:`set_floor`, for a checkpoint from another member, possibly beyond the tail (M3)."""
         index = self._groups.get(group)
         if index is not None and point.position <= index.position and index.point_at(point.position) != point:
             raise Conflict(f"group {group}: {point} is not in this log's history")
@@ -249,26 +250,26 @@ class Log:
         return self._gathering.appended
 
     def forget(self, group: GroupId) -> int:
-        """The group has left this host, or begins anew here after a forced recovery (V4)."""
+        """Forget a group that has left this host, or that starts again here after a forced recovery (V4)."""
         self._control(Kind.FORGET, group, self._index(group).followed, ORIGIN)
         del self._groups[group]
         self._holds.release(group)
         return self._gathering.appended
 
     def settle(self) -> int:
-        """Write a batch without records: its mark vouches for the last one. For an idle or ending host."""
+        """Write an empty batch, whose mark proves that the last one is synced. For an idle or ending host."""
         self._make_room(0)
         self._gathering.put_mark()
         self.flush()
         return self._gathering.appended
 
     def clear_doubt(self) -> int:
-        """The tail has been compared with the other members as D2 demands."""
+        """Record that the tail has been compared with the other members, as D2 demands."""
         self._writer.is_doubtful = False
         return self.settle()
 
     def flush(self) -> None:
-        """Write and sync what has gathered; once per turn. While a sync runs it only gathers (S5)."""
+        """Write and sync the collected records; call it once per turn. While a sync runs, they wait (S5)."""
         self._writer.flush()
 
     # --- reading
@@ -291,21 +292,21 @@ class Log:
         return index.followed if index is not None else ORIGIN.epoch
 
     def live_bytes(self, group: GroupId) -> int:
-        """What the group's records beyond its floor take: it is refused beyond ``group_bytes_max`` (D4)."""
+        """The size of the group's records beyond its floor, at most ``group_bytes_max`` (D4)."""
         index = self._groups.get(group)
         return index.live_bytes if index is not None else 0
 
     def point_at(self, group: GroupId, position: Position) -> Point | None:
-        """What two members compare to find where their histories part (M3)."""
+        """The point at *position*, by which two members find where their histories diverge (M3)."""
         return self._index(group).point_at(position)
 
     def read(self, group: GroupId, first: Position, last: Position) -> list[Record]:
-        """The records that hold these positions, durable or not.
+        """Read the records that hold these positions, durable or not.
 
         Raises ``Corruption`` for rotted bytes, ``Overloaded`` while records wait for a new file.
         """
         index = self._index(group)
-        if self.phase is Phase.OPEN and not self._writer.see_written(index.located(last, last)[0].place):
+        if self.phase is Phase.OPEN and not self._writer.ensure_written(index.located(last, last)[0].place):
             raise self.failure or Overloaded("records wait for a new file of the log")
         return read_records(self._disk, group, index, first, last)
 
@@ -327,7 +328,7 @@ class Log:
         )
 
     def _make_room(self, size: int) -> None:
-        """The slow path of every append: a full batch, or a log that takes nothing."""
+        """The slow path of every append: the batch is full, or the log is not open."""
         self._writer.check_open()
         self._gathering.make_room(size)
 
@@ -359,9 +360,9 @@ class Log:
         if self._removing is None:
             free = self._free_files()
             if not free:
-                self._maybe_relieve(self._writer.files[0])
+                self._maybe_copy_forward(self._writer.files[0])
                 return
-            # The records that make the files void may themselves still wait for their sync.
+            # The records that make the files obsolete may not be durable yet.
             self._removing = (free, self._gathering.appended)
         free, needed = self._removing
         if self._writer.durable >= needed:
@@ -378,30 +379,33 @@ class Log:
         return free
 
     def _remove(self, count: int) -> None:
-        # One after the other, each durably: a file missing between two others would be damage.
+        # Remove files one by one, each durably: a missing file between two others would be damage.
         if count:
             self._writer.remove_oldest(partial(self._remove, count - 1))
         else:
             self._removing = None
             self._maybe_prune()
 
-    def _maybe_relieve(self, file: int) -> None:
-        """Copy forward what the groups keep in *file*, so that it can go."""
-        if self._relieved >= file or file >= self._writer.mark.file:
+    def _maybe_copy_forward(self, file: int) -> None:
+        """Copy forward what the groups keep in *file*, so that it can be removed."""
+        if self._copied_up_to >= file or file >= self._writer.mark.file:
             return
         if not self._is_long() or not self._writer.write_all():
             return
-        for group in self._holds.hindering(file):
+        for group in self._holds.groups_needing(file):
             if not self._gathering.has_room_for(self._groups[group].live_bytes + CONTROL_BYTES):
                 break
             self._copy_forward(group)
         else:
-            self._relieved = file
+            self._copied_up_to = file
         self.flush()
 
     def _is_long(self) -> bool:
-        """Whether the log is longer than it may be. It may be twice as long as its live records, whatever
-        was configured: copying those round and round would keep the disk busy and free nothing."""
+        """Whether the log is longer than allowed.
+
+        It may always be twice as long as its live records: copying those again and again would keep the disk
+        busy and free nothing.
+        """
         files = len(self._writer.files)
         if files <= self._config.files_max or self.phase is not Phase.OPEN:
             return False
@@ -409,7 +413,7 @@ class Log:
         return files > 2 * live // self._config.file_bytes + 2
 
     def _copy_forward(self, group: GroupId) -> None:
-        """Append the group's live records again, at the head, in one go."""
+        """Append the group's live records again, at the end of the log, all at once."""
         old = self._groups[group]
         records: list[Record] = []
         if old.records:

@@ -1,13 +1,13 @@
-"""Records: what the log keeps for a group, and how it lies on the disk.
+"""The records that the log keeps for a group, and their format on disk.
 
-A record is a fixed header and a body kept exactly as it was received (S5). Its checksum covers
-header and body, and the header holds the checksum of the record before it in the same group (S2), so the
-records of a group form a chain that is the same on every member: two members whose tails have the same
-position, epoch and checksum hold the same records. One record may hold several calls: *count* positions
-from *first* on.
+A record is a fixed header and a body stored exactly as it was received (S5). Its checksum covers header and
+body, and the header holds the checksum of the group's previous record (S2). The records of a group therefore
+form a chain that is the same on every member: two members whose tails have the same position, epoch and
+checksum hold the same records. One record may hold several calls: *count* positions from *first* on.
 
-The other kinds change what the log keeps of a group and are no links of the chain; they hold the chain's
-state where they stand, so that a scan can check it and may begin in the middle of a group's history.
+The other kinds of records change what the log keeps of a group and are not links of the chain. They contain
+the chain's state at their place, so that a scan can check it and may begin in the middle of a group's
+history.
 """
 
 import enum
@@ -25,17 +25,17 @@ CHECKSUM: Final = Struct("<I")
 RECORD_BYTES: Final = HEADER.size
 _POINT: Final = Struct("<QQI")
 CONTROL_BYTES: Final = RECORD_BYTES + _POINT.size
-"""Size of every record that is no operation."""
+"""The size of every record that is not DATA."""
 
 
 class Kind(enum.IntEnum):
     DATA = 1
     """Operations: positions *first* to *first* + *count* - 1."""
     DROP = 2
-    """What lies beyond *first* is gone (S6, M3); *epoch* is followed from here on (V3)."""
+    """Records beyond *first* are dropped (S6, M3), and *epoch* is followed from here on (V3)."""
     FLOOR = 3
-    """What lies up to *first* is in a checkpoint, *count* records beyond it are kept. None: the group's log
-    begins anew there, whatever it held (M3)."""
+    """A checkpoint holds everything up to *first*, and *count* records beyond it are kept. When *count* is 0,
+    the group's log restarts there, whatever it held (M3)."""
     COPY = 4
     """The next *count* records of this group are its live ones, copied from older files (D4)."""
     FORGET = 5
@@ -44,7 +44,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in a group's history, by which two members compare what they hold (M3)."""
+    """A point in a group's history, by which two members compare what they hold (M3)."""
 
     position: Position
     epoch: Epoch
@@ -52,12 +52,12 @@ class Point:
 
 
 ORIGIN: Final = Point(Position(0), Epoch(0), 0)
-"""Before the first record of any group."""
+"""The point before the first record of any group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of the kind DATA, as read back."""
+    """One record of kind DATA, as read back."""
 
     group: GroupId
     epoch: Epoch
@@ -73,11 +73,11 @@ class Record:
 
     @property
     def point(self) -> Point:
-        """Where this record ends."""
+        """The point where this record ends."""
         return Point(self.last, self.epoch, self.checksum)
 
     def encoded(self) -> bytes:
-        """The bytes on the disk and on the wire, the same on every member."""
+        """The bytes on disk and on the wire, the same on every member."""
         header = HEADER.pack(
             self.checksum,
             self.previous,
@@ -92,7 +92,7 @@ class Record:
 
 
 class Unreadable(Exception):
-    """Raised within this package when bytes are no record; *found* says what they are instead."""
+    """Raised inside this package when bytes are not a record; *found* says what they are instead."""
 
     def __init__(self, expected: object, found: object) -> None:
         super().__init__(f"expected {expected}, found {found}")
@@ -108,7 +108,7 @@ def encode(
 
 
 def encode_point(point: Point) -> bytes:
-    """The body of the kinds that hold a place of the chain."""
+    """The body of the kinds that hold a point of the chain."""
     return _POINT.pack(point.position, point.epoch, point.checksum)
 
 
@@ -120,7 +120,7 @@ def decode_point(body: bytes) -> Point:
 
 
 def decode(data: bytes) -> Record:
-    """The DATA record that *data* is, from its first to its last byte; raises ``Unreadable``."""
+    """Decode *data*, which must be exactly one DATA record; raises ``Unreadable``."""
     if len(data) < RECORD_BYTES:
         raise Unreadable(f"at least {RECORD_BYTES} bytes", f"{len(data)} bytes")
     checksum, previous, group, epoch, first, count, kind, length = HEADER.unpack_from(data)

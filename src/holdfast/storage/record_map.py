@@ -1,17 +1,16 @@
-"""Where the records of one group lie in the log, and the chain they form.
+"""An index of where each group's records lie in the log, how a scan rebuilds it, and checked reading.
 
-The records kept are those after the *floor* (what lies up to it is in a checkpoint) up to the *tail*.
-Columns of plain numbers: a host may hold millions of records, and a tuple for each would cost ten times
-the memory.
+:class:`GroupIndex` covers one group's records after the *floor* (a checkpoint holds everything up to it) up
+to the *tail*. It uses columns of plain numbers, because a host may hold millions of records, and a tuple for
+each would cost ten times the memory.
 
-Rebuilding the groups' indexes from the records of the log, in the order they were written.
+:class:`Replay` rebuilds the indexes from the records of the log, in the order they were written. A scan may
+begin in the middle of a group's history, when older files have been pruned. Such records are kept but
+*unanchored* until a FLOOR or COPY of their group says where its history begins. A group still unanchored at
+the end of the log lacks records. Copies (D4) are collected separately and replace the group's older records
+only when the last of them was read, so that a copy cut short by a crash never counts.
 
-A scan may begin in the middle of a group's history, when older files have been pruned. Such records are
-kept but *unanchored* until a FLOOR or COPY of their group says where its history begins; a group still
-unanchored at the end of the log lacks records. Copies (D4) are gathered aside and take the place of the
-group's older records only when the last of them has come by: a copy that a crash cut short never counts.
-
-Reading records back, each checked: bytes that rotted since they were written are never served.
+:func:`read_records` checks every record it reads: bytes that rotted since they were written are never served.
 """
 
 from array import array
@@ -27,18 +26,18 @@ from holdfast.storage.segments import Readable, file_name
 
 _FILE_SHIFT = 32
 _OFFSET_MASK = (1 << _FILE_SHIFT) - 1
-# The front of the columns is cut off once so many trimmed records lie there, and they are half of it.
+# The front of the columns is cut off once it has this many trimmed records and they are half of the column.
 _COMPACT_FROM = 1024
 
 
 def packed(place: Place) -> int:
-    """A place as one number; adding to it moves on in the file."""
+    """A place as one number; adding to it moves forward in the file."""
     return place.file << _FILE_SHIFT | place.offset
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
-    """A record's bytes: where they lie and which positions they hold."""
+    """The place and size of a record's bytes, and its first position."""
 
     first: int
     place: Place
@@ -46,7 +45,7 @@ class RecordPlace:
 
 
 class GroupIndex:
-    """One group's records. Positions are continuous: each record begins where the one before ended."""
+    """The index of one group's records. Each record begins at the position after the one before."""
 
     __slots__ = (
         "_checksums",
@@ -68,13 +67,13 @@ class GroupIndex:
     def __init__(self, floor: Point = ORIGIN, *, anchor: Place, followed: Epoch = ORIGIN.epoch) -> None:
         self.floor = floor
         self.position: int = floor.position
-        """The last position held; with *epoch* and *checksum* of its record, the tail."""
+        """The last position held; together with the *epoch* and *checksum* of its record, it is the tail."""
         self.epoch = floor.epoch
         self.checksum = floor.checksum
         self.followed = max(followed, floor.epoch)
         """The highest epoch in any record (V3)."""
         self.anchor = anchor
-        """Where the record lies that says where this group's history begins: a scan must come by it."""
+        """The place of the record that says where this group's history begins; a scan must read it."""
         self.live_bytes = 0
         self._tail = floor
         self._firsts = array("Q")
@@ -86,7 +85,7 @@ class GroupIndex:
 
     @property
     def tail(self) -> Point:
-        """Asked for many times between two records: so it is made once for each."""
+        """The tail as a point, created once per record because it is read many times in between."""
         tail = self._tail
         if tail.position != self.position or tail.checksum != self.checksum or tail.epoch != self.epoch:
             tail = self._tail = Point(Position(self.position), self.epoch, self.checksum)
@@ -98,11 +97,11 @@ class GroupIndex:
 
     @property
     def entries(self) -> int:
-        """Records in memory: those kept, and trimmed ones not yet given back."""
+        """The records in memory: those kept, and trimmed ones not yet released."""
         return len(self._firsts)
 
     def add(self, count: int, epoch: Epoch, checksum: int, packed_place: int, size: int) -> None:
-        """The next record; the hot path. Its place as :func:`packed` gives it."""
+        """Add the next record, on the hot path; *packed_place* is as :func:`packed` returns it."""
         first = self.position + 1
         self._firsts.append(first)
         self._places.append(packed_place)
@@ -117,7 +116,7 @@ class GroupIndex:
         self.live_bytes += size
 
     def point_at(self, position: int) -> Point | None:
-        """The point where a record ends at *position*; None when none does, or the log no longer knows."""
+        """The point of the record that ends at *position*; None when there is none (any more)."""
         if position == self.floor.position:
             return self.floor
         if position == self.position:
@@ -128,7 +127,7 @@ class GroupIndex:
         return Point(Position(position), self._epoch_at(position), self._checksums[at])
 
     def drop_after(self, point: Point) -> None:
-        """Forget what lies beyond *point*, which is one of this group's."""
+        """Remove the records beyond *point*, which must be a point of this group."""
         keep = bisect_right(self._firsts, point.position, self._start)
         self.live_bytes -= sum(self._sizes[keep:])
         for column in (self._firsts, self._places, self._sizes, self._checksums):
@@ -142,7 +141,7 @@ class GroupIndex:
         return len(self._firsts) - bisect_right(self._firsts, position, self._start)
 
     def raise_floor(self, point: Point, anchor: Place) -> None:
-        """Forget what lies up to *point*; a point beyond the tail replaces everything (M3)."""
+        """Remove the records up to *point*; a point beyond the tail replaces everything (M3)."""
         self.anchor = anchor
         if point.position > self.position:
             fresh = GroupIndex(point, anchor=anchor, followed=self.followed)
@@ -171,7 +170,7 @@ class GroupIndex:
         return [self._located(number) for number in range(at, end)]
 
     def oldest_place(self) -> Place:
-        """The first byte of the log that this group needs."""
+        """The first place of the log that this group needs."""
         if not self.records:
             return self.anchor
         return min(self.anchor, self._located(self._start).place)
@@ -200,7 +199,7 @@ class Break:
 
 
 class Replay:
-    """The state of every group after the records seen so far."""
+    """The state of every group after the records read so far."""
 
     def __init__(self) -> None:
         self.groups: dict[GroupId, GroupIndex] = {}
@@ -209,11 +208,11 @@ class Replay:
         self._copies: dict[GroupId, tuple[GroupIndex, int]] = {}
 
     def unanchored(self) -> list[tuple[GroupId, Place]]:
-        """Groups of whose history the beginning is missing, and where what is there begins."""
+        """The groups whose history lacks its beginning, and the place where the rest begins."""
         return list(self._unanchored.items())
 
     def apply(self, item: Item, place: Place, body: bytes) -> None:
-        """The next record, lying at *place*; *body* is read for the kinds that hold a point only."""
+        """Apply the next record, at *place*. *body* is read only for the kinds that hold a point."""
         if item.kind == Kind.DATA:
             self._data(item, place)
             return
@@ -237,7 +236,7 @@ class Replay:
         index.add(item.count, Epoch(item.epoch), item.checksum, packed(place), item.size)
 
     def _begin(self, group: GroupId, item: Item, place: Place) -> GroupIndex:
-        """A group's history as far as it is known begins with this record."""
+        """Start a group's known history with this record."""
         start = Point(Position(item.first - 1), ORIGIN.epoch, item.previous)
         followed = self.groups[group].followed if group in self.groups else ORIGIN.epoch
         index = self.groups[group] = GroupIndex(start, anchor=place, followed=followed)
@@ -283,12 +282,12 @@ class Replay:
     def _raise_floor(self, group: GroupId, point: Point, epoch: Epoch, place: Place) -> None:
         index = self.groups.get(group)
         if index is None:
-            # The records it speaks of were pruned, so a later FLOOR or COPY stands for them.
+            # The records it refers to were pruned, so a later FLOOR or COPY replaces them.
             self._unanchored.setdefault(group, place)
             return
         index.followed = max(index.followed, epoch)
         if point.position < index.floor.position:
-            return  # as above
+            return  # as above: those records were pruned
         index.raise_floor(self._known(index, point), place)
         self._unanchored.pop(group, None)
 
@@ -303,7 +302,7 @@ class Replay:
         index.followed = max(index.followed, epoch)
 
     def _known(self, index: GroupIndex, point: Point) -> Point:
-        """*point*, which must be one of the group's."""
+        """Return *point* after checking that it is one of the group's."""
         known = index.point_at(point.position)
         if known is None or known.checksum != point.checksum:
             raise Unreadable(str(known), str(point))
@@ -312,7 +311,7 @@ class Replay:
     def _continues_copy(self, group: GroupId, item: Item, place: Place) -> bool:
         copy, _ = self._copies[group]
         if (item.first, item.previous) != (copy.position + 1, copy.checksum):
-            del self._copies[group]  # a crash cut it short; this is a new record
+            del self._copies[group]  # a crash cut the copy short; this is a new record
             return False
         copy.add(item.count, Epoch(item.epoch), item.checksum, packed(place), item.size)
         self._maybe_finish_copy(group)
@@ -326,16 +325,16 @@ class Replay:
 
 
 SPAN_BYTES: Final = 256 << 10
-"""Records of one group that lie this close are read together; other groups' records lie between them."""
+"""Records of one group that lie this close are read together, including other groups' between them."""
 
 
 def read_records(
     disk: Readable, group: GroupId, index: GroupIndex, first: Position, last: Position
 ) -> list[Record]:
-    """The records of *group* that hold the positions *first* to *last*, in order.
+    """Read the records of *group* that hold the positions *first* to *last*, in order.
 
-    Raises ``Corruption`` where the disk holds something else than what was written there, ``InvalidRequest``
-    for positions the log does not hold.
+    Raises ``Corruption`` where the disk does not hold what was written, ``InvalidRequest`` for positions the
+    log does not hold.
     """
     found = index.located(first, last)
     records: list[Record] = []
@@ -354,7 +353,7 @@ def read_records(
 
 
 def _reach(found: list[RecordPlace], at: int) -> int:
-    """Up to which record one read goes."""
+    """The index after the last record that one read covers."""
     start = found[at].place
     end = at + 1
     while end < len(found):

@@ -1,10 +1,10 @@
-"""Reading the log after a restart: what it holds, where it ends, and whether it can be believed (D2).
+"""Reads the log after a restart: what it holds, where it ends, and whether it can be trusted (D2).
 
-The scan walks from batch to batch, each named by the one before. Where that ends it looks on: a later
-batch, or a mark of any batch, may prove that the log was synced beyond this spot. Then this is *damage*:
-reported, never cut, and the store may be read but not written. Otherwise the log was never known to be
-synced here: if all that follows is blank it simply ends; if not, its last write was torn or has rotted,
-nothing on this disk can say which, and the log ends here *in doubt*.
+The scan walks from batch to batch; each batch names the one before. Where the chain ends, the scan looks
+further: a later batch, or the mark of any batch, may prove that the log was synced beyond this place. Then
+this is *damage*: it is reported, never cut, and the store may be read but not written. Otherwise nothing
+shows that the log was synced here. If everything that follows is blank, the log simply ends. If not, its last
+write was torn or has rotted, nothing on this disk can say which, and the log ends here *in doubt*.
 """
 
 from contextlib import suppress
@@ -26,17 +26,17 @@ BEGINNING: Final = Place(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are not what was written and had been synced."""
+    """Bytes that had been synced and are not what was written."""
 
     file: str
     offset: int
     expected: str
     found: str
     group: GroupId | None = None
-    """The group that is hit; None when that cannot be told."""
+    """The affected group; None when it cannot be determined."""
     first: int | None = None
     last: int | None = None
-    """Positions that are gone, where they are known."""
+    """The lost positions, where they are known."""
 
     def error(self) -> Corruption:
         return Corruption(
@@ -46,23 +46,23 @@ class Damage:
 
 @dataclass(slots=True)
 class Recovered:
-    """What a scan found; the log goes on from here."""
+    """The result of a scan, from which the log continues."""
 
     salt: int | None
     sector: int
     files: list[int] = field(default_factory=list)
-    """Numbers of the files with a sound header, in order."""
+    """The numbers of the files with a valid header, in order."""
     unusable: list[str] = field(default_factory=list)
-    """Files that were never finished, or are another store's: to be removed."""
+    """Files that were never finished or belong to another store: to be removed."""
     groups: dict[GroupId, GroupIndex] = field(default_factory=dict)
     end: Place = BEGINNING
-    """Where the next batch goes."""
+    """The place of the next batch."""
     mark: Place = BEGINNING
-    """Up to here the log says itself that it was synced."""
+    """The place up to which the log itself says it was synced."""
     last: Batch | None = None
     batches: int = 0
     blank: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Remains of torn writes beyond the end, by file: from which offset to which; the log blanks them."""
+    """The remains of torn writes beyond the end, by file: start and end offset. The log blanks them."""
     is_doubtful: bool = False
     damage: list[Damage] = field(default_factory=list)
 
@@ -71,13 +71,16 @@ class Recovered:
         return bool(self.damage)
 
     def hit(self) -> list[GroupId]:
-        """Groups known to have lost records."""
+        """The groups known to have lost records."""
         return sorted({damage.group for damage in self.damage if damage.group is not None})
 
 
 def scan(disk: Readable, *, salt: int | None, sector: int) -> Recovered:
-    """Read the whole log. Without *salt* (the identity is lost) the first file's own is believed; *sector* is
-    used until a file says otherwise. Raises only what the disk raises."""
+    """Read the whole log.
+
+    Without *salt* (the identity is lost), the salt of the first file is used; *sector* applies until a file
+    says otherwise. Raises only what the disk raises.
+    """
     return Scan(disk, salt, sector).run()
 
 
@@ -88,7 +91,7 @@ class Scan:
         self._disk = disk
         self._found = Recovered(salt, sector)
         self._replay = Replay()
-        self._window = (0, 0, b"")  # file, offset, bytes: what was read last
+        self._window = (0, 0, b"")  # file, offset, bytes of the last read
 
     def run(self) -> Recovered:
         found = self._found
@@ -112,14 +115,14 @@ class Scan:
     # --- files
 
     def _survey(self) -> None:
-        """Which files there are, and which of them count."""
+        """Determine which files exist and which of them count."""
         found = self._found
         numbers = sorted(n for n in map(file_number, self._disk.list()) if n is not None)
         for number in numbers:
             self._consider(number, is_last=number == numbers[-1])
         if not self._gaps():
             return
-        # A removal that was never synced may have come undone, after later ones were synced.
+        # A removal that was never synced may have been undone although later ones were synced.
         sound = [batch for file in found.files for _, batch in self._batches_in(file, 0)]
         oldest = max((batch.oldest for batch in sound), default=0)
         found.unusable += [file_name(file) for file in found.files if file < oldest]
@@ -144,12 +147,12 @@ class Scan:
             if found.salt is None:
                 found.salt = header.salt
             if header.salt != found.salt:
-                # An earlier store's: it was removed, and a failed sync has undone that.
+                # The file belongs to an earlier store; its removal was undone by a failed sync.
                 found.unusable.append(name)
                 return
         except Unreadable as wrong:
             if is_last and not self._batches_in(number, 0):
-                found.unusable.append(name)  # the crash came while it was made: nothing is in it yet
+                found.unusable.append(name)  # the crash came while the file was made: it is still empty
                 return
             self._damage(Place(number, 0), str(wrong.expected), str(wrong.found))
         else:
@@ -172,7 +175,7 @@ class Scan:
             place, is_gap = resumed, True
 
     def _next(self, place: Place, is_gap: bool) -> tuple[Place, Batch, list[Item], bytes] | None:
-        """The batch that follows at *place*, or at the start of the next file."""
+        """The batch that follows at *place* or at the start of the next file."""
         for spot in (place, Place(place.file + 1, self._found.sector)):
             if spot.file in self._found.files:
                 try:
@@ -210,7 +213,7 @@ class Scan:
             apply(item, Place(place.file, place.offset + item.offset), body)
 
     def _read(self, place: Place) -> tuple[Batch, list[Item], bytes]:
-        """The whole, sound batch at *place*; raises ``Unreadable``."""
+        """Read the whole, valid batch at *place*; raises ``Unreadable``."""
         batch = self._header(place)
         data = self._bytes(place, batch.size(self._found.sector))
         if len(data) < batch.size(self._found.sector):
@@ -235,23 +238,23 @@ class Scan:
             at = 0
         return data[at : at + length]
 
-    # --- the first bad spot
+    # --- the first bad place
 
     def _look_on(self, spot: Place) -> Place | None:
-        """Decide what the bad *spot* is. Damage: where to go on reading; the end of the log: None."""
+        """Decide what the bad *spot* is: return where to continue after damage, None at the log's end."""
         found = self._found
         later = self._later_batches(spot)
         found.mark = max([found.mark, *(batch.mark for _, batch in later)])
         if found.mark > spot:
             self._report(spot)
-            return later[0][0]  # the one whose mark it is lies there, if no other
+            return later[0][0]  # there is one: at least the batch whose mark this is
         found.end = spot
         found.blank = self._remains(spot)
         found.is_doubtful |= bool(found.blank)
         return None
 
     def _later_batches(self, spot: Place) -> list[tuple[Place, Batch]]:
-        """Sound batches beyond *spot* that are newer than all before it."""
+        """The valid batches beyond *spot* that are newer than all before it."""
         newest = self._found.last.number if self._found.last is not None else 0
         sound = []
         for file in self._found.files:
@@ -275,12 +278,12 @@ class Scan:
                     with suppress(Unreadable):
                         sound.append((place, self._read(place)[0]))
                 at = data.find(MAGIC, at + 1)
-            # A sector's first bytes never straddle two reads: both are whole sectors.
+            # A sector's first bytes never lie across two reads: both are whole sectors.
             offset += len(data) or size
         return sound
 
     def _remains(self, spot: Place) -> dict[int, tuple[int, int]]:
-        """What is not blank beyond *spot*, by file."""
+        """The bytes beyond *spot* that are not blank, by file."""
         remains = {}
         for file in self._found.files:
             if file >= spot.file:
@@ -303,7 +306,7 @@ class Scan:
     # --- reporting damage
 
     def _report(self, spot: Place) -> None:
-        """The batch at *spot* is damaged: say what of it is, as far as that can be told."""
+        """Report what is damaged in the batch at *spot*, as far as it can be determined."""
         try:
             batch = self._header(spot)
         except Unreadable as wrong:
@@ -315,7 +318,7 @@ class Scan:
             return
         data = self._bytes(spot, batch.size(self._found.sector))
         intact, damaged, is_all = batches.salvage(batch, data)
-        self._replay_items(intact, spot, data)  # each is proved by its own checksum
+        self._replay_items(intact, spot, data)  # each is proven by its own checksum
         for item in damaged:
             place = Place(spot.file, spot.offset + item.offset)
             last_position = item.first + item.count - 1

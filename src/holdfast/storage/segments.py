@@ -1,4 +1,4 @@
-"""The log's files: names, the header in the first sector, and what may be set about them."""
+"""The files of the log: their names, the header in the first sector, and the log's settings."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,12 +20,12 @@ _HEADER: Final = Struct("<8sIIIIQ")
 _COVERED: Final = Struct("<IIIQ")
 _PREFIX: Final = "log-"
 FILE_BYTES_MAX: Final = 1 << 30
-"""Offsets take 32 bits; a scan holds at most a file's worth of work."""
+"""Offsets take 32 bits, and this bounds the work that a scan holds at once."""
 SECTORS: Final = (512, 4096)
 
 
 class Readable(Protocol):
-    """As much of the Disk port as looking needs."""
+    """The reading part of the Disk port."""
 
     def list(self) -> list[str]: ...
 
@@ -35,26 +35,27 @@ class Readable(Protocol):
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be set about a host's log."""
+    """The settings of a host's log."""
 
     sector_bytes: int = 512
-    """What the disk writes whole or not at all. Batches are padded to it: a torn write must never touch
-    acknowledged bytes. Fixed when a store is founded. 512, or 4096 where the disk says so."""
+    """The unit that the disk writes completely or not at all. Batches are padded to it, so that a torn write
+    never touches acknowledged bytes. It is fixed when a store is created: 512, or 4096 where the disk says
+    so."""
     file_bytes: int = 64 << 20
-    """Size of one preallocated file. Larger: fewer files, coarser pruning."""
+    """The size of one preallocated file. Larger files mean fewer files and coarser pruning."""
     batch_bytes_max: int = 1 << 20
-    """Records gathered beyond this go down as a further batch; also bounds a single record."""
+    """Records beyond this size go into a further batch; this also bounds a single record."""
     gather_bytes_max: int = 256 << 20
-    """Records waiting for a slow disk; beyond it appends are refused as ``Overloaded``."""
+    """The most bytes of records waiting for a slow disk; beyond it, appends are refused as ``Overloaded``."""
     group_bytes_max: int = 128 << 20
-    """Live records of one group; beyond it that group alone is refused (D4: log_bytes_max). They
-    are copied forward in one go: twice as much must be able to wait for the disk. A backup that reaches this
-    acknowledges nothing more, so styles refuse calls well before."""
+    """The most bytes of one group's live records; beyond it, only that group is refused (D4: log_bytes_max).
+    They are copied forward all at once, so twice as much must be able to wait for the disk. A backup that
+    reaches this limit acknowledges nothing more, so replication styles refuse calls well before."""
     files_max: int = 8
-    """More files than this, and groups that hinder the removal of the oldest are copied forward (D4)."""
+    """With more files than this, groups that prevent the removal of the oldest are copied forward (D4)."""
 
     def validate(self) -> None:
-        """Raises ``InvalidRequest`` naming all that is wrong."""
+        """Raise ``InvalidRequest`` naming every problem."""
         problems = []
         if self.sector_bytes not in SECTORS:
             problems.append(f"sector_bytes is one of {SECTORS}")
@@ -72,7 +73,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def payload_bytes_max(self) -> int:
-        """What fits into an empty file."""
+        """The most bytes of records that fit into an empty file."""
         return self.file_bytes - self.sector_bytes - BATCH_BYTES - TRAILER_BYTES
 
 
@@ -98,7 +99,7 @@ def file_number(name: str) -> int | None:
 
 
 def salt_of(store: StoreId) -> int:
-    """What marks every file and batch as this store's."""
+    """The number that marks every file and batch as belonging to this store."""
     return int.from_bytes(blake2b(store.encode(), digest_size=8).digest(), "little")
 
 
@@ -108,7 +109,7 @@ def encode_file_header(header: FileHeader) -> bytes:
 
 
 def decode_file_header(data: bytes) -> FileHeader:
-    """Raises ``Unreadable``."""
+    """Decode the header of a log file; raises ``Unreadable``."""
     if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
         raise Unreadable("the header of a log file", data[:8].hex(" ") or "nothing")
     _, checksum, sector, size, file, salt = _HEADER.unpack_from(data)

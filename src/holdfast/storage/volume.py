@@ -1,10 +1,9 @@
 """A directory of real files, changed step by step by one thread; the first failure is the last step (D1).
 
-Giving back what removed files held, a little at a time and beside the thread that syncs.
-
-To free a hundred megabytes at once takes 30 to 100 ms, in which no sync of that file system ends: the log's
-syncs waited so long whenever an old checkpoint went. A file that is removed while it is open keeps its blocks
-until it is closed; so its name goes in its turn, and its blocks follow, from the end, with pauses.
+:class:`Freeing` releases the blocks of removed files a little at a time, in a thread of its own. Freeing a
+hundred megabytes at once takes 30 to 100 ms, during which no sync of that file system ends, so the log's
+syncs waited whenever an old checkpoint was removed. A removed file keeps its blocks while it is open. Its
+name is therefore removed at once, and its blocks follow, from the end, with pauses.
 """
 
 import errno
@@ -22,21 +21,23 @@ from holdfast.machine.files import make_durably
 from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
 
 STEP_BYTES: Final = 4 << 20
-"""Freed at once; a file up to this size is no matter."""
+"""The bytes freed in one step; a file up to this size needs no steps."""
 PAUSE_S: Final = 0.03
-"""Between two steps: 130 MB/s, faster than checkpoints are written."""
+"""The pause between two steps: 130 MB/s, faster than checkpoints are written."""
 
 
 class Freeing:
-    """Removes files. Its thread begins with the first large one."""
+    """Removes files. Its thread starts with the first large one."""
 
     def __init__(self) -> None:
         self._held: SimpleQueue[int | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def remove(self, path: Path | str, *, within: int | None = None) -> None:
-        """Remove the file, which has no name any more when this returns; *within* is a directory that is
-        open. A process that ends before all is freed leaves the rest to the kernel. Raises ``OSError``."""
+        """Remove the file, whose name is gone when this returns; *within* is the descriptor of its directory.
+
+        If the process ends before all blocks are freed, the kernel frees the rest. Raises ``OSError``.
+        """
         is_large = os.stat(path, dir_fd=within).st_size > STEP_BYTES
         held = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=within) if is_large else None
         os.unlink(path, dir_fd=within)
@@ -48,25 +49,25 @@ class Freeing:
             self._thread.start()
 
     def close(self) -> None:
-        """The thread ends when it is through; nobody waits for it."""
+        """Let the thread end when it has finished; nobody waits for it."""
         self._held.put(None)
 
     def _run(self) -> None:
         while (held := self._held.get()) is not None:
-            with suppress(OSError):  # closing it will do, only at once
+            with suppress(OSError):  # closing the file frees it anyway, only all at once
                 _cut(held)
             os.close(held)
 
 
 def _cut(descriptor: int) -> None:
-    """To nothing, step by step."""
+    """Truncate the file to nothing, step by step."""
     for size in range(os.fstat(descriptor).st_size - STEP_BYTES, 0, -STEP_BYTES):
         os.ftruncate(descriptor, size)
         time.sleep(PAUSE_S)
 
 
 OPEN_FILES_MAX: Final = 64
-"""A host has two checkpoints for each of its groups: more files than a process may hold open."""
+"""A host has two checkpoints for each of its groups, more files than a process may hold open."""
 
 
 class Volume:
@@ -75,8 +76,8 @@ class Volume:
     def __init__(self, directory: Path) -> None:
         self.failure: HoldfastError | None = None
         self._descriptors: OrderedDict[str, int] = OrderedDict()
-        # Files that this process has synced as a whole and not changed since. Any other may hold what never
-        # reached the disk, also what another process wrote.
+        # Files that this process has synced completely and not changed since. Any other file may hold bytes
+        # that never reached the disk, including bytes that another process wrote.
         self._synced: set[str] = set()
         self._freeing = Freeing()
         try:
@@ -112,7 +113,7 @@ class Volume:
         self._attempt(name, self._write, name, offset, data)
 
     def write_and_sync(self, name: str, offset: int, data: bytes) -> None:
-        """As :meth:`write` and :meth:`sync`."""
+        """Like :meth:`write` followed by :meth:`sync`."""
         self._attempt(name, self._write_and_sync, name, offset, data)
 
     def truncate(self, name: str, size: int) -> None:
@@ -160,8 +161,8 @@ class Volume:
     def _write_and_sync(self, name: str, offset: int, data: bytes) -> None:
         written = 0
         if name in self._synced:
-            # One system call: between two, a thread of this process may keep the interpreter for itself while
-            # the disk stands idle. It syncs what it writes and nothing else, hence the condition.
+            # One system call: between two calls, another thread may keep the interpreter while the disk is
+            # idle. The call syncs only what it writes, hence the condition.
             written = os.pwritev(self._descriptor(name), [data], offset, os.RWF_DSYNC)
             if written == len(data):
                 return
@@ -197,7 +198,7 @@ class Volume:
     def _keep(self, name: str, descriptor: int) -> None:
         self._descriptors[name] = descriptor
         if len(self._descriptors) > OPEN_FILES_MAX:
-            # Never one with unsynced writes: the kernel may report their failure to this descriptor only.
+            # Never one with unsynced writes: the kernel may report their failure only to this descriptor.
             for candidate in self._descriptors:
                 if candidate in self._synced and candidate != name:
                     os.close(self._descriptors.pop(candidate))
@@ -211,7 +212,7 @@ class Volume:
 
 
 def translated(error: OSError, name: str) -> HoldfastError:
-    """What a failed call of the system means to us; *name* says where."""
+    """Translate a failed system call into an error of Holdfast; *name* says where."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(f"{name}: {error.strerror}")
     return DiskFailed(f"{name}: {error.strerror}")

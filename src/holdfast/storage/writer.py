@@ -1,18 +1,17 @@
-"""The writing side of the log: files, batches and syncs; what the records mean is the log's own business.
+"""The writing side of the log: files, batches and syncs. It does not know what the records mean.
 
-An opening begins by writing again what no mark covers: after a failed sync the system may show bytes that
-never reached the disk. Then it writes a batch of its own, which dates everything before it as synced, and
-only after that batch blanks the remains of torn writes: a tail once in doubt stays in doubt over crashes.
-From then on, whatever has gathered goes down as one write and one sync, and the next gathers meanwhile (S5).
+:class:`Gathering` holds records while a sync runs, laid out as on disk (S5). The place of every record is
+known when it is appended: a batch begins where the one before ends, or in the next file when it does not fit.
 
-The disk takes batches in turn: none is written before the one before it is durable. So each can say that the
-log is synced up to its own beginning (D2), and only the last one can ever be torn. One batch may wait at the
-disk while another is under way, so that the disk need not wait for the owner's thread between them.
+:class:`Writer` begins an opening by rewriting what no mark covers: after a failed sync the system may show
+bytes that never reached the disk. Then it writes a batch of its own, which marks everything before it as
+synced. Only after that batch does it blank the remains of torn writes, so that a tail in doubt stays in doubt
+across crashes. From then on, everything gathered is written with one write and one sync, while the next batch
+gathers (S5).
 
-Gathering: records wait here while a sync runs, laid out as they will lie on the disk (S5).
-
-The place of every record is known when it is appended: batches follow one another without gaps, so a batch
-begins where the one before ends, or in the next file when it no longer fits.
+The disk writes batches in order, none before the previous one is durable. Each batch can therefore say that
+the log is synced up to its own beginning (D2), and only the last one can ever be torn. One batch may wait at
+the disk behind the one being written, so that the disk need not wait for the owner's thread in between.
 """
 
 import enum
@@ -45,22 +44,22 @@ from holdfast.storage.syncs import Syncs
 
 @dataclass(slots=True)
 class Sealed:
-    """A batch that takes no more records."""
+    """A batch that accepts no more records."""
 
     place: Place
     pieces: list[bytes]
     records: int
     length: int
-    """Bytes of all records."""
+    """The size of all records, in bytes."""
     appended: int
-    """How many records the log had taken up to the end of this batch."""
+    """How many records the log had accepted up to the end of this batch."""
     end: Place
 
 
 class Gathering:
-    """The batch that takes records now, and those that are full and wait to be written.
+    """The batch that accepts records now, and the full ones that wait to be written.
 
-    The log's hot path adds to *pieces*, *offset* and *records* itself; everything else calls :meth:`put`.
+    The log's hot path adds to *pieces*, *offset* and *records* itself; all other code calls :meth:`put`.
     """
 
     def __init__(self, place: Place, config: LogConfig, size_of_file: Callable[[int], int]) -> None:
@@ -84,22 +83,23 @@ class Gathering:
         """The records of the batch, in pieces."""
         self.records = 0
         self.appended_before = marks
-        """Records taken before those of this batch."""
+        """The number of records accepted before this batch."""
         self.offset = place.offset + BATCH_BYTES
-        """Where the next record goes, if it fits."""
+        """The offset of the next record, if it fits."""
         self._end = self.offset + min(room, self._config.batch_bytes_max)
         self.limit = 0 if self._is_shut else self._end
-        """Records end here at the latest; 0 while none are taken, so that the hot path asks one thing."""
+        """The end of the room for records; 0 while none are accepted, so that the hot path checks one
+        thing."""
         self._is_due = False
 
     def admit(self) -> None:
-        """Take records from now on."""
+        """Accept records from now on."""
         self._is_shut = False
         self.limit = self._end
 
     @property
     def appended(self) -> int:
-        """How many records were taken so far: the number of the last one."""
+        """The number of records accepted so far, which is the number of the last one."""
         return self.appended_before + self.records
 
     @property
@@ -111,7 +111,7 @@ class Gathering:
         return Place(self.file, self.offset)
 
     def put(self, record: bytes) -> Place:
-        """Take one record."""
+        """Accept one record."""
         self.make_room(len(record))
         place = self.next_place
         self.pieces.append(record)
@@ -120,16 +120,16 @@ class Gathering:
         return place
 
     def put_mark(self) -> None:
-        """See that a batch goes down even if it has no records; it counts as one."""
+        """Ensure that a batch is written even if it has no records; it counts as one record."""
         self.appended_before += 1
         self._is_due = True
 
     def has_room_for(self, size: int) -> bool:
-        """Whether so many bytes more may wait for the disk."""
+        """Whether *size* more bytes may wait for the disk."""
         return self.waiting_bytes + size <= self._config.gather_bytes_max
 
     def make_room(self, size: int) -> None:
-        """See that the batch has room for a record of *size* bytes; it may be a new batch."""
+        """Ensure that the batch has room for a record of *size* bytes, beginning a new batch if necessary."""
         if self.offset + size <= self.limit:
             return
         if size > self._config.batch_bytes_max:
@@ -142,7 +142,7 @@ class Gathering:
             self._begin(next_file, marks=self.appended_before)
 
     def seal(self) -> None:
-        """Close the batch, if there is anything to write, and begin the next behind it."""
+        """Close the batch, if there is anything to write, and begin the next one after it."""
         if not self.records and not self._is_due:
             return
         length = self._length
@@ -152,7 +152,7 @@ class Gathering:
         self._begin(end, marks=self.appended)
 
     def take_sealed(self, may_write: Callable[[int], bool]) -> Sealed | None:
-        """The next batch to write, unless there is none or its file is not ready."""
+        """The next batch to write; None when there is none or its file is not ready."""
         if not self._sealed or not may_write(self._sealed[0].place.file):
             return None
         sealed = self._sealed.popleft()
@@ -160,7 +160,7 @@ class Gathering:
         return sealed
 
     def shut(self) -> None:
-        """Take nothing any more."""
+        """Drop everything that waits, and accept nothing any more."""
         self._sealed.clear()
         self.pieces.clear()
         self.records, self.limit, self._is_due = 0, 0, False
@@ -168,7 +168,7 @@ class Gathering:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of all records that wait here."""
+        """The size of all records that wait here, in bytes."""
         return self._sealed_bytes + self._length
 
     @property
@@ -187,7 +187,7 @@ class Phase(enum.Enum):
 
 
 class Writer:
-    """Writes what *gathering* holds. *on_durable(n)*: the first *n* records taken survive a power cut."""
+    """Writes what *gathering* holds. *on_durable(n)* says that the first *n* records survive a power cut."""
 
     def __init__(
         self,
@@ -207,9 +207,9 @@ class Writer:
         self.is_doubtful = recovered.is_doubtful
         self.durable = 0
         self.mark = recovered.end
-        """Up to here the log is synced."""
+        """The place up to which the log is synced."""
         self.files = [file for file in recovered.files if _is_in_use(file, recovered)]
-        """Numbers of the files, oldest first; the last may still be in the making."""
+        """The numbers of the files, oldest first; the last may still be in the making."""
         self._disk = disk
         self._recovered = recovered
         self._opening = opening
@@ -223,16 +223,17 @@ class Writer:
         self._ready = dict.fromkeys(self.files)
         self._number = recovered.last.number if recovered.last is not None else 0
         self._checksum = recovered.last.checksum if recovered.last is not None else 0
-        self._written = (0, recovered.end)  # records and place up to which the disk was told
-        self._under_way: deque[int] = deque()  # bytes of each batch that the disk has and is not durable
+        self._written = (0, recovered.end)  # records and place that were given to the disk
+        # sizes of the batches that the disk has and that are not durable yet
+        self._under_way: deque[int] = deque()
         start = recovered.end if self.files else Place(recovered.end.file or 1, self._config.sector_bytes)
         self._sizes = {file: disk.size(file_name(file)) for file in self.files}
         self.gathering = Gathering(start, self._config, self._size_of_file)
 
-    # --- what the log asks
+    # --- calls of the log
 
     def open(self) -> None:
-        """Begin; *on_open* follows. Raises ``Corruption`` for a damaged log: that may only be read."""
+        """Open the log; *on_open* follows. Raises ``Corruption`` for a damaged log: only reading works."""
         invariant(self.phase is Phase.NEW, "a log is opened once")
         if self._recovered.is_damaged:
             raise self._recovered.damage[0].error()
@@ -240,27 +241,27 @@ class Writer:
         self.guarded(self._remove_unused)
 
     def check_open(self) -> None:
-        """Raises what the log stopped for, or ``Unavailable`` before it is open."""
+        """Raise the failure that stopped the log, or ``Unavailable`` before it is open."""
         if self.phase is not Phase.OPEN:
             raise self.failure or Unavailable("the log is not open yet")
 
     def flush(self) -> None:
-        """Hand to the disk what has gathered, unless it is busy and more may come meanwhile."""
+        """Give the gathered records to the disk, unless it is busy and more may come meanwhile."""
         if self.phase is Phase.OPEN and self.gathering.has_records and self._is_disk_eager():
             self.write_all()
 
     def write_all(self) -> bool:
-        """Hand to the disk what has gathered, however busy it is; False when it could not all go."""
+        """Give the gathered records to the disk, however busy it is; False if some could not be written."""
         self.gathering.seal()
         self.guarded(self._write_sealed)
         return self.phase is Phase.OPEN and not self.gathering.has_records
 
-    def see_written(self, place: Place) -> bool:
-        """See that the disk has what lies at *place*, so that it can be read back; False when it cannot."""
+    def ensure_written(self, place: Place) -> bool:
+        """Ensure that the disk has the record at *place*, so that it can be read; False if it cannot."""
         return place < self._written[1] or self.write_all()
 
     def remove_oldest(self, then: Callable[[], None]) -> None:
-        """Remove the oldest file; *then* it is gone for good."""
+        """Remove the oldest file and call *then* when the removal is durable."""
         file = self.files.pop(0)
         del self._ready[file]
         self._disk.remove(file_name(file))
@@ -271,7 +272,7 @@ class Writer:
         return self._syncs.on_synced(token, ok)
 
     def guarded(self, work: Callable[[], None]) -> None:
-        """Do *work*; a disk that refuses it stops the log (D1)."""
+        """Run *work*; an error of the disk stops the log (D1)."""
         try:
             work()
         except (NoSpace, DiskFailed) as error:
@@ -280,8 +281,10 @@ class Writer:
     # --- opening
 
     def _remove_unused(self) -> None:
-        """Files made ahead and never used: the last life may have failed to sync their names, and syncing
-        those again would not help. They are made again."""
+        """Remove files that were made ahead and never used; they are made again.
+
+        An earlier process may have failed to sync their names, and syncing them again would not help.
+        """
         found = self._recovered
         unused = [file_name(file) for file in found.files if file not in self.files]
         for name in found.unusable:
@@ -289,7 +292,7 @@ class Writer:
         self._remove_last(unused)
 
     def _remove_last(self, names: list[str]) -> None:
-        """The last first, and each for good before the next: one that came back alone would show a gap."""
+        """Remove the last file first, each durably: a file that came back alone would show a gap."""
         if not names:
             self._rewrite_unproven()
             return
@@ -343,8 +346,11 @@ class Writer:
     # --- batches
 
     def _is_disk_eager(self) -> bool:
-        """Whether to hand it a batch. Behind one under way only one that is as large: a smaller one had
-        better go on gathering, as each costs a sync and is closed to what comes before its turn."""
+        """Whether to give the disk another batch.
+
+        Behind a batch being written, only one that is at least as large: a smaller one should gather further,
+        because each batch costs a sync and accepts no more records.
+        """
         under_way = self._under_way
         return not under_way or (len(under_way) == 1 and self.gathering.waiting_bytes >= under_way[0])
 
@@ -354,7 +360,7 @@ class Writer:
         if self.phase is Phase.OPENING:
             self.guarded(self._blank_remains)
             return
-        # The next batch first: the disk works while those who waited are told.
+        # The next batch comes first: the disk works while the waiting callers are told.
         self.flush()
         self._on_durable(appended)
 
@@ -408,7 +414,7 @@ class Writer:
     # --- stopping
 
     def _stop(self, error: HoldfastError) -> None:
-        """For good (D1): nothing is retried, nothing more is taken, those who wait are told."""
+        """Stop for good (D1): nothing is retried, nothing more is accepted, and those who wait are told."""
         if self.phase is not Phase.STOPPED:
             self.phase = Phase.STOPPED
             self.failure = error

@@ -1,12 +1,12 @@
 """Active groups: every member executes every operation, in the same order (FTC-20, FTC-130).
 
-A member executes a position when it knows that it is committed (E1), so nothing is ever undone, and a member
-that becomes primary has nothing to do but answer. Only the primary answers and calls other groups, so each
-reply and each nested call leaves once.
+A member executes a position once it knows that it is committed (E1), so nothing is ever undone, and a new
+primary can answer at once. Only the primary answers and calls other groups, so each reply and each nested
+call is sent once.
 
-Replicas that differ are found: at each checkpoint interval the primary orders a mark, every member captures
-its state and its digest there, or where the method that waits ends, and the primary's digest follows as a
-record that the others compare (E1).
+Diverged replicas are detected: at each checkpoint interval the primary orders a mark. Every member captures
+its state and its digest there, or as soon as no method waits. The primary's digest follows as a record, and
+the other members compare it with theirs (E1).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -51,29 +51,30 @@ class Active(Replica):
         super().__init__(definition, ports, config)
         self._execution = Execution(self.definition)
         self._loading: Iterator[Execution | None] | None = None
-        """The object that takes its place, on its way from a checkpoint."""
+        """The object that is being loaded from a checkpoint, to replace the current one."""
         self._failure: Exception | None = None
-        """Why none came of that."""
+        """Why the loading failed."""
         self._backlog: Iterator[tuple[Position, Record]] | None = None
-        """What was read and may be executed, to be gone on with slice by slice; None when all of it was."""
+        """The records that were read and may be executed, worked off in slices of time; None if none are
+        left."""
         self._was_wary = False
-        """Whether any call was suspected when it was read."""
+        """Whether any call was suspected when the backlog was read."""
         self._then: dict[Position, tuple[Token, Then]] = {}
-        """Who waits for a record that this primary ordered, and what to do with its effects, by its first
-        position."""
+        """For each record this primary ordered, by its first position: who waits for it, and what to do with
+        its effects."""
         self._fired: dict[tuple[int, int], None] = {}
         self._difference: Diverged | None = None
-        """Found, and the object is not given up yet."""
+        """A divergence that was found while the object could not yet be given up."""
         self._digest_to_tell: Digested | None = None
         self._is_marking = False
         self._held: list[Poisonous] = []
-        """Calls that come next and must not be executed: each is to be given up (E4)."""
+        """The next calls that must not be executed: each must be given up (E4)."""
         self._given_up: dict[Request, None] = {}
-        """Those of them whose end this primary has ordered."""
+        """The calls of *_held* whose end this primary has ordered."""
 
     @property
     def execution(self) -> Execution | None:
-        is_there = self._loading is None and not self._succession.is_met and self._execution.is_own
+        is_there = self._loading is None and not self._code_replay.is_met and self._execution.is_own
         return self._execution if is_there and not self._absence.is_absent else None
 
     # --- the sequence's events
@@ -88,14 +89,14 @@ class Active(Replica):
         self._digest_to_tell = None
         self._is_marking = False
         if self._execution.position > self.sequence.committed:
-            self._begin_from_kept()  # an upgrade that was not ordered after all
+            self._begin_from_kept()  # an upgrade was executed but not ordered after all
 
     def on_committed(self, up_to: Position) -> None:
-        if self._succession.is_met:
+        if self._code_replay.is_met:
             self._ports.again()
             return
         if self._loading is not None or self._absence.is_absent:
-            return  # turns go on with it, as soon as it makes sense
+            return  # later turns continue
         try:
             self._execute_up_to(up_to)
         except Overloaded:
@@ -107,17 +108,17 @@ class Active(Replica):
 
     def turn(self) -> None:
         self._maybe_differs()
-        if not self._office.is_held:
-            self._code_change.look_behind()
+        if not self._serving_state.is_primary:
+            self._code_change.look_as_backup()
         self._go_on_loading()
-        if self._execution.position < self.sequence.committed and not self._succession.is_met:
+        if self._execution.position < self.sequence.committed and not self._code_replay.is_met:
             self.on_committed(self.sequence.committed)
         super().turn()
 
     def install(self, kept: Kept) -> None:
         self._execution.discard()
         self._failure = self._backlog = None
-        self._succession.forget()
+        self._code_replay.forget()
         self._loading = self._loaded(lambda: kept)
         self._checkpointing.installed(kept)
         self._comparing.took_state(kept.position)
@@ -126,8 +127,8 @@ class Active(Replica):
         self._ports.wake()
 
     def _go_on_loading(self) -> None:
-        """Load for a slice of time. An object that cannot be loaded is not there: the member serves nothing,
-        and its fault says why."""
+        """Load for one slice of time. If the object cannot be loaded, the member has none and does not serve;
+        it reports a fault with the reason."""
         if self._loading is None or self._failure is not None or self._absence.is_absent:
             return
         until_ns = self._ports.clock.now() + self._config.slice_ns
@@ -149,13 +150,13 @@ class Active(Replica):
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
 
     def _loaded(self, newest: Callable[[], Kept | None]) -> Iterator[Execution | None]:
-        self._succession.check_kept(leads=self._office.is_held)
+        self._code_replay.check_kept(leads=self._serving_state.is_primary)
         yield from loading(self.definition, newest)
 
-    def _renounce(self) -> None:
-        """As one that follows: nobody who waits here is told by this member. What it ordered it executes when
-        it has an object again."""
-        self._office.lay_down()
+    def _give_up_object(self) -> None:
+        """Give up the object like a follower: clients waiting here get no answer from this member. It
+        executes what it ordered once it has an object again."""
+        self._serving_state.stop_calls()
         self._withdraw()
         self._execution.discard()
         self._comparing.forget()
@@ -170,8 +171,8 @@ class Active(Replica):
         self._ports.wake()
 
     def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
-        """It is executed before it is ordered, as nothing else is here: a class that cannot go on from the
-        state must say so before that is final."""
+        """Execute the upgrade before ordering it, unlike every other record here: a class that cannot
+        continue from the state must fail before the upgrade is final."""
         try:
             execution.apply(Position(execution.position + 1), record)
             return self._submit(record)
@@ -184,7 +185,7 @@ class Active(Replica):
     def _ready(self) -> Execution:
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            # Should this member be asked once more.
+            # In case this member is asked once more.
             self._loading = self._loaded(self._ports.checkpoint)
             raise failure
         if self._loading is not None:
@@ -199,12 +200,17 @@ class Active(Replica):
         return self._execution
 
     def _execute_up_to(self, up_to: Position) -> bool:
-        """Execute what is final; whether that was all that may be. Who serves has only what it ordered itself
-        left to do, and does it at once. Anybody else may have a whole log before it, and goes on in its turns
-        after a slice of time: in one event it would be taken for hung."""
-        until_ns = None if self._office.is_taken_up else self._ports.clock.now() + self._config.slice_ns
+        """Execute what is committed. Returns whether everything that may be executed now has been.
+
+        A primary that serves has only its own records left to execute and does it at once. Any other member
+        may have a whole log to execute, so it continues in later turns after each slice of time: in a single
+        event it would appear to hang.
+        """
+        until_ns = (
+            None if self._serving_state.takes_calls else self._ports.clock.now() + self._config.slice_ns
+        )
         if self._ports.attempts.has_suspects and not self._was_wary:
-            self._backlog = None  # it was read by a member that suspected nothing
+            self._backlog = None  # it was read before any call was suspected
         try:
             if not self._go_on_executing(until_ns):
                 return False
@@ -222,7 +228,7 @@ class Active(Replica):
         return iter(self._forewarned(records, up_to))
 
     def _go_on_executing(self, until_ns: int | None) -> bool:
-        """Whether nothing that was read is left."""
+        """Execute what was read. Returns whether nothing of it is left."""
         try:
             for first, record in self._backlog or ():
                 self._execute(first, record)
@@ -239,11 +245,11 @@ class Active(Replica):
         execution = self._execution
         began_ns = self._ports.clock.now()
         is_awaited = first in self._then
-        effects = execution.apply(first, record, self._audience.run if is_awaited else None)
+        effects = execution.apply(first, record, self._observers.run if is_awaited else None)
         if is_awaited and isinstance(record, Calls):
             took_ns = self._ports.clock.now() - began_ns
-            if self._audience.is_slow(took_ns):
-                self._audience.took(took_ns, record.sent.client, decode_calls(record.sent.calls))
+            if self._observers.is_slow(took_ns):
+                self._observers.took(took_ns, record.sent.client, decode_calls(record.sent.calls))
         if effects.divergence:
             self._found(Diverged(effects.divergence, execution.position))
         for reply in effects.later:
@@ -264,9 +270,9 @@ class Active(Replica):
     def _forewarned(
         self, records: list[tuple[Position, Record]], up_to: Position
     ) -> Iterable[tuple[Position, Record]]:
-        """The records that may be executed, each to be taken when those before it have been: up to the first
-        that runs a call which ended too many processes. Its end as poisoned comes after it in the sequence,
-        and must be known before it is reached (E4)."""
+        """Return the records that may be executed, each to be taken once those before it have been: up to the
+        first that runs a call which crashed too many processes. The record that gives up the call comes later
+        in the sequence, and must be known before the call is reached (E4)."""
         self._held = []
         ends = ends_among(record for _, record in records)
         if not ends and not self._ports.attempts.has_suspects:
@@ -277,13 +283,14 @@ class Active(Replica):
         self, records: list[tuple[Position, Record]], ends: dict[Request, End], up_to: Position
     ) -> Iterator[tuple[Position, Record]]:
         line = self._execution.line
-        # An end that is ordered and not committed yet is waited for: the primary knows more than this member.
+        # If the end of a call is ordered but not yet committed, wait for it: the primary knows more than this
+        # member.
         coming = self._ends_beyond(up_to) if self._ports.attempts.has_suspects else {}
         for first, record in records:
             requests, found = self._set_going(record)
             self._held = [each for each in found if each.request not in ends]
             if self._held or any(request in coming for request in requests):
-                if isinstance(record, TimerFired):  # it is due still, and must not be ordered again
+                if isinstance(record, TimerFired):  # still due, but must not be ordered again
                     self._fired[record.timer, record.due_ns] = None
                 return
             for request in requests:
@@ -294,7 +301,8 @@ class Active(Replica):
                 ends.pop(record.request, None)
 
     def _set_going(self, record: Record) -> tuple[list[Request], list[Poisonous]]:
-        """What may run when *record* is executed, and what of that ended too many processes."""
+        """The requests that may run when *record* is executed, and those of them that crashed too many
+        processes."""
         attempts, execution = self._ports.attempts, self._execution
         match record:
             case Calls(sent=sent):
@@ -306,7 +314,7 @@ class Active(Replica):
                 requests = [Request(sent.client, each.number) for each in calls]
                 return requests, list(among_calls(attempts, sent.client, calls))
             case NestedReply() | Poison() | Unmarked():
-                # Each lets the line move on, and with it what stands there.
+                # Each of these lets the queue advance, so any queued operation may run.
                 jobs = execution.line.in_progress()
                 return [job.request for job in jobs], list(among_jobs(attempts, jobs))
             case TimerFired(timer=number, due_ns=due_ns):
@@ -316,16 +324,17 @@ class Active(Replica):
         return [], []
 
     def _ends_with(self, record: Record, request: Request, end: End) -> bool:
-        """Whether this is where a call is given up: before it begins; or, if it had answers of other groups,
-        before the last of them. That place follows from the sequence alone, so it is every member's. *Without
-        it:* one that had executed the first half has another state than one that replays."""
+        """Whether *record* is where a call is given up: before it starts, or, if other groups answered some
+        of its nested calls, before the last of these answers. This follows from the sequence alone, so it is
+        the same on every member. *Without it:* a member that had executed the first half has another state
+        than a member that replays."""
         line = self._execution.line
         if isinstance(record, NestedReply) and line.is_waiting_for(request, record.call):
             return record.request == request and record.call == end.last_answer
         return not end.last_answer and not line.is_running(request)
 
     def _ends_beyond(self, position: Position) -> dict[Request, None]:
-        """Calls whose end as poisoned is ordered beyond *position*."""
+        """The calls whose end as poisoned is ordered beyond *position*."""
         if self.sequence.tail <= position:
             return {}
         beyond = [
@@ -361,8 +370,8 @@ class Active(Replica):
         return (timer, due_ns) in self._fired
 
     def _do_due(self) -> None:
-        # Each is noted as ordered when it is: an order that is refused now is due again in the next turn.
-        # *Without it:* one mark is refused, and there is no checkpoint any more, until the log is full.
+        # Each is noted as ordered only once it is: an order that is refused now is due again in the next
+        # turn. *Without it:* one mark is refused, no checkpoint is ever made again, and the log fills up.
         for found in self._held:
             if found.request not in self._given_up:
                 self.poison(found)
@@ -382,13 +391,14 @@ class Active(Replica):
     # --- comparing
 
     def _mark(self) -> None:
-        """Every member is at the same point here, and so all have the next moment of rest in common."""
+        """Capture the state. Every member is at the same record here, so all reach the same next moment at
+        rest."""
         self._is_marking = False
         self._checkpointing.capture_at_rest(self._execution)
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
-        """What the state captured at a mark comes to; of a large one that is known only later."""
-        if self._office.is_taken_up:
+        """Handle the digest of the state captured at a mark. For a large state it is known only later."""
+        if self._serving_state.takes_calls:
             self._digest_to_tell = Digested(position, digest)
             self._ports.wake()
         else:
@@ -396,16 +406,16 @@ class Active(Replica):
 
     def _compare(self, record: Digested) -> None:
         self._checkpointing.nothing_since(self._execution.position)
-        if not self._office.is_taken_up:  # else it is its own word
+        if not self._serving_state.takes_calls:  # otherwise it is this member's own digest
             self._checkpointing.told(record.position)
             self._found(self._comparing.told(record))
 
     def _found(self, difference: Diverged | None) -> None:
-        """The object differs. Who has taken up office has answered, and is right by that; and what a person
-        has seen is only reported (V4)."""
+        """Handle a divergence. A primary that serves has already answered, so its object counts as right; and
+        a difference that an operator has accepted is only reported (V4)."""
         if difference is None:
             return
-        if self._office.is_taken_up or difference.found_at <= self.readiness.forgiven:
+        if self._serving_state.takes_calls or difference.found_at <= self.readiness.forgiven:
             self._ports.fault("divergence", str(difference))
             return
         self._difference = difference

@@ -1,7 +1,7 @@
-"""What a primary looks at before it does anything with a frame of calls: whatever is refused here has changed
-nothing.
+"""Checks a frame of calls before the primary does anything with it.
 
-Requests of which something is known already: answered from the table, and not ordered again (X).
+A call that is refused here has changed nothing. :class:`Repetitions` answers requests that are already known
+from the retention table, without ordering them again (X).
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from holdfast.styles.ports import Token
 from holdfast.styles.replies import WaitingReplies
 
 CALLS_PER_RECORD_MAX: Final = 4096
-"""So many calls share a record, and the turn that executes it."""
+"""The most calls that share a record, and so one turn that executes it."""
 
 
 def calls_in(sent: Sent) -> list[Call]:
-    """The calls of a frame. Raises ``BadCall`` for what is no frame."""
+    """Decode the calls of a frame. Raises ``BadCall`` for an invalid frame."""
     try:
         calls = decode_sent_calls(sent.calls)
     except UNDECODABLE as error:
@@ -40,23 +40,23 @@ def calls_in(sent: Sent) -> list[Call]:
 
 
 def in_circle(group: str, chain: tuple[str, ...]) -> bytes:
-    """The outcome of calls to *group* that it waits for itself: it would wait for ever (E3)."""
+    """The refusal for calls to *group* that it would wait for itself, forever (E3)."""
     text = " -> ".join((*chain, group))
     return encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
 
 
 def nested_log_bytes_max(config: StyleConfig) -> float:
-    """How long a log may be that takes calls of other groups."""
+    """The log size up to which calls of other groups are still accepted."""
     return config.log_bytes_max * 1.25
 
 
 def check_room(
     group: str, in_line: int, log_bytes: int, config: StyleConfig, *, is_nested: bool, why_none: str = ""
 ) -> None:
-    """Raises ``Overloaded`` when too much waits already: calls in line, or a log for its checkpoints, the
-    last of which may have failed: *why_none*. Calls of other groups have some room of their own. *Without
-    it:* a line or a log is full and waits for a group that calls this one; its call is turned away again and
-    again, stands in no line, and nobody sees the circle (E10)."""
+    """Raises ``Overloaded`` if too many calls are queued, or if the log waits for checkpoints; *why_none*
+    says why the last checkpoint failed. Calls of other groups have some extra room. *Without it:* the queue
+    or the log is full and waits for a group that calls this one; that call is refused again and again, is in
+    no queue, and nobody detects the cycle (E10)."""
     if in_line >= config.in_line_max * (2 if is_nested else 1):
         raise Overloaded(f"group {group}: {in_line} calls stand in line")
     if log_bytes > (nested_log_bytes_max(config) if is_nested else config.log_bytes_max):
@@ -65,9 +65,9 @@ def check_room(
 
 
 def check_length(sent: Sent, operations: list[Call]) -> None:
-    """What no record takes would cost the group its object, once it is executed. Raises ``InvalidRequest``
-    if the *operations* of the frame are that long."""
-    if len(sent.calls) <= ORDERED_BYTES_MAX:  # as nearly always: all of it is not
+    """Raises ``InvalidRequest`` if the *operations* of the frame are too long for a record. Executing them
+    first would cost the group its object, because they could not be ordered."""
+    if len(sent.calls) <= ORDERED_BYTES_MAX:  # nearly always: not even the whole frame is too long
         return
     length = len(encode_calls(operations))
     if length > ORDERED_BYTES_MAX:
@@ -79,19 +79,20 @@ FORGOTTEN: Final = encode_outcome(Unknown("the request has expired; whether it r
 NOT_KEPT: Final = encode_outcome(Unknown(TOO_LATE.why))
 
 Tell = Callable[[Position, Token, list[int], list[bytes]], None]
-"""Answer, once that position is committed."""
+"""Sends an answer once that position is committed."""
 
 
 class Repetitions:
-    """At one member. A repetition of a call that has not ended waits for it in *waiting* (X1)."""
+    """Answers repeated requests at one member. A repetition of a call that has not ended waits for it in
+    *waiting* (X1)."""
 
     def __init__(self, waiting: WaitingReplies, tell: Tell) -> None:
         self._waiting = waiting
         self._tell = tell
 
     def sift(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> list[Call]:
-        """Answer those calls of a frame that are known, and leave the others. A frame that begins with a new
-        one is left whole, as nearly all are: what is known of the others is found when it is executed."""
+        """Answer the calls of a frame that are already known, and return the others. A frame that starts with
+        a new call is returned whole, as nearly all are: its repetitions are found when it is executed."""
         judge = execution.retention.judge
         if judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
             return calls
@@ -101,13 +102,15 @@ class Repetitions:
             if verdict is FRESH:
                 fresh.append(each)
                 continue
-            # A reply is final with its own position; a refusal rests on all that the table was made of.
+            # A reply is final with its own position; a refusal depends on everything the table was built
+            # from.
             rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
             self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
         return fresh
 
     def settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
-        """Somebody asked what became of a request; *record*, ordered at *position*, says so for good (X3)."""
+        """Answer a client that asked what became of a request; *record*, ordered at *position*, settles it
+        (X3)."""
         verdict = effects.settled
         if isinstance(verdict, Repeated | InProgress) or verdict == NEVER:
             self._answer_verdict(verdict, Request(record.client, record.number), token, position)
@@ -116,7 +119,7 @@ class Repetitions:
             self._tell(position, token, [record.number], [said])
 
     def _answer_verdict(self, verdict: Verdict, request: Request, token: Token, position: Position) -> None:
-        """Answer, once *position* is committed and what the verdict rests on."""
+        """Answer once *position*, and the position the verdict depends on, are committed."""
         if isinstance(verdict, InProgress):
             self._waiting.for_call(request, token)
         elif isinstance(verdict, Repeated):

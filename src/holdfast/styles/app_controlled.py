@@ -1,8 +1,8 @@
 """Groups whose application keeps its members consistent (CONS_APP_CTRL; FTC-13, FTC-137).
 
-The primary alone executes, at once: nothing is ordered, logged or carried over, and a call that is repeated
-runs again. Whoever becomes primary recovers by its own method ``recover``, if the class has one, before it
-takes calls; where it finds its state is the application's business. One that fails in it hands the group on.
+Only the primary executes, at once: nothing is ordered, logged or transferred, and a repeated call runs again.
+A new primary calls the optional method ``recover`` of its class before it takes calls; where that finds the
+state is up to the application. A member whose ``recover`` fails hands the group over.
 """
 
 from typing import Final
@@ -22,14 +22,14 @@ RECOVER: Final = "recover"
 
 
 class AppControlled(Stateless):
-    """A member of such a group."""
+    """A member of an application-controlled group."""
 
     def __init__(
-        self, definition: Definition, ports: StylePorts, audience: CallObservers | None = None
+        self, definition: Definition, ports: StylePorts, observers: CallObservers | None = None
     ) -> None:
-        super().__init__(definition, ports.clock, audience, ports.attempts, ports.fault)
+        super().__init__(definition, ports.clock, observers, ports.attempts, ports.fault)
         self._ports = ports
-        self._is_reigning = False
+        self._is_primary = False
         self._is_ready = False
 
     @property
@@ -37,14 +37,14 @@ class AppControlled(Stateless):
         return self._is_ready
 
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
-        """As with others, on the primary. Raises ``Unavailable`` until it has recovered."""
+        """Execute a frame on the primary. Raises ``Unavailable`` until the primary has recovered."""
         if not self._is_ready:
             raise Unavailable(f"{self.definition.group}: its primary has not recovered yet")
         return super().execute(sent)
 
     def turn(self) -> None:
-        """Recover, if that is due: not within the event that made this member primary."""
-        if not self._is_reigning or self._is_ready:
+        """Recover if necessary. This does not happen within the event that made this member primary."""
+        if not self._is_primary or self._is_ready:
             return
         why = self._recover()
         self._is_ready = not why
@@ -53,20 +53,20 @@ class AppControlled(Stateless):
             self._ports.pass_on(why)
 
     def make_anew(self, why: str) -> None:
-        """Another object, which recovers before it takes calls; a primary hands on meanwhile."""
+        """Make another object, which recovers before it takes calls; a primary hands over meanwhile."""
         super().make_anew(why)
-        if self._is_reigning:
+        if self._is_primary:
             self._is_ready = False
             self._ports.pass_on(why)
 
     def on_serving(self, epoch: Epoch) -> None:
-        self._is_reigning = True
+        self._is_primary = True
 
     def on_following(self) -> None:
-        self._is_reigning = self._is_ready = False
+        self._is_primary = self._is_ready = False
 
     def _recover(self) -> str:
-        """Why the object could not; empty when it has."""
+        """Run ``recover``. Returns why it failed; empty if it succeeded."""
         interface = self.definition.interface
         if RECOVER not in interface.operations:
             return ""

@@ -1,4 +1,4 @@
-"""The replication styles by name, and their members."""
+"""Maps the names of the replication styles to the classes of their members."""
 
 from typing import Final
 
@@ -15,12 +15,12 @@ from holdfast.styles.stateless import Stateless
 from holdfast.styles.warm import Warm
 
 VOTING: Final = {"voting": "active_with_voting"}
-"""What people call it for short."""
+"""Short names that people use."""
 PASSIVE: Final = (Style.COLD_PASSIVE, Style.WARM_PASSIVE)
 
 
 def style_named(name: str) -> Style:
-    """``"warm_passive"`` and so on, as people write it. Raises ``InvalidRequest``."""
+    """Return the style for a name such as ``"warm_passive"``. Raises ``InvalidRequest``."""
     try:
         return Style[VOTING.get(name.lower(), name).upper()]
     except KeyError:
@@ -36,14 +36,14 @@ def make_member(
     *,
     is_self_kept: bool = False,
 ) -> Cold | Warm | Active | Stateless:
-    """A member's application; *is_self_kept*: of a group that keeps itself consistent. Raises
-    :class:`UnsupportedProperty` for voting (FTC-131)."""
+    """Make the application of a member. *is_self_kept* means that the application keeps the group consistent.
+    Raises :class:`UnsupportedProperty` for voting (FTC-131)."""
     if is_self_kept and style in PASSIVE:
         return AppControlled(definition, ports, CallObservers(definition.group, ports, config.slow_ns))
     match style:
         case Style.STATELESS:
-            audience = CallObservers(definition.group, ports, config.slow_ns)
-            return Stateless(definition, ports.clock, audience, ports.attempts, ports.fault)
+            observers = CallObservers(definition.group, ports, config.slow_ns)
+            return Stateless(definition, ports.clock, observers, ports.attempts, ports.fault)
         case Style.COLD_PASSIVE:
             return Cold(definition, ports, config)
         case Style.WARM_PASSIVE:

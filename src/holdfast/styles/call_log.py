@@ -1,9 +1,8 @@
-"""What people read of single calls: one line each, with the trace id of the call, and no more than they can
-read.
+"""Writes log lines about individual calls: one line each, with the call's trace id, at a limited rate.
 
-Most calls leave no line. Those do that are sent again, turned away or lost, that run for long or raise; when
-a host dies these may be thousands in a moment. So lines are bounded, and the next one says how many were left
-out.
+Most calls leave no line. A call does if it is sent again, refused or lost, runs for long, or raises. When a
+host dies, these may be thousands at once. So the number of lines is limited, and the next line says how many
+were left out.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,9 +17,9 @@ from holdfast.model.ports import Clock
 from holdfast.model.traceparent import Traceparent
 
 LINES_MAX: Final = 64
-"""So many lines may follow each other at once, as when a host dies that had calls in flight."""
+"""The most lines written in one burst, for example when a host dies that had calls in flight."""
 LINE_EVERY_NS: Final = 500 * MILLISECOND
-"""And then one in so long: a method that always raises fills no disk."""
+"""After a burst, one line is allowed per this time: a method that always raises must not fill a disk."""
 TEXT_MAX: Final = 300
 
 Say = Callable[..., object]
@@ -38,7 +37,7 @@ class CallLog:
         self._left_out = 0
 
     def has_room(self) -> bool:
-        """Whether a line would be written now. Worth asking before a line is made ready at some cost."""
+        """Whether a line would be written now. Ask this before preparing a line that is costly to prepare."""
         now = self._clock.now()
         grown = (now - self._since_ns) // LINE_EVERY_NS
         if grown > 0:
@@ -47,17 +46,17 @@ class CallLog:
         return self._room > 0
 
     def leave_out(self, lines: int) -> None:
-        """So many were not made ready."""
+        """Count lines that were not prepared."""
         self._left_out += lines
 
     def tell(self, event: str, group: str, client: ClientId, calls: Iterable[Call], **fields: object) -> None:
-        """*event* has befallen these calls of *client* to the group of that name."""
+        """Log *event* for each of these calls of *client* to *group*."""
         for each in calls:
             request = Request(client, each.number)
             self.tell_one(event, group, request, each.traceparent, method=each.method, **fields)
 
     def tell_one(self, event: str, group: str, request: Request, carried: bytes, **fields: object) -> None:
-        """The same of one request, which carries that trace."""
+        """Log *event* for one request; *carried* is its trace."""
         if self.has_room():
             trace = Traceparent.of(carried, group, *request)
             self._write(event, trace, group=group, request=str(request), **fields)
@@ -65,10 +64,10 @@ class CallLog:
             self._left_out += 1
 
     def tell_raised(self, scope: Scope, error: BaseException) -> None:
-        """A method has raised that. It is its caller's to deal with; where it was raised, only this host
-        knows."""
+        """Log what a method raised. The caller gets the error, but only this host knows where it was
+        raised."""
         if not self.has_room():
-            self._left_out += 1  # and what it says was not asked for: it is the class's own code
+            self._left_out += 1  # the text was not asked for, because it runs the class's own code
             return
         self.tell_one(
             "a method raised",
@@ -88,7 +87,7 @@ class CallLog:
 
 
 def _where(error: BaseException) -> str:
-    """The innermost place, as ``module:line function``; no path, which differs from host to host."""
+    """The innermost place as ``module:line function``, without a path, which differs between hosts."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

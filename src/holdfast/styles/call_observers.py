@@ -1,4 +1,5 @@
-"""Who is told of the calls that one member executes for others: people, in lines, and whoever looks on."""
+"""Reports the calls that one member executes for its clients: as log lines, and to a
+:class:`.ports.CallObserver`."""
 
 from collections.abc import Callable
 
@@ -12,23 +13,24 @@ from holdfast.styles.ports import StylePorts
 
 
 class CallObservers:
-    """Of one member of the group of that name. Mostly nobody: then it costs a look."""
+    """Reports the calls of one member of *group*. Usually nobody observes them; then it costs only a
+    check."""
 
     def __init__(self, group: str, ports: StylePorts, slow_ns: int) -> None:
         self._group = group
         self._slow_ns = slow_ns
         self._lines = ports.lines
-        self._onlooker = ports.onlooker
+        self._observer = ports.onlooker
         self._trace = ports.trace
         self._fault = ports.fault
         self.run = ports.onlooker.run if ports.onlooker is not None else None
-        """How calls are run (:meth:`holdfast.execution.execution.Execution.calls`)."""
+        """Runs calls (:meth:`holdfast.execution.execution.Execution.calls`); None if nobody observes them."""
 
     def is_slow(self, took_ns: int) -> bool:
         return took_ns >= self._slow_ns and self._lines is not None
 
     def took(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
-        """These calls of one frame ran for so long, together."""
+        """Report that these calls of one frame together took this long."""
         if took_ns >= self._slow_ns and self._lines is not None:
             took_ms = took_ns // MILLISECOND
             self._lines.tell("a call was slow", self._group, client, calls, took_ms=took_ms, among=len(calls))
@@ -38,38 +40,38 @@ class CallObservers:
             self._lines.tell_raised(scope, error)
 
     def given_up(self, found: Poisonous) -> None:
-        """A call is not tried again (E4)."""
+        """Report that a call will not be tried again (E4)."""
         if self._lines is not None:
             event, call, attempts = "a call was given up", found.call, found.attempts
             carried = found.traceparent
             self._lines.tell_one(event, self._group, found.request, carried, call=call, attempts=attempts)
 
     def poisoned(self, found: Poisonous) -> None:
-        """The group has it in its sequence that a call is given up."""
+        """Report that the group's sequence contains the record that gives up a call."""
         request, call, attempts = str(found.request), found.call, found.attempts
         self._trace.note("poisoned", group=self._group, request=request, call=call, attempts=attempts)
         self.given_up(found)
         self._fault("poisoned", found.fault)
 
     def asked(self, ask: Callable[..., bytes], each: Call, client: ClientId, *more: object) -> bytes:
-        """What *ask* gives, which waits for nothing."""
+        """Return what *ask* returns for a call that cannot wait."""
         return ask(each, client, *more) if self.run is None else self.run(ask, each, client, *more) or b""
 
     def ended(self, reply: Reply) -> None:
-        """A call that had to wait has ended."""
-        if self._onlooker is not None:
-            self._onlooker.ended(reply.request, reply.outcome)
+        """Report that a call which had to wait has ended."""
+        if self._observer is not None:
+            self._observer.ended(reply.request, reply.outcome)
 
     def calls_out(self, outgoing: Outgoing) -> Outgoing:
-        """A call to another group, as it is to leave."""
-        return outgoing if self._onlooker is None else self._onlooker.calls_out(outgoing)
+        """Return a call to another group as it is to be sent."""
+        return outgoing if self._observer is None else self._observer.calls_out(outgoing)
 
     def came_back(self, caller: Request, outcome: bytes) -> None:
-        """The call that *caller* waits for has an outcome."""
-        if self._onlooker is not None:
-            self._onlooker.came_back(caller, outcome)
+        """Report that the call which *caller* waits for has an outcome."""
+        if self._observer is not None:
+            self._observer.came_back(caller, outcome)
 
     def forsake(self) -> None:
-        """What waits is not executed here any more."""
-        if self._onlooker is not None:
-            self._onlooker.forsake()
+        """Report that the waiting calls are no longer executed here."""
+        if self._observer is not None:
+            self._observer.forsake()

@@ -1,14 +1,14 @@
-"""The copy of the process in which a large state is captured, from its beginning until it is a checkpoint.
+"""Captures a large state in a copy of the process, and reports checkpoints that fail.
 
-The object goes on while its copy is written aside (E5). A copy that is written waits, like any state that was
-captured, until its position is committed and its state is known to be the group's; then it is kept. When to
-begin a copy, and what may count as a checkpoint, is for :mod:`.checkpointing` to say.
+:class:`CheckpointCopies` tracks a copy from its start until it is a checkpoint. The object continues while
+the copy writes its state to a temporary file (E5). A written copy then waits, like any captured state, until
+its position is committed and its state is known to be the group's; only then is it kept.
+:mod:`.checkpointing` decides when to start a copy and what may count as a checkpoint.
 
-Checkpoints that cannot be made, for whoever must know: told once per reason, not once per attempt.
-
-A state that cannot be read back is no checkpoint (E9): the last good one and the log after it stay, the group
-serves on, and only when the log has reached its limit are calls refused, with this reason. The object may be
-well again after any call, so it is tried again, after longer and longer pauses.
+:class:`CheckpointFailures` reports each reason for a failed checkpoint once, not at every attempt. A state
+that cannot be read back is not a checkpoint (E9): the last good one and the log after it are kept, and the
+group continues to serve. Calls are refused, with this reason, only when the log has reached its limit. Any
+call may repair the object, so the capture is retried, after longer and longer pauses.
 """
 
 import re
@@ -25,8 +25,8 @@ from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
 
 @dataclass(slots=True)
 class Copying:
-    """A copy under way; *is_written* when it only waits for its position to commit, *is_kept* when it is on
-    its way to its final name."""
+    """A copy in progress. *is_written*: it only waits for its position to commit. *is_kept*: it is being
+    moved to its final name."""
 
     position: Position
     is_written: bool = False
@@ -34,8 +34,8 @@ class Copying:
 
 
 class CheckpointCopies:
-    """One member's copies, of which there is one at a time. *on_ended* is told what became of each that was
-    not dropped before it was written, *on_kept* of each that has become a checkpoint."""
+    """The copies of one member, one at a time. *on_ended* is called with the result of each copy, unless it
+    was dropped before it was written; *on_kept* is called for each that has become a checkpoint."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class CheckpointCopies:
         self.under_way: Copying | None = None
 
     def begin(self, execution: Execution, *, with_state: bool) -> bool:
-        """Begin a copy in the place of the one under way. *with_state*: its digest covers the object's state.
-        False: no copy can be begun now, as another group has one, or as there are none here."""
-        self.drop()  # one that nobody ever found equal
+        """Start a copy, replacing one in progress. *with_state*: the digest covers the object's state.
+        Returns False if no copy can be started now, because another group has one or copies are not available
+        here."""
+        self.drop()  # a copy that was never found equal to the primary's state
         copying = Copying(execution.position)
         snapshot = Snapshot(
             execution.position, execution.pieces, partial(execution.digest, with_state=with_state)
@@ -72,7 +73,7 @@ class CheckpointCopies:
         self._on_ended(copying.position, result)
 
     def maybe_keep(self, committed: Position, may_count: Callable[[Position], bool]) -> None:
-        """Keep the copy under way, if it is written and final and *may_count* as a checkpoint."""
+        """Keep the copy in progress if it is written and committed and *may_count* as a checkpoint."""
         copying, copies = self.under_way, self._ports.copies
         if copying is None or copies is None or not copying.is_written or copying.is_kept:
             return
@@ -87,7 +88,7 @@ class CheckpointCopies:
                 self._on_kept(copying.position)
 
     def drop(self) -> None:
-        """The copy under way is not wanted any more."""
+        """Drop the copy in progress: it is no longer needed."""
         if self.under_way is not None and self._ports.copies is not None:
             self.under_way = None
             self._ports.copies.drop()
@@ -95,69 +96,73 @@ class CheckpointCopies:
 
 WHY_CHARACTERS_MAX: Final = 500
 REASONS_MAX: Final = 32
-"""Told of one group in a row. With so many, the next one says nothing new."""
+"""How many different reasons are reported for one group before a success. After that many, another one adds
+nothing."""
 
 _VALUE: Final = re.compile(r"(holds \w+|come back as \w+) .*?(?= and would|: annotate|, which|$)")
 _VARYING: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|[0-9]+")
-"""Keys, values and numbers: a state that is unreadable at another key each time has one reason."""
+"""Matches keys, values and numbers, so that a state that is unreadable at another key each time has one
+reason."""
 
 
 def reason_of(why: str) -> str:
-    """The same for failures of one kind."""
+    """A text that is the same for all failures of one kind."""
     return _VARYING.sub("*", _VALUE.sub(r"\1", why))
 
 
 class CheckpointFailures:
-    """Of one member's checkpoints."""
+    """The failed checkpoints of one member."""
 
     def __init__(self, ports: StylePorts, config: StyleConfig) -> None:
         self._ports = ports
         self._config = config
         self.why = ""
-        """Why the last attempt failed; empty when it did not, or there was none."""
+        """Why the last attempt failed; empty if it succeeded or there was none."""
         self._in_a_row = 0
         self._is_known_well = False
-        """It was noted that an attempt succeeded, and none has failed since."""
+        """Whether a success was reported and no attempt has failed since."""
         self._told: dict[str, int] = {}
-        """Reasons, and when each was told."""
+        """The reported reasons, and when each was reported."""
 
     def tune(self, config: StyleConfig) -> None:
         self._config = config
 
     def begin_anew(self) -> None:
-        """The object goes on from a checkpoint that was not made of it: the next attempt need not wait, and
-        until it is made the last one says all that is known."""
+        """Continue from a checkpoint of another object: the next attempt need not wait, and until then the
+        reason of the last failure is still reported."""
         self._in_a_row = 0
 
-    def begin_reign(self) -> None:
-        """This member answers now. Whoever did so before may have failed and be gone: the next success is
-        worth noting, as it says that this is over."""
+    def begin_term(self) -> None:
+        """Note that this member starts to answer calls. The previous primary may have failed to make
+        checkpoints and be gone, so the next success is reported: it says that the failure is over."""
         self._is_known_well = False
 
     @property
     def pause_ns(self) -> int:
-        """Before the next attempt; doubled with each that fails."""
+        """The pause before the next attempt, doubled with each failure."""
         config = self._config
         return min(config.copy_retry_ns << max(self._in_a_row - 1, 0), config.copy_retry_most_ns)
 
     def failed(self, kind: str, why: str) -> None:
-        """An attempt failed; *kind* is that of the fault."""
+        """Record a failed attempt; *kind* is the kind of the fault."""
         self._in_a_row = min(self._in_a_row + 1, self._config.copy_retry_most_ns.bit_length())
         self.mention(kind, why)
+        self._ports.wake()  # the turn says that this member wants the primary's state, if its log is long
         if self.why != why[:WHY_CHARACTERS_MAX]:
             self.why = why[:WHY_CHARACTERS_MAX]
             self._is_known_well = False
             self._ports.trace.note("checkpoint_failed", why=self.why)
 
     def mention(self, kind: str, why: str) -> None:
-        """Report a fault, if it is news."""
+        """Report a fault if its reason is new."""
         reason = reason_of(why)
         if reason not in self._told and len(self._told) < REASONS_MAX:
             self._told[reason] = self._ports.clock.now()
             self._ports.fault(kind, f"no state could be captured: {why}")
 
     def succeeded(self) -> None:
-        """A state was captured and read back. A reason told a while ago is news when it comes again."""
+        """Record that a state was captured and read back. A reason reported some time ago counts as new if it
+        comes again."""
         self._in_a_row = 0
         self.why = ""
         if not self._is_known_well:

@@ -1,17 +1,17 @@
-"""When a member captures its object's state, and when that becomes a checkpoint (FTC-291 to 296, 306,
-311).
+"""When a member captures its object's state, and when that becomes a checkpoint (FTC-291 to 296, 306, 311).
 
-A small state is captured between two calls. A large one would stop them for seconds: it is captured in a copy
-of the process (E5, :mod:`.checkpoint_copies`), which goes on while the object changes, and its end is an
-event like any other. Either way what was captured waits until its position is committed: what is not final is
-no checkpoint (E1). Whoever captures a state also reads it back (E9), which takes longer than to write it: a
-state for which that takes too long between two calls goes to a copy as well.
+A small state is captured between two calls. A large one would stop calls for seconds, so it is captured in a
+copy of the process (E5, :mod:`.checkpoint_copies`) while the object continues to change; the end of the copy
+is an event like any other. Either way a captured state waits until its position is committed, because what is
+not committed is not a checkpoint (E1). Every captured state is also read back (E9), which takes longer than
+writing it; a state that takes too long between two calls is captured in a copy, too.
 
-And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
-truth; anybody else's counts when its digest was found equal (E8, :mod:`.divergence`). The log is let go up to
-such a checkpoint only. A state that is never compared, since the primary died meanwhile or could make no copy
-there, makes room for the next one. Only when the log has grown long does one count all the same: with a full
-log a backup acknowledges nothing. Should it be found to differ later, it is void like any other.
+A captured state also waits until it is known to be the group's. The state of a primary that takes calls
+counts, because it has answered; any other member's state counts once its digest was found equal (E8,
+:mod:`.divergence`). The log is pruned only up to such a checkpoint. A state that is never compared, because
+the primary died meanwhile or could not make a copy there, is replaced by the next one. Only if the log has
+grown long does a state count without comparison, because a backup with a full log acknowledges nothing. If it
+is found to differ later, it is void like any other.
 """
 
 from collections.abc import Callable
@@ -27,25 +27,25 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.ports import Copied, NotCopied, StylePorts
 
 BUSY_NS: Final = 100 * MILLISECOND
-"""When no copy can be begun now, as another group has one, it is tried again after this."""
+"""The pause before another attempt if no copy can be started now, because another group has one."""
 
 AGAIN_NS: Final = 200 * MILLISECOND
-"""While a log is too long a state is captured again after this, though nothing was executed meanwhile; and a
-passive backup looks for it as often."""
+"""While a log is too long, a state is captured again after this time even if nothing was executed meanwhile;
+and a passive backup looks for it this often."""
 
 STATES_IN_LOG: Final = 4
-"""A log so many times as long as the state is replayed in longer than the state is written, by far."""
+"""Replaying a log this many times as long as the state takes far longer than writing the state."""
 
 COPIES_WHEN_SLOW: Final = 16
-"""After a state that took long between two calls so many are captured in copies; then it is tried again, as
-it may have been the machine that was slow."""
+"""After a state took too long between two calls, this many are captured in copies; then it is tried again
+between calls, because the machine may have been slow."""
 
 OnDigest = Callable[[Position, bytes], None]
 
 
 class Checkpointing:
-    """The states one member captures, at ``checkpoint_interval_ns``. *on_digest* is told the digest of
-    each."""
+    """The states that one member captures, every ``checkpoint_interval_ns``. *on_digest* is called with the
+    digest of each."""
 
     def __init__(
         self,
@@ -56,54 +56,55 @@ class Checkpointing:
         *,
         digests_state: Callable[[Execution], bool] = lambda _: True,
     ) -> None:
-        """*log_bytes*: what the records take that no checkpoint stands for. *digests_state*: whether the
-        digest covers the object, or only the replies and timers."""
+        """*log_bytes*: the size of the records that no checkpoint covers. *digests_state*: whether the digest
+        covers the object's state, or only replies and timers."""
         self._ports = ports
         self._config = config
         self._log_bytes = log_bytes
         self._on_digest = on_digest
         self._digests_state = digests_state
         self._is_trusted = False
-        """This member has answered: its state is the truth."""
+        """Whether this member takes calls as primary: it has answered, so its state counts."""
         self._told = Position(0)
-        """The newest of the primary's digests is of there."""
+        """The position of the newest digest the primary has told."""
         self._equal: Position | None = None
-        """The state captured there was found equal."""
+        """The position of the state that was found equal to the primary's."""
         self._is_wanted = False
-        """A checkpoint is due, whatever the interval says."""
+        """Whether a checkpoint is due regardless of the interval."""
         self._taken_at = ports.clock.now()
         self._bytes = 0
         self._quiet_since = Position(0)
-        """Nothing was executed beyond this since the last capture: an idle group takes none."""
+        """Nothing was executed beyond this position since the last capture: an idle group captures
+        nothing."""
         self.kept = Position(0)
-        """Where the newest checkpoint of this host stands: its log reaches back so far, and no further."""
+        """The position of this host's newest checkpoint; the log reaches back to it, and no further."""
         self._captured: Captured | None = None
         self._copies = CheckpointCopies(ports, self._copied, self._kept_copy)
         self._awaited: Execution | None = None
-        """The object that is captured at its next moment of rest."""
+        """The object that is captured at its next moment at rest."""
         self._committed = Position(0)
         self._state_bytes = 0
-        """Of the last state captured or installed."""
+        """The size of the last state captured or installed."""
         self._not_before = 0
         self._copies_left = 0
-        """Captures for which a copy is made, small as the state is."""
-        self._failing = CheckpointFailures(ports, config)
+        """How many more captures use a copy although the state is small."""
+        self.failures = CheckpointFailures(ports, config)
         self._unreadable = Position(0)
-        """The state as of there could not be read back; executed again, it is the same."""
+        """The state at this position could not be read back; capturing it again would give the same state."""
 
     def tune(self, config: StyleConfig) -> None:
         """Capture states as *config* says from now on."""
         self._config = config
-        self._failing.tune(config)
+        self.failures.tune(config)
 
     @property
     def why_none(self) -> str:
-        """Why the last state was not captured or could not be read back; empty when it was."""
-        return self._failing.why
+        """Why the last state was not captured or could not be read back; empty if it was."""
+        return self.failures.why
 
     def is_unreadable(self, position: Position) -> bool:
-        """Whether the state as of there, or a later one, is known to be none that can be read back."""
-        return bool(self._failing.why) and self._unreadable >= position
+        """Whether the state at *position* or a later one is known not to be readable."""
+        return bool(self.failures.why) and self._unreadable >= position
 
     @property
     def is_copying(self) -> bool:
@@ -115,10 +116,10 @@ class Checkpointing:
         return copying is not None and copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether the interval is over and something happened in it, or the log has grown long: by that, now
-        and then only while the moment of rest is awaited in which it is captured. *Without it:* a log is long
-        and a method waits for another group; whatever says that a checkpoint is due makes the next one due,
-        until the log is full."""
+        """Whether a checkpoint is due: the interval is over and something happened in it, or the log has
+        grown long. While a capture already waits for the object to be at rest, a long log makes one due only
+        from time to time. *Without it:* a log is long and a method waits for another group; each record that
+        says a checkpoint is due makes the next one due, until the log is full."""
         if self._is_busy or self.is_pausing:
             return False
         if self._is_wanted and execution.position > self.kept:
@@ -128,8 +129,8 @@ class Checkpointing:
         elapsed_ns = self._ports.clock.now() - self._taken_at
         is_quiet = execution.position <= self._quiet_since
         if self._log_bytes() >= self._config.long_log_bytes:
-            # It reaches back to the older of two checkpoints, and may be too long for the call that would
-            # make the second one due.
+            # The log reaches back to the older of two checkpoints, and may be too long for the call that
+            # would make the second one due.
             is_again = elapsed_ns >= AGAIN_NS and execution.position > self.kept
             return is_again or (not is_quiet and not self.awaits(execution))
         is_interval_over = elapsed_ns >= self._config.checkpoint_interval_ns
@@ -137,40 +138,40 @@ class Checkpointing:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a copy is under way; not one whose digest the primary has passed over, which waits for a
-        word that never comes. *Without it:* marks follow each other faster than a primary writes its copies;
-        a backup drops each of its own for the next before it was compared, and its log is never let go."""
+        """Whether a copy is in progress. A copy whose digest the primary has skipped does not count: it would
+        wait forever. *Without it:* marks follow each other faster than a primary writes its copies; a backup
+        drops each of its own copies for the next one before it was compared, and its log is never pruned."""
         copying = self._copies.under_way
         if copying is None:
             return False
         is_word_due = copying.position > self._told
         return not copying.is_written or is_word_due or self._may_count(copying.position)
 
-    def hasten(self) -> None:
-        """Somebody needs a newer checkpoint than there is."""
+    def make_due(self) -> None:
+        """Make a checkpoint due, because someone needs a newer one than there is."""
         self._is_wanted = True
 
     def trust(self) -> None:
-        """This member has taken up office."""
+        """Count this member's states without comparison: it takes calls as primary."""
         self._is_trusted = True
-        self._failing.begin_reign()
+        self.failures.begin_term()
         self._keep_what_counts()
 
     def distrust(self) -> None:
-        """It has laid it down: another answers."""
+        """Stop counting this member's states without comparison: another member answers."""
         self._is_trusted = False
 
     def told(self, position: Position) -> None:
-        """The primary's digest of the state as of there is known."""
+        """Record that the primary has told its digest of the state at *position*."""
         self._told = max(self._told, position)
 
     def equal(self, position: Position) -> None:
-        """The state captured there was found to be the primary's."""
+        """Record that the state captured at *position* was found equal to the primary's."""
         self._equal = position
         self._keep_what_counts()
 
     def void(self) -> None:
-        """The object was not the group's: what was captured of it is nobody's (E8)."""
+        """Drop what was captured: the object was not the group's (E8)."""
         self._is_trusted = False
         self._captured = self._awaited = self._equal = None
         copying = self._copies.under_way
@@ -185,14 +186,14 @@ class Checkpointing:
         return self._log_bytes() >= self._config.long_log_bytes
 
     def _checkpoint_bytes(self) -> int:
-        """The log that is borne since the last checkpoint. Who starts again replays it, so a small state,
-        which costs little to write, is captured much oftener than a large one."""
+        """How much log is allowed since the last checkpoint. A restarted member replays it, so a small state,
+        which costs little to write, is captured much more often than a large one."""
         config = self._config
         small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self._state_bytes)
         return min(small, config.checkpoint_bytes)
 
     def is_large(self, execution: Execution) -> bool:
-        """Whether the object's state should not be asked for between two calls."""
+        """Whether the object's state is too large to be captured between two calls."""
         limit = self._config.inline_state_bytes_max
         return self._ports.copies is not None and (
             self._copies_left > 0 or self._state_bytes > limit or execution.weighs_over(limit)
@@ -200,21 +201,21 @@ class Checkpointing:
 
     @property
     def is_kept_large(self) -> bool:
-        """Whether to load the object takes long; whoever holds it need not ask."""
+        """Whether loading the kept state takes long; irrelevant for a member that already has the object."""
         return self._state_bytes > self._config.inline_state_bytes_max
 
     def grew(self, record_bytes: int) -> None:
-        """The log has one more record, of this length."""
+        """Record that the log has one more record of this length."""
         self._bytes += record_bytes
 
     def maybe_capture(self, execution: Execution) -> None:
-        """Capture at rest, if it is due."""
+        """Capture at rest, if a checkpoint is due."""
         if self.is_due(execution):
             self.capture_at_rest(execution)
 
     def capture_at_rest(self, execution: Execution) -> None:
-        """Capture, once. The state has its place in the sequence now or, if a method waits, between it and
-        the next one (FTC-291). Of an object that is discarded before there comes nothing."""
+        """Capture once. The state's position is the current one or, if a method waits, the next between two
+        operations (FTC-291). If the object is discarded before, nothing is captured."""
         self._restart()
         if self._awaited is not execution:
             self._awaited = execution
@@ -226,16 +227,17 @@ class Checkpointing:
         self.capture(execution)
 
     def awaits(self, execution: Execution) -> bool:
-        """Whether it is still to be captured, at rest."""
+        """Whether the object is still to be captured at rest."""
         return self._awaited is execution
 
     def capture(self, execution: Execution) -> bytes | None:
-        """Capture now; None when the object has no state to give at this moment, or gives it to a copy
-        (:attr:`is_copying`). Without any, the log stays as it is, and the next interval tries again
+        """Capture now. Returns None if the object has no state available now, or is captured in a copy
+        (:attr:`is_copying`). If nothing was captured, the log is kept, and the next interval tries again
         (FTC-311)."""
         if not execution.is_at_rest or 0 < execution.position <= max(self.kept, self._unreadable):
-            # What is kept already is not captured again, nor what could not be read back there. *Without
-            # it:* a cold backup meets the same mark at each look, and has no copy left for any later one.
+            # A state that is already kept, or could not be read back at this position, is not captured again.
+            # *Without it:* a cold backup reaches the same mark at each scan, and has no copy left for any
+            # later one.
             self._restart()
             return None
         if self.is_large(execution):
@@ -244,8 +246,8 @@ class Checkpointing:
         self._restart()
         state = self.state_of(execution)
         if state is None:
-            if self._failing.why:
-                self._quiet_since = execution.position  # as it is, it fails again
+            if self.failures.why:
+                self._quiet_since = execution.position  # unchanged, it would fail again
             return None
         self._captured = Captured(execution.position, state)
         self._quiet_since = execution.position
@@ -257,7 +259,7 @@ class Checkpointing:
         return state
 
     def final_state(self, execution: Execution | None, committed: Position) -> Captured | None:
-        """The object's state as it is; None when there is none to give at once, or it is not final."""
+        """The object's current state; None if it is not available at once or not committed."""
         if execution is None or not execution.is_at_rest:
             return None
         if execution.position > committed or self.is_large(execution):
@@ -266,26 +268,27 @@ class Checkpointing:
         return Captured(execution.position, state) if state is not None else None
 
     def settle(self, execution: Execution, committed: Position) -> bool:
-        """Have a checkpoint of all that was executed, before an orderly stop; whether nothing more can be
-        done about it now. A large state is on its way then, and one that is not final comes to be."""
+        """Make a checkpoint of everything executed, before an orderly stop. Returns whether nothing more
+        can be done now. Otherwise a large state is being captured, or the state waits to be committed or
+        at rest."""
         if execution.position <= self.kept or not self._is_trusted:
-            return True  # a backup's state is no checkpoint before it was compared (E8)
+            return True  # a backup's state is not a checkpoint before it was compared (E8)
         if self.is_copying or execution.position > committed or not execution.is_at_rest:
             return False
-        if self._failing.why and self.is_pausing:
-            return True  # its state is none that can be read, and said why
+        if self.failures.why and self.is_pausing:
+            return True  # its state cannot be read back, and the reason was reported
         captured = self.final_state(execution, committed)
         if captured is not None:
             self.keep(captured)
             return True
         if not self.is_large(execution):
-            return True  # it has no state to give, and said why
+            return True  # it has no state available, and the reason was reported
         self._begin_copy(execution)
         return False
 
     def state_of(self, execution: Execution) -> bytes | None:
-        """The object's state as it is, read back; None when the class gives none, or none that can be read.
-        The group serves on, and its log grows until somebody looks."""
+        """The object's current state, read back; None if the class gives none, or none that can be read back.
+        The group continues to serve, and its log grows until an operator intervenes."""
         began_ns = self._ports.clock.now()
         try:
             state = execution.save()
@@ -294,44 +297,46 @@ class Checkpointing:
             return None
         except NotCapturable as error:
             self._unreadable = execution.position
-            self._failing.failed("checkpoint_failed", str(error))
+            self.failures.failed("checkpoint_failed", str(error))
             self._pause()
             return None
         except Exception as error:
-            self._failing.failed("object_failed", error_in_words(error))
+            self.failures.failed("object_failed", error_in_words(error))
             self._pause()
             return None
         finally:
             if self._ports.clock.now() - began_ns > self._config.inline_capture_ns_max:
                 self._copies_left = COPIES_WHEN_SLOW
-        self._failing.succeeded()
+        self.failures.succeeded()
         return state
 
     def _pause(self) -> None:
-        """However long the log is: marks would follow each other as fast as they are committed."""
-        self._not_before = self._ports.clock.now() + self._failing.pause_ns
+        """Pause, however long the log is: otherwise marks would follow each other as fast as they are
+        committed."""
+        self._not_before = self._ports.clock.now() + self.failures.pause_ns
 
     @property
     def is_pausing(self) -> bool:
-        """Whether the object had no state, or none that can be read, only a moment ago."""
+        """Whether the object had no readable state only a moment ago."""
         return self._ports.clock.now() < self._not_before
 
     def update_of(self, execution: Execution) -> bytes | None:
-        """What the class says has changed; None when it says nothing."""
+        """What the class says has changed; None if it says nothing."""
         try:
             return execution.get_update()
         except (NoStateAvailable, NoUpdateAvailable):
             return None
         except Exception as error:
-            self._failing.mention("object_failed", error_in_words(error))
+            self.failures.mention("object_failed", error_in_words(error))
             return None
 
     def nothing_since(self, position: Position) -> None:
-        """What was ordered up to here after the capture only says that it took place."""
+        """Record that what was ordered up to *position* after the capture only describes the capture."""
         self._quiet_since = position
 
     def only_told(self, before: Position, after: Position) -> None:
-        """What was ordered between the two only speaks of a capture: a group without calls stays quiet."""
+        """Record that what was ordered between the two positions only describes a capture, so that a group
+        without calls stays quiet."""
         if self._quiet_since >= before:
             self._quiet_since = after
 
@@ -351,38 +356,38 @@ class Checkpointing:
         self._copies.maybe_keep(self._committed, self._may_count)
 
     def keep(self, captured: Captured) -> None:
-        """Make a checkpoint of a final state, unless there is one that stands for more."""
+        """Make a checkpoint from a committed state, unless there is a newer one."""
         if captured.position <= self.kept:
             return
         self.kept = captured.position
-        self._failing.succeeded()
+        self.failures.succeeded()
         self._ports.save_checkpoint(captured)
 
     def keep_sent(self, sent: Captured) -> None:
-        """Make one of a final state that the primary has sent."""
+        """Make a checkpoint from a committed state that the primary has sent."""
         self._restart()
         self._captured = None
         self._copies.drop()
-        self._quiet_since = Position(sent.position + 1)  # and the record that brought it
+        self._quiet_since = Position(sent.position + 1)  # plus the record that contained it
         self._state_bytes = len(sent.state)
         self._is_wanted = False
         self.keep(sent)
 
     def installed(self, kept: Kept) -> None:
-        """The host has a checkpoint from elsewhere, or from an earlier process."""
+        """Record that the host has a checkpoint from another member or from an earlier process."""
         self.kept = self._quiet_since = self._committed = kept.position
         self._state_bytes = kept.size
         self._captured = None
-        self._failing.begin_anew()
+        self.failures.begin_anew()
         self._copies.drop()
 
     def kept_elsewhere(self, position: Position, size: int) -> None:
-        """Another process has made a checkpoint of final records (E7)."""
+        """Record that another process has made a checkpoint from committed records (E7)."""
         self.kept = max(self.kept, position)
         self._state_bytes = size
 
     def forget(self) -> None:
-        """What was captured and is not final may never become so."""
+        """Drop captured states that are not committed, because they may never be."""
         if self._captured is not None and self._captured.position > self._committed:
             self._captured = None
         copying = self._copies.under_way
@@ -413,21 +418,21 @@ class Checkpointing:
             if result.why:
                 self._failed(result)
             return
-        self._failing.succeeded()
+        self.failures.succeeded()
         self._state_bytes = result.size
         self._on_digest(position, result.digest)
         self._copies.maybe_keep(self._committed, self._may_count)
 
     def _failed(self, result: NotCopied) -> None:
-        """The log keeps all that the last checkpoint needs. The next copy comes after a pause, also if
-        nothing is executed meanwhile, unless it would find the same state again."""
-        self._failing.failed("checkpoint_failed", result.why)
+        """Handle a failed copy. The log keeps everything since the last checkpoint. The next copy starts
+        after a pause, even if nothing is executed meanwhile, unless it would find the same state again."""
+        self.failures.failed("checkpoint_failed", result.why)
         if not result.is_of_state:
             self._quiet_since = Position(0)
-        self._postpone(self._failing.pause_ns)
+        self._postpone(self.failures.pause_ns)
 
     def _postpone(self, pause_ns: int) -> None:
-        """It is still due, but not before this."""
+        """Postpone the capture, which is still due."""
         self._not_before = self._ports.clock.now() + pause_ns
         self._taken_at = self._not_before - self._config.checkpoint_interval_ns
 

@@ -1,15 +1,13 @@
-"""What a replica does where its class is another than the one that made what it holds (E7).
+"""A replica's part in a change of its class: replaying old records, loading states, and upgrading (E7).
 
-How a member comes through what other code made is :mod:`.code_replay`'s to know. This is the replica's part
-in it: an object is begun when the way is free, a method of the old code that waits for another group is given
-its answer, as by any primary, and the place where the class as it is here goes on is ordered as a record.
+:mod:`.code_replay` finds out which old code must execute which records. :class:`CodeChange` is the replica's
+part: it makes an object once nothing stands in the way, makes the calls that a method of the old code waits
+for, as any primary would, and orders the record from which the class loaded here takes over.
 
-What the class of one time has executed, executed by it again (E7).
-
-A member whose class is another cannot do that itself. The host has the sources of that time, and runs this in
-a process of their own; the state that comes of it is loaded by the class of today.
-
-An object as of what its host keeps of it.
+:func:`continued` executes old records with the class that made them. A member with another class cannot do
+that itself, so the host keeps the old sources and runs this function in a separate process; the class loaded
+here then loads the resulting state. :class:`Loading` makes an object from the newest checkpoint that the host
+keeps.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,40 +39,41 @@ from holdfast.styles.stamping import Stamper
 
 
 class CodeChange:
-    """One member's part in it. *begin* has the object made of what this host keeps, whatever there was."""
+    """One member's part in a change of the class. *begin* makes the object from what this host keeps,
+    replacing any existing one."""
 
     def __init__(
         self,
         definition: Definition,
         ports: StylePorts,
-        succession: CodeReplay,
+        code_replay: CodeReplay,
         stamping: Stamper,
         calling_out: OutgoingCalls,
-        audience: CallObservers,
+        observers: CallObservers,
         sequence: Callable[[], Sequence],
         begin: Callable[[], None],
     ) -> None:
         self._definition = definition
         self._ports = ports
-        self._succession = succession
+        self._code_replay = code_replay
         self._stamping = stamping
         self._calling_out = calling_out
-        self._audience = audience
+        self._observers = observers
         self._sequence = sequence
         self._begin = begin
         self._old_waits: Waits | None = None
-        """What a method of the old code waits for, for which this primary has called."""
+        """The nested call of a method of the old code that this primary has made."""
 
-    def is_way_free(self, *, may_order: bool) -> bool:
-        """Whether the class as it is here may make an object of what is kept. A method of the old code that
-        waits for another group is given its answer first, as by any primary."""
-        if not self._succession.is_met:
+    def may_make_object(self, *, may_order: bool) -> bool:
+        """Whether the class loaded here may make an object from what is kept. If a method of the old code
+        waits for another group, its call is made first, as by any primary."""
+        if not self._code_replay.is_met:
             return True
         sequence = self._sequence()
-        if self._succession.look(sequence, leads=True):
+        if self._code_replay.look(sequence, leads=True):
             self._begin()
             return True
-        waits = self._succession.waits
+        waits = self._code_replay.waits
         if waits is not None and may_order:
             if self._old_waits is not waits:
                 self._old_waits = waits
@@ -82,26 +81,26 @@ class CodeChange:
                 self._stamping.resume(waits.csn, waits.time_ns)
             outgoing = self._calling_out.for_old_code(waits.outgoing)
             if outgoing is not None:
-                self._ports.call_out(self._audience.calls_out(outgoing))
+                self._ports.call_out(self._observers.calls_out(outgoing))
         return False
 
     def answer(
         self, caller: Request, call: int, outcome: bytes, submit: Callable[[Record], object] | None
     ) -> None:
-        """A method of the old code waits for this, in no object of this process: it goes on from a record.
-        Without *submit* no record can be ordered, and another primary calls again."""
+        """Order the answer to a nested call of the old code. The waiting method is not in this process; it
+        resumes from the record. Without *submit* no record can be ordered; another primary calls again."""
         if submit is not None:
             with suppress(Rejected, Unavailable):
                 submit(NestedReply(self._stamping.next(), *caller, call, fitted(outcome)))
-                self._succession.waits = None
+                self._code_replay.waits = None
                 self._ports.again()
                 return
         self._calling_out.send_again(caller, call)
 
     def upgrade(self, execution: Execution, order: Callable[[Execution, Upgraded], Position]) -> Position:
-        """Let the class as it is here go on from what other code has left, once that is ordered: whoever
-        comes to this place does the same. Until it is committed nothing is served, so that a crash leaves
-        either the old or the new. Answers where that is."""
+        """Let the class loaded here continue from the state that other code has left, by ordering a record:
+        every member does the same at its position. Nothing is served until it is committed, so that a crash
+        leaves either the old or the new state. Returns the record's position."""
         here, made_by = self._definition.code, execution.code
         why = "" if execution.is_unbegun else self._ports.why_not_upgrade(made_by)
         if why:
@@ -116,27 +115,28 @@ class CodeChange:
         )
         return position
 
-    def look_behind(self) -> None:
-        """As a backup: come to an object, if the class as it is here has gone on where others have."""
+    def look_as_backup(self) -> None:
+        """As a backup: make an object if the class loaded here is the one that continues in the log."""
         with suppress(Overloaded):
-            if self._succession.is_met and self._succession.look(self._sequence(), leads=False):
+            if self._code_replay.is_met and self._code_replay.look(self._sequence(), leads=False):
                 self._begin()
 
     def meet(self, error: OtherCode) -> None:
-        """This member's object cannot go on: it has none, until the way is free again."""
-        self._succession.meet(str(error))
+        """Handle a record of other code: this member has no object until old code has replayed the record."""
+        self._code_replay.meet(str(error))
         self._ports.trace.note("other_code", group=self._definition.group, why=str(error))
         self._ports.again()
 
-    def end_reign(self) -> None:
-        """This member is no primary any more: another calls for what the old code waits for."""
-        self._succession.waits = self._old_waits = None
+    def end_term(self) -> None:
+        """Note that this member is no longer primary: the next one makes the calls of the old code."""
+        self._code_replay.waits = self._old_waits = None
 
 
 def loading(definition: Definition, newest: Callable[[], Kept | None]) -> Iterator[Execution | None]:
-    """None after each bit of work, and at last the object; as at creation, if nothing is kept. The *newest*
-    state is asked for when the work begins: an older one may be gone by then. Raises what ``set_state``
-    raises, and ``Unavailable`` when newer ones have taken its place since."""
+    """Load the newest state in small steps: yields None after each step, and finally the object, as at
+    creation if nothing is kept. The *newest* state is requested when the work starts, because an older one
+    may be gone by then. Raises what ``set_state`` raises, and ``Unavailable`` if newer states have replaced
+    it meanwhile."""
     kept = newest()
     if kept is None:
         yield Execution(definition)
@@ -148,35 +148,35 @@ def loading(definition: Definition, newest: Callable[[], Kept | None]) -> Iterat
 
 
 class Loading:
-    """One member's object on its way from the newest checkpoint, bit by bit. *succession* says
-    whether it may be loaded here."""
+    """Loads one member's object from the newest checkpoint, step by step. *code_replay* decides whether it
+    may be loaded here."""
 
     def __init__(
-        self, definition: Definition, newest: Callable[[], Kept | None], succession: CodeReplay
+        self, definition: Definition, newest: Callable[[], Kept | None], code_replay: CodeReplay
     ) -> None:
         self._definition = definition
         self._newest = newest
-        self._succession = succession
+        self._code_replay = code_replay
         self._work: Iterator[Execution | None] | None = None
 
     def go_on(self, *, leads: bool) -> Execution | None:
-        """Do the next bit; the object when it was the last one. Raises ``Overloaded`` when it has to be begun
-        anew, ``OtherCode``, and what :func:`loading` raises."""
+        """Do the next step. Returns the object after the last one. Raises ``Overloaded`` if loading must
+        start again, ``OtherCode``, and what :func:`loading` raises."""
         if self._work is None:
-            self._succession.check_kept(leads=leads)
+            self._code_replay.check_kept(leads=leads)
             self._work = loading(self._definition, self._newest)
         try:
             return next(self._work)
         except Unavailable as error:
-            # Newer checkpoints took the place of the one that was being loaded.
+            # Newer checkpoints have replaced the one that was being loaded.
             self._work = None
             raise Overloaded(str(error)) from None
         except BaseException:
-            self._work = None  # it has ended with that, and is begun anew
+            self._work = None  # the generator has ended, so loading must start again
             raise
 
     def forget(self) -> None:
-        """What has been loaded so far is not wanted any more, or is there."""
+        """Drop what has been loaded so far: it is complete or no longer needed."""
         self._work = None
 
 
@@ -188,15 +188,18 @@ def continued(
     is_stand_in: bool = False,
     prepare: Callable[[Execution], None] = lambda _: None,
 ) -> Execution | Waits:
-    """The object after these *records*, which follow *kept*; its state may be saved. *definition* has the
-    class of their time; *is_stand_in*: another that a person lets take its place, and then outcomes may
-    differ; *prepare* is given the object before any of them. Raises what the class raises, ``OtherCode`` when
-    they are not its own, and ``Diverged`` at the first outcome that is not the recorded one: that object is
-    not the one that answered (E8)."""
+    """Return the object after these *records*, which follow *kept*; its state may be saved.
+
+    *definition* has the class that made the records. *is_stand_in* means that an operator lets another class
+    take its place; then outcomes may differ. *prepare* gets the object before any record is applied. Raises
+    what the class raises, ``OtherCode`` if the records are of other code, and ``Diverged`` at the first
+    outcome that differs from the recorded one: that object is not the one that answered (E8).
+    """
     (execution,) = (each for each in loading(definition, lambda: kept) if each is not None)
     prepare(execution)
     followed = [(each, decode_record(each.body)) for each in records if each.first > execution.position]
-    # Whoever executes a call must know that it was given up, which was ordered after it (E4).
+    # A call must be known as given up before it is executed, although the record that says so follows it
+    # (E4).
     ends = {record.request: record.outcome for _, record in followed if isinstance(record, Poison)}
     for each, record in followed:
         if ends and isinstance(record, Calls):

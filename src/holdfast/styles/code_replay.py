@@ -1,18 +1,17 @@
-"""A member whose class is not the one that made what it holds: how it comes to an object (E7).
+"""How a member gets an object if other code than its own class made what it holds (E7).
 
-What other code made is executed by that code, in a process of its own (:class:`.ports.OldCode`), stretch by
-stretch; the state at the end of each is this host's checkpoint, and what comes next is loaded from there. So
-the member gets either to where its own class has gone on before, or, as primary, to the end of all that is
-committed, from where it may go on if :attr:`.ports.StylePorts.why_not_upgrade` lets it. Until then it has no
-object, and says why.
+Records made by other code are executed by that code, in a separate process (:class:`.ports.OldCode`), one
+stretch at a time. The state at the end of each stretch becomes this host's checkpoint, and the next stretch
+starts from there. So the member reaches the position at which its own class continued earlier, or, as
+primary, the end of what is committed, from where it may continue if :attr:`.ports.StylePorts.why_not_upgrade`
+allows it. Until then it has no object, and reports why.
 
-A backup is in no hurry: others serve. It has old code at work only where that leads to its own, or when its
-log has grown long; a state that the primary sends among the records is kept as it is.
+A backup is in no hurry, because other members serve. It runs old code only if that leads to its own class, or
+if its log has grown long; a state that the primary sends among the records is kept as it is.
 
-What a host keeps of a group, stretch by stretch: which code made which part of it (E7).
-
-A checkpoint and the records that follow it. The code of a record is that of the last `Upgraded` at or before
-it, and before the first of them that of the checkpoint. Most records are told by one byte, and not decoded.
+:class:`Tail` divides what a host keeps, a checkpoint and the records after it, into stretches by the code
+that made them. The code of a record is that of the last `Upgraded` at or before it, or that of the checkpoint
+if there is none. Most records are recognized by one byte and not decoded.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -62,22 +61,22 @@ _WITHOUT_CODE: Final = frozenset(
         Settled(Stamp(ZERO), ClientId(""), 1, 0),
     )
 )
-"""The tags of what no code executes: it speaks of what has been executed already."""
+"""The tags of records that need no code, because they describe what has been executed already."""
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Records that one code made, one after the other."""
+    """Consecutive records that one version of the code made."""
 
     code: Code
     first: Position
     last: Position
     operations: int = 0
-    """Positions in it that only that code can execute."""
+    """How many positions of the stretch only that code can execute."""
 
 
 class Tail:
-    """A checkpoint (None: the beginning of the group), and the records after it as far as they were read."""
+    """A checkpoint (None: the start of the group), and the records after it as far as they have been read."""
 
     def __init__(self, kept: Kept | None) -> None:
         self.kept = kept
@@ -87,9 +86,9 @@ class Tail:
         if head is not None and head.queue:
             self.stretches[0].operations = len(head.queue)
         self.bytes = 0
-        """Of the records."""
+        """The size of the records."""
         self.state: tuple[Position, bytes] | None = None
-        """The last state that was among the records: of the position, and what it is."""
+        """The last state among the records: its position and its bytes."""
 
     @property
     def read_to(self) -> Position:
@@ -97,11 +96,11 @@ class Tail:
 
     @property
     def code(self) -> Code:
-        """That made the last of it."""
+        """The code that made the last records."""
         return self.stretches[-1].code
 
     def take(self, records: Iterable[Stored]) -> None:
-        """The next ones, in their order."""
+        """Add the next records, in order."""
         for each in records:
             if each.first <= self.read_to:
                 continue
@@ -122,41 +121,43 @@ class Tail:
                 stretch.operations += each.count
 
     def foreign(self, here: Code) -> Stretch | None:
-        """The first stretch that only other code than *here* can bring the object through; None when the
-        class as it is here can go on from the checkpoint to the end of what was read."""
+        """The first stretch that only code other than *here* can execute; None if the class loaded here can
+        continue from the checkpoint to the end of what was read."""
         for number, stretch in enumerate(self.stretches):
-            # A state is loaded by whoever goes on from it; but who goes on at an upgrade is said there.
+            # A state may be loaded by the code that continues from it; but an upgrade names the code that
+            # continues.
             if not stretch.code.is_same(here) and (stretch.operations or number):
                 return stretch
         return None
 
     def first(self) -> Stretch:
-        """The first stretch in which anything is executed: it comes first, also where a later one is the
-        reason for which a process with its code is needed."""
+        """The first stretch in which anything is executed. It must be executed first, even if a later stretch
+        is the one that needs old code."""
         return next(
             (each for number, each in enumerate(self.stretches) if each.operations or number),
             self.stretches[0],
         )
 
     def leads_to(self, here: Code) -> bool:
-        """Whether the class as it is here has gone on somewhere in it, after other code."""
+        """Whether the class loaded here continues somewhere in the records, after other code."""
         return any(stretch.code.is_same(here) for stretch in self.stretches[1:])
 
 
 WORDS_MAX: Final = 300
-"""Of why, for people."""
+"""The most characters of a reason."""
 TRIED: Final = "a kept copy was tried, and"
-"""In why, where old code has failed."""
+"""Marks a reason for which old code was tried and failed."""
 
 
 class WaitsForCode(HoldfastError):
-    """Raised when no object can be had here, since what the group holds was made by other code."""
+    """Raised when no object can be made here, because other code made what the group holds."""
 
     code = "waits_for_code"
 
 
 class CodeReplay:
-    """Of one member. *keep* makes a checkpoint of a state, *on_kept* is told that there is a newer one."""
+    """Replays with old code what one member holds. *keep* makes a checkpoint from a state; *on_kept* is
+    called when there is a newer one."""
 
     def __init__(
         self,
@@ -172,68 +173,71 @@ class CodeReplay:
         self._keep = keep
         self._on_kept = on_kept
         self._free_from: Position | None = None
-        """From a checkpoint there the class as it is here may go on."""
+        """The position of a checkpoint from which the class loaded here may continue."""
         self.is_met = False
-        """What this host keeps was made by other code, as far as was seen: no object is made of it here."""
+        """Whether other code made what this host keeps, as far as is known; then no object is made from it
+        here."""
         self.why = ""
         """Why not, for people."""
         self.wants: Position | None = None
-        """A state of the primary's that stands for so much would help; None: none is needed."""
+        """A state of the primary at this position or later would help; None if no state is needed."""
         self.waits: Waits | None = None
-        """At the end of the records a method of the other code waits for this."""
+        """The call that a method of the other code waits for at the end of the records."""
         self._tail: Tail | None = None
         self._scan: Iterator[None] | None = None
         self._is_running = False
         self._about = ""
-        """What is executed by old code, or was last, in words."""
+        """A description of what old code executes now or executed last."""
         self._failures = 0
         self._not_before = 0
 
     def meet(self, why: str = "") -> None:
-        """Other code has made what would have to be executed next."""
+        """Record that other code made what would have to be executed next."""
         self.is_met = True
         self.why = self.why or why
         self._tail = self._scan = None
 
     def check_state(self, code: Code, position: Position, *, leads: bool) -> None:
-        """That a state of that code may be loaded here: by its own, or by whoever goes on from it. Raises
-        :class:`holdfast.execution.definition.OtherCode`."""
+        """Check that a state made by *code* may be loaded here: by the same code, or by the code that
+        continues from it. Raises :class:`holdfast.execution.definition.OtherCode`."""
         here = self._definition.code
         if not code.is_same(here) and not leads and self._free_from != position:
             raise OtherCode(position, code, here)
 
     def check_kept(self, *, leads: bool) -> None:
-        """The same of the newest checkpoint, before it is loaded."""
+        """Check the newest checkpoint in the same way, before it is loaded."""
         kept = self._ports.checkpoint()
         if kept is not None and kept.size and not leads and self._free_from != kept.position:
             self.check_state(head_of(chunks_of(kept)).code, kept.position, leads=False)
 
     def forget(self) -> None:
-        """What this host keeps is another than before, or what is done for it is not wanted any more."""
+        """Start over: what this host keeps has changed, or the work for it is no longer needed."""
         self.drop()
         self.is_met = False
         self.wants = None
         self.why = ""
 
     def drop(self) -> None:
-        """End what is under way."""
+        """Stop the work in progress."""
         self._tail = self._scan = self.waits = None
         if self._is_running and self._ports.old_code is not None:
             self._is_running = False
             self._ports.old_code.drop()
 
     def look(self, sequence: Sequence, *, leads: bool) -> bool:
-        """Do what can be done now, for a slice of time; whether the way is free: the class as it is here can
-        go on from the newest checkpoint to the end of what is committed. *leads*: the group waits for this
-        member. Raises ``Overloaded`` when records cannot be read just now, and :class:`WaitsForCode` where
-        only a person or another host can help."""
+        """Work for one slice of time. Returns whether nothing stands in the way: the class loaded here can
+        continue from the newest checkpoint to the end of what is committed.
+
+        *leads* means that the group waits for this member. Raises ``Overloaded`` if records cannot be read
+        now, and :class:`WaitsForCode` if only an operator or another host can help.
+        """
         if not self.is_met:
             return True
         if self._is_running:
             return False
         if self._ports.clock.now() < self._not_before:
             if leads and self._failures > 1:
-                raise WaitsForCode(self.why)  # another member may be able
+                raise WaitsForCode(self.why)  # another member may be able to serve
             return False
         tail = self._read(sequence)
         if tail is None:
@@ -259,10 +263,11 @@ class CodeReplay:
             self.why = why[:WORDS_MAX]
             raise WaitsForCode(self.why)
 
-    # --- what there is
+    # --- reading what this host keeps
 
     def _read(self, sequence: Sequence) -> Tail | None:
-        """What this host keeps, up to what is committed; None while that takes longer than a slice."""
+        """Read what this host keeps, up to what is committed; returns None while that takes longer than a
+        slice."""
         kept = self._ports.checkpoint()
         if self._tail is None or self._tail.start != (kept.position if kept is not None else 0):
             self._tail, self._scan = Tail(kept), None
@@ -277,7 +282,7 @@ class CodeReplay:
         self._scan = None
         if tail.state is None or tail.state[0] <= tail.start:
             return tail
-        # The primary's own word on what its state was: no code is needed to keep it.
+        # The primary itself sent this state, so no code is needed to keep it.
         self._keep(Captured(*tail.state))
         self._tail = None
         self._ports.again()
@@ -288,7 +293,7 @@ class CodeReplay:
             tail.take(records)
             yield None
 
-    # --- old code at work
+    # --- running old code
 
     def _bring_through(self, tail: Tail, foreign: Stretch, sequence: Sequence, *, leads: bool) -> None:
         here, old_code = self._definition.code, self._ports.old_code
@@ -322,21 +327,22 @@ class CodeReplay:
             self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
 
     def _wanted(self, tail: Tail) -> Position | None:
-        """What a backup asks its primary for that cannot bring its own state forward: one from which its own
-        class has gone on, or any newer one before its log is full."""
+        """The position of the state that a backup requests from the primary if it cannot advance its own: one
+        from which its own class continues, or any newer one before its log is full."""
         if tail.code.is_same(self._definition.code):
             return tail.stretches[-1].first
         return Position(tail.start + 1) if tail.bytes >= self._config.checkpoint_bytes else None
 
     def _may_replay(self, code: Code) -> bool:
-        """Whether the class as it is here does it, though other code made it: a person says so, and nobody
-        can ask the other any more."""
+        """Whether the class loaded here replays what other code made: an operator has ordered it, and the
+        other code is not available any more."""
         old_code = self._ports.old_code
         is_kept = old_code is not None and old_code.is_kept(code)
         return not is_kept and self._ports.may_replay(code)
 
     def _is_answer_awaited(self, stretch: Stretch) -> bool:
-        """Whether a method waits in the middle where the records end: more of them must come first."""
+        """Whether a method waits for another group where the records end, so that more records must come
+        first."""
         return self.waits is not None and stretch.last <= self.waits_at
 
     def _records(self, sequence: Sequence, tail: Tail, last: Position) -> Iterator[Stored]:
@@ -382,7 +388,7 @@ class CodeReplay:
         self._ports.fault("other_code", self.why)
 
     def _in_words(self, tail: Tail, foreign: Stretch, does: str) -> str:
-        """*does*: what becomes of a kept copy, where there is one."""
+        """Describe the situation; *does* says what happens with a kept copy of the code, if there is one."""
         said, old_code = self._made_by(tail, foreign), self._ports.old_code
         if old_code is not None and old_code.is_kept(foreign.code):
             return f"{said}: a kept copy of {foreign.code} {does}"[:WORDS_MAX]

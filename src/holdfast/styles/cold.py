@@ -1,5 +1,7 @@
-"""Cold passive: a backup holds checkpoints and records; an object is made only when it must serve (FTC-128),
-and for as long as it takes to make a checkpoint of records."""
+"""Cold passive groups: a backup holds checkpoints and records, and makes an object only to serve (FTC-128).
+
+A cold backup also makes an object for as long as it takes to turn records into a checkpoint.
+"""
 
 from collections.abc import Iterator
 
@@ -17,8 +19,8 @@ class Cold(Passive):
     """A member of a cold passive group."""
 
     def _step(self, execution: Execution) -> None:
-        """At the interval, a checkpoint, also on the backups, so that their logs can be pruned: a small state
-        goes to them, for a large one each makes its own."""
+        """Make a checkpoint at the interval, on the backups, too, so that their logs can be pruned: a small
+        state is sent to them; for a large one each makes its own."""
         if not self._checkpointing.is_due(execution):
             return
         self._owed_digest.begin_capture()
@@ -34,11 +36,11 @@ class Cold(Passive):
             self._checkpointing.nothing_since(execution.position)
 
     def keep_up(self) -> None:
-        if not self._office.is_held:
+        if not self._serving_state.is_primary:
             raise Unavailable(f"group {self.definition.group}: a cold backup holds no object")
 
     def is_near(self) -> bool:
-        return True  # as near as any: no backup holds the object
+        return True  # no backup is nearer: none holds the object
 
     def _may_keep(self, execution: Execution) -> bool:
         return False
@@ -46,27 +48,27 @@ class Cold(Passive):
     def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         if isinstance(step, State):
             if self._execution is not None:
-                self._discard_object()  # it waits for a moment of rest, and here is a later one
+                self._discard_object()  # it waits to be at rest, and this state is a later one
             Execution.load(
                 self.definition.apart(), step.saved
-            ).discard()  # it is no checkpoint otherwise (E9)
+            ).discard()  # check that it loads: otherwise it is not a checkpoint (E9)
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
         if isinstance(step, Upgraded) and records[-1].first == 1:
-            return  # the group has just begun
+            return  # the group has just been created
         yield from self._make_object()
         execution = self._object()
         for page in pages(self.sequence, execution.position, Position(records[-1].first - 1)):
             yield from replay(execution, page, self._ports, self.readiness.forgiven)
         if isinstance(step, Forward):
-            # Where the primary has: it is compared with that one's (E8).
+            # Captured where the primary captures, for comparison (E8).
             self._checkpointing.capture_at_rest(execution)
         yield from replay(execution, records[-1:], self._ports, self.readiness.forgiven)
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
-        """An object is not what a cold backup keeps: it is made for as long as it takes to capture its state.
-        *Without its moment of rest:* where callers follow each other to a method that waits for another
-        group, every step comes while it waits, and no backup ever has a checkpoint."""
+        """Apply the steps. A cold backup keeps no object: it makes one only for as long as it takes to
+        capture the state. *Without waiting for the object to be at rest:* if clients keep calling a method
+        that waits for another group, every step comes while it waits, and no backup ever has a checkpoint."""
         yield from super()._take_steps(up_to)
         execution = self._execution
         if execution is None:
@@ -77,7 +79,7 @@ class Cold(Passive):
             self._discard_object()
 
     def _replay_to_rest(self, execution: Execution, up_to: Position) -> Iterator[None]:
-        """Replay until the state that is awaited has been captured."""
+        """Replay until the awaited state has been captured."""
         for page in pages(self.sequence, execution.position, up_to):
             for record in page:
                 if not self._checkpointing.awaits(execution):

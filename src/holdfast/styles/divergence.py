@@ -1,26 +1,22 @@
-"""A member without its object, and why (O3, E8).
+"""Detects members whose object differs from the group's, and tracks members without an object (O3, E8).
 
-Its replay gave another outcome than the one that was answered, or its state another digest than the
-primary's; or whoever stands on this knows another reason for which the object here would not be the group's.
-Such a member has given the object up. It goes on acknowledging, never leads, and asks its primary for a
-state, where one would help. When it has one it is a member like any other.
+:class:`DigestComparison` compares a member's states with its primary's (E1, E8). At a mark every member
+captures its state, and the primary's digest follows as a record. Either digest may be known first: the digest
+of a large state is known only once it has been written, and a passive backup reads ahead of what it has
+replayed. A state that was not found equal never becomes a checkpoint, and a member with a different digest
+has an object that is not the group's.
 
-One whose object differs again and again has a cause that no state removes: another library, another setting,
-a broken machine. It stays without until its process is started anew: each state that it takes costs the
-primary, and a member that is fit only between two differences is not fit to lead.
+:class:`OwedDigest` is the primary's side in passive groups: the digest it owes its backups for a mark (E8).
+Either may come first, the order of the mark or the digest.
 
-Whether a member's states are its primary's: digests of both, as of the same places (E1, E8).
+:class:`Absence` is a member without an object: its replay gave another outcome than the acknowledged one, its
+digest differs from the primary's, or its host knows another reason why the object would not be the group's.
+Such a member has given up the object. It continues to acknowledge, never leads, and asks its primary for a
+state if one would help; with that state it is a normal member again.
 
-At a mark every member captures its state, and the primary's digest follows as a record. Either may be known
-first: of a large state the digest comes when it has been written, and a passive backup reads ahead of what it
-has replayed. A state that was not found equal is nobody's checkpoint; and who finds another has an object
-that is not the group's.
-
-The digest that a passive primary owes its backups (E8).
-
-At a mark they have captured their states as the primary has, and wait for its digest, which follows as a
-record of its own. Either may come first: the mark is ordered, or the digest is known. Of a large state it is
-known only when that has been written.
+An object that differs again and again has a cause that no state removes: another library, another setting, a
+broken machine. Such a member stays without an object until its process restarts, because each state it takes
+costs the primary, and a member that is fit only between two differences is not fit to lead.
 """
 
 from collections import deque
@@ -35,7 +31,7 @@ from holdfast.sequence.role import WORDS_MAX, Fitness, Rank
 from holdfast.storage.record import ORIGIN
 
 TIMES_MAX: Final = 3
-"""Within this time an object may be found to differ so often; then the member stays without."""
+"""An object may be found to differ this often within ``WITHIN_NS``; then the member stays without one."""
 WITHIN_NS: Final = 3600 * SECOND
 
 
@@ -50,13 +46,13 @@ class Diverged(HoldfastError):
 
 
 class Absence:
-    """Of one member, over its whole life in this process."""
+    """Whether one member has no object and why, for the whole life of its process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: deque[int] = deque(maxlen=TIMES_MAX)
         self.now: Fitness | None = None
-        """None: there is an object, or one that only has to be loaded."""
+        """The reason; None if there is an object, or one that only has to be loaded."""
 
     @property
     def is_absent(self) -> bool:
@@ -67,7 +63,7 @@ class Absence:
         return self.now.why if self.now is not None else ""
 
     def differs(self, found: Diverged) -> Fitness:
-        """The object was found to differ."""
+        """Record that the object was found to differ."""
         self._found.append(self._clock.now())
         is_hopeless = len(self._found) == TIMES_MAX and self._found[-1] - self._found[0] <= WITHIN_NS
         why = f"its object differs from the one that answered: {found}"
@@ -79,52 +75,54 @@ class Absence:
         return self.begin(why, found_at=found.found_at, wants_state=not is_hopeless)
 
     def begin(self, why: str, *, found_at: Position = ORIGIN.position, wants_state: bool = False) -> Fitness:
-        """There is none from here on, and this member does not lead. *wants_state*: one of the primary's that
-        stands for *found_at*, or more, makes up for it."""
+        """Start an absence: there is no object from here on, and this member does not lead. *wants_state*: a
+        state of the primary at *found_at* or later ends the absence."""
         since_ns = self._clock.wall()
         self.now = Fitness(Rank.UNFIT, why[:WORDS_MAX], found_at, wants_state, since_ns)
         return self.now
 
     def took_state(self, position: Position) -> None:
-        """The object is what another member's state says, as of *position*."""
+        """Record that the object was replaced by another member's state as of *position*."""
         if self.now is not None and self.now.wants_state and position >= self.now.found_at:
             self.now = None
 
     def end(self) -> None:
-        """There may be one again."""
+        """End the absence: there may be an object again."""
         self.now = None
 
 
 TOLD_MAX: Final = 16
-"""Of the primary's digests whose place was not reached yet; older ones are given up, and with them the
-comparison there."""
+"""How many of the primary's digests are kept until this member reaches their positions; older ones are
+dropped, and nothing is compared there."""
 
 
 class DigestComparison:
-    """Of one member. *on_equal* is told of each state that was found equal."""
+    """Compares the digests of one member with its primary's. *on_equal* is called for each state that was
+    found equal."""
 
     def __init__(self, on_equal: Callable[[Position], None]) -> None:
         self._on_equal = on_equal
         self._own: tuple[Position, bytes] | None = None
         self._told: dict[Position, bytes] = {}
         self.last_equal = Position(0)
-        """What this member had captured up to here was its primary's as well."""
+        """The position up to which this member's captured states are known to equal its primary's."""
 
     def forget(self) -> None:
-        """The object is another, or none."""
+        """Drop the own digest: the object has been replaced or given up."""
         self._own = None
 
     def took_state(self, position: Position) -> None:
-        """The object is the primary's own, as of there."""
+        """Record that the object was replaced by the primary's own state as of *position*."""
         self._own, self.last_equal = None, position
 
     def captured(self, position: Position, digest: bytes) -> Diverged | None:
-        """This member's own digest is known; how it differs from the primary's, if that is known as well."""
+        """Record this member's own digest. Returns the difference from the primary's digest, if that is
+        known."""
         self._own = (position, digest)
         return self._compared()
 
     def told(self, record: Digested) -> Diverged | None:
-        """The primary's is known; how this member's differs, if it is."""
+        """Record the primary's digest. Returns the difference from this member's digest, if that is known."""
         self._told[record.position] = record.digest
         while len(self._told) > TOLD_MAX:
             del self._told[next(iter(self._told))]
@@ -147,35 +145,37 @@ class DigestComparison:
 
 
 class OwedDigest:
-    """What one primary has to tell. *wake* is called when there is something, so that a turn tells it."""
+    """The digest a primary has to tell its backups. *wake* is called when there is one, so that a turn tells
+    it."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._captured: tuple[Position, bytes] | None = None
-        """The digest of what this primary captured last."""
+        """The digest of the state this primary captured last."""
         self._is_owed = False
-        """Backups captured their states as well, and wait for that digest."""
+        """Whether backups captured their states, too, and wait for that digest."""
 
     def owe(self) -> None:
-        """A mark is ordered."""
+        """Record that a mark was ordered."""
         self._is_owed = True
 
     def begin_capture(self) -> None:
-        """Another state is captured now: the digest of an older one is not what backups wait for."""
+        """Record that another state is being captured: the digest of an older one is not what backups wait
+        for."""
         self._captured = None
 
     def captured(self, position: Position, digest: bytes) -> None:
-        """What the state captured last comes to."""
+        """Record the digest of the state captured last."""
         self._captured = (position, digest)
         self.remind()
 
     def remind(self) -> None:
-        """Have a turn, if there is something to tell."""
+        """Request a turn if there is a digest to tell."""
         if self._is_owed and self._captured is not None:
             self._wake()
 
     def take(self) -> Digested | None:
-        """What is to be told now, once."""
+        """Return the digest to be told now, once."""
         if not self._is_owed or self._captured is None:
             return None
         (position, digest), self._captured = self._captured, None
@@ -183,5 +183,5 @@ class OwedDigest:
         return Digested(position, digest)
 
     def forget(self) -> None:
-        """This member is no primary any more: nothing is owed, and what it captured is nobody's."""
+        """Record that this member is no longer primary: nothing is owed, and what it captured is dropped."""
         self._captured, self._is_owed = None, False

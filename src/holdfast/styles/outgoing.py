@@ -1,9 +1,8 @@
-"""The calls to other groups that an object waits for, as its primary makes them (E3).
+"""The calls that a group's primary makes to other groups.
 
-Whom a call that has not ended waits for, as the primary of the called group knows it (E10).
-
-The outbox of a group, as its primary empties it: one call at a time to each receiver, in their order
-(E13, E14).
+:class:`OutgoingCalls` tracks the calls that operations wait for (E3). :func:`held_up` tells which of these
+calls another request waits for, as the primary of the called group knows it; deadlocks are found with it
+(E10). :class:`Outbox` sends the group's one-way calls: one at a time to each receiver, in order (E13, E14).
 """
 
 from collections.abc import Iterator
@@ -35,41 +34,43 @@ Key = tuple[Request, int]
 
 
 class OutgoingCalls:
-    """Of one replica. An operation waits for one call at a time, and of interleaved ones many wait at once;
-    who knows whether a copy of a call has left before."""
+    """The nested calls of one replica, and whether a copy of each may have been sent before. An operation
+    waits for one call at a time; many interleaved operations may wait at once."""
 
     def __init__(self) -> None:
         self._sent: set[Key] = set()
-        """Those that were sent out and have no outcome; a repetition would be harmless but useless."""
+        """The calls that were sent and have no outcome. Sending them again would be harmless but useless."""
         self._line: OperationQueue | None = None
         self._turn = 0
-        """Of the line's waits, those up to here were sent."""
-        self._taken_up_at = Position(0)
-        """Calls that positions up to here led to may have been sent by a primary before this one."""
+        """The queue's waits up to this number have been sent."""
+        self._term_began_at = Position(0)
+        """Calls caused by positions up to this one may have been sent by an earlier primary."""
         self._again: dict[Key, None] = {}
-        """Those that this primary sent and must send again."""
+        """The calls that this primary sent and must send again."""
 
     def take_up(self, committed: Position) -> None:
-        """This replica is primary from here on."""
+        """Start over as the primary."""
         self._line = None
         self._sent.clear()
         self._again.clear()
-        self._taken_up_at = committed
+        self._term_began_at = committed
 
     def is_awaited(self, caller: Request, call: int) -> bool:
         return (caller, call) in self._sent
 
     def came_back(self, caller: Request, call: int) -> None:
-        """Its outcome has been ordered."""
+        """Record that the call's outcome has been ordered."""
         self._sent.discard((caller, call))
 
     def send_again(self, caller: Request, call: int) -> None:
-        """Its outcome came and could not be ordered: it is asked again when calls are taken again."""
+        """Record that the call's outcome arrived but could not be ordered: it is sent again once calls are
+        taken again."""
         self._sent.discard((caller, call))
         self._again[caller, call] = None
 
     def to_send(self, line: OperationQueue, committed: Position) -> Iterator[Outgoing]:
-        """The calls that the object waits for and that may be sent now: what led to them is final."""
+        """The calls that operations wait for and that may be sent now, because everything that led to them is
+        committed."""
         if line is not self._line:
             self._line, self._turn = line, 0
             self._sent.clear()
@@ -78,21 +79,21 @@ class OutgoingCalls:
             yield from self._once_more(line)
         for turn, waits in line.outgoing_since(self._turn):
             if waits.position > committed:
-                return  # nor are those that came to wait later
+                return  # the later ones are not committed either
             self._turn = turn
             self._sent.add((waits.caller, waits.call))
-            yield replace(waits, may_have_left=waits.position <= self._taken_up_at)
+            yield replace(waits, may_have_left=waits.position <= self._term_began_at)
 
     def for_old_code(self, waits: Outgoing) -> Outgoing | None:
-        """The call that a method of other code waits for, in no line of this process (E7), to be sent now;
-        None when it has been."""
+        """The call that a method of other code waits for outside this process (E7), if it is to be sent now;
+        None if it has been sent."""
         key = (waits.caller, waits.call)
         if key in self._sent:
             return None
         self._sent.add(key)
         is_again = key in self._again
         self._again.pop(key, None)
-        return replace(waits, may_have_left=is_again or waits.position <= self._taken_up_at)
+        return replace(waits, may_have_left=is_again or waits.position <= self._term_began_at)
 
     def _once_more(self, line: OperationQueue) -> Iterator[Outgoing]:
         again, self._again = self._again, {}
@@ -104,7 +105,7 @@ class OutgoingCalls:
 
 
 HELD_UP_BY_MAX: Final = 64
-"""Operations that hold up a line, of those that are looked at: the oldest."""
+"""How many of the operations that hold up a queue are examined: the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +113,23 @@ class HeldUp:
     """Why a call has not ended."""
 
     is_in_line: bool
-    """It has not begun: the operations below hold up the line. Otherwise it is one of them itself, or found
-    no room."""
+    """Whether it is queued and has not started: the operations in *by* hold up the queue. Otherwise it is one
+    of them itself, or was refused for lack of room."""
     by: list[Outgoing]
-    """Calls to other groups that are waited for, and have left."""
+    """The calls to other groups that these operations wait for and that have been sent."""
 
 
 def held_up(
     execution: Execution, committed: Position, request: Request, *, has_room: bool = True
 ) -> HeldUp | None:
-    """What *request* waits for; None when it is not known here, has ended, or waits for nobody else.
+    """What *request* waits for; None if it is not known here, has ended, or waits for no other group.
 
-    In a class whose operations are interleaved few stand in line: where a moment of rest is awaited, for the
-    end of all that wait; and where too many wait already, for the end of any. Of the latter a circle may end
-    by itself, and it is broken all the same: nobody knows whether it will.
+    In a class with interleaved operations few are queued: while a checkpoint waits for the object to be at
+    rest, until all waiting operations have ended; and if too many wait already, until any has ended. In the
+    second case a cycle may resolve by itself, but it is broken anyway, because nobody knows whether it will.
 
-    Without room a call is turned away until a checkpoint makes some, and that waits for a moment of rest: for
-    the end of all that wait. Such a call stands in no line here, so another of the circle must give way.
+    Without room a call is refused until a checkpoint frees some, and that waits until all waiting operations
+    have ended. Such a call is not queued here, so another call of the cycle must give way.
     """
     line = execution.line
     own = line.outgoing_of(request)
@@ -142,44 +143,51 @@ def held_up(
 
 
 AGAIN_NS: Final = 1 * SECOND
-"""After which a call is sent again that its receiver could not take."""
+"""The pause before a call is sent again that its receiver could not accept."""
 
 
 class Outbox:
-    """Of one replica of the group of that name. Whether a call has left before is known to nobody: its
-    receiver executes it once all the same."""
+    """Sends the one-way calls of one replica of *group*. Nobody knows whether a call has been sent before;
+    its receiver executes it only once anyway."""
 
     def __init__(self, group: str, clock: Clock) -> None:
         self._group = group
         self._clock = clock
         self._in_flight: dict[int, tuple[str, Request]] = {}
-        """Those that were sent out, with their receivers and whose they are, until their ends have been
+        """The sends in flight, with their receiver and calling operation, until their ends have been
         executed."""
         self._ended: dict[str, tuple[Request, Position]] = {}
-        """Whose call to each receiver ended last, by a record up to there, while that is not committed."""
+        """For each receiver, the operation whose send ended last and the position of that record, until it is
+        committed."""
         self._not_before: dict[str, int] = {}
-        """Receivers that could not take one."""
+        """Receivers that could not accept a send, and when to try again."""
         self._seen = 0
         self._final_at: list[tuple[int, Position]] = []
-        """Numbers up to this one were put there by positions up to that one, which was not committed."""
+        """Pairs of a number and a position not yet committed: sends up to that number were put by positions
+        up to that one."""
         self._final = 0
-        """Those up to this number may leave."""
+        """Sends up to this number may leave."""
         self._may_have_left = 0
-        """Those up to this number may have been sent by another primary, which nobody here knows."""
+        """Sends up to this number may have been sent by another primary, unknown to this one."""
         self._in_doubt: set[int] = set()
-        """Those that this one sent, and may have been executed."""
+        """Sends of this primary that may have been executed."""
+        self.failed: list[tuple[Position, str]] = []
+        """Calls that came to nothing, in words, each with the position of the record that says so. Nobody is
+        told before that is committed. *Without it:* a primary that was replaced sends a call once more, is
+        told that nobody awaits it, and reports a failure of a call that was executed."""
 
     def take_up(self, sends: Sends) -> None:
-        """This replica is primary from here on; what is in the outbox now is final."""
+        """Start as the primary; everything in the outbox now is committed."""
         self._in_flight.clear()
         self._ended.clear()
         self._not_before.clear()
         self._final_at.clear()
         self._in_doubt.clear()
+        self.failed.clear()
         self._seen = self._final = self._may_have_left = sends.issued
 
     def to_send(self, sends: Sends, reached: Position, committed: Position) -> Iterator[Outgoing]:
-        """What may leave now. *reached*: what the outbox stands for."""
+        """The sends that may leave now. *reached* is the position up to which the outbox is current."""
         self._take_final(sends, reached, committed)
         if not len(sends):
             return
@@ -198,24 +206,31 @@ class Outbox:
         return number in self._in_flight
 
     def send_again(self, number: int, *, is_soon: bool, is_in_doubt: bool) -> None:
-        """It has no end yet: its receiver could not take it, or its end could not be ordered. *is_in_doubt*:
-        it may have been executed all the same."""
+        """Record that a send has not ended: its receiver could not accept it, or its end could not be
+        ordered. *is_in_doubt*: it may have been executed anyway."""
         to, _ = self._in_flight.pop(number, ("", None))
         if is_in_doubt:
             self._in_doubt.add(number)
         if not is_soon:
             self._not_before[to] = self._clock.now() + AGAIN_NS
 
+    def take_failed(self, committed: Position) -> list[str]:
+        """Those that may be reported now, once."""
+        final = [said for position, said in self.failed if position <= committed]
+        self.failed = [each for each in self.failed if each[0] > committed]
+        return final
+
     def next_ns(self, sends: Sends) -> int | None:
-        """When, by the clock, something is to be sent again."""
+        """When, by the clock, something must be sent again."""
         now = self._clock.now()
         self._not_before = {to: at for to, at in self._not_before.items() if at > now}
         return min(self._not_before.values(), default=None) if len(sends) else None
 
     def _note_ends(self, sends: Sends, reached: Position, committed: Position) -> None:
-        """The next call of an operation says that the one before is awaited no more, and its receiver forgets
-        the reply. *Without waiting for the commit:* all hosts lose power; the end of the first call is gone
-        with the log's tail, and its receiver answers for ever that nobody awaits it."""
+        """Record which sends have ended. The next send of an operation tells the receiver that the one before
+        is no longer awaited, and the receiver forgets its reply. *Without waiting for the commit:* all hosts
+        lose power; the end of the first send is lost with the tail of the log, and its receiver answers
+        forever that nobody awaits it."""
         self._ended = {to: end for to, end in self._ended.items() if end[1] > committed}
         for number, (to, caller) in list(self._in_flight.items()):
             if not sends.has(number):
@@ -249,15 +264,15 @@ class Outbox:
 
 
 def end_of(outcome: Outcome, *, is_expired: bool) -> tuple[str, str] | None:
-    """How a call ended: a code, empty if as it should, and words; None when it is to be sent again, as nobody
-    has answered it, and it has not expired."""
+    """How a send ended: a code, empty for success, and a text; None if it must be sent again, because it has
+    no final answer and has not expired."""
     match outcome:
         case Returned():
             return "", ""
         case Raised(type_name=type_name, text=text):
             return "raised", raised_in_words(type_name, text)
         case Refused(code=NoSuchGroup.code, text=text):
-            # It may be about to be made.
+            # The group may be about to be created.
             return (NoSuchGroup.code, f"it was not executed: {text}") if is_expired else None
         case Refused(code=Overloaded.code | NestedNotExecuted.code, text=text):
             return ("expired", f"it was not executed: {text}") if is_expired else None

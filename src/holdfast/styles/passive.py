@@ -1,17 +1,17 @@
-"""Passive groups: only the primary executes (FTC-127); backups keep the sequence, and what lets them catch
+"""Passive groups: only the primary executes (FTC-127); backups keep the sequence and what they need to catch
 up.
 
-The primary executes a call when it arrives, and orders request and outcome as one record (E1); its client is
-answered when that is committed. So its object is ahead of what is final: when it loses its epoch it discards
-the object and begins again from what is.
+The primary executes a call when it arrives, and orders the request and its outcome as one record (E1); the
+client is answered once that is committed. So the primary's object is ahead of what is committed: when the
+primary loses its epoch, it discards the object and starts again from what is committed.
 
 =================  ======================================  =================================================
                    cold                                    warm
 =================  ======================================  =================================================
 a backup holds     checkpoints and records, no object      the object, as of the last state or update
 becoming primary   loads the newest checkpoint and         replays what follows the last state or update
-                   replays all that follows (FTC-300)      it was given (FTC-301)
-a new member       gets a checkpoint and records           loads the checkpoint it is given, then states and
+                   replays all that follows (FTC-300)      it received (FTC-301)
+a new member       gets a checkpoint and records           loads the checkpoint it receives, then states and
                                                            updates only (FTC-302)
 a returning one    its own checkpoint, and records         the same, then states and updates
 =================  ======================================  =================================================
@@ -60,18 +60,18 @@ class Passive(Replica):
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
         self._difference: Diverged | None = None
-        """Found where the object could not be given up on the spot."""
+        """A divergence that was found while the object could not be given up immediately."""
         self._owed_digest = OwedDigest(ports.wake)
         self._execution: Execution | None = None
         self._spent_ns = 0
-        """Execution time since backups were last brought forward (E5)."""
+        """The execution time since backups were last advanced (E5)."""
         self._looking = StepScanner(config, ports.clock, self._checkpointing.grew, self._on_told)
-        self._loading = Loading(self.definition, ports.checkpoint, self._succession)
+        self._loading = Loading(self.definition, ports.checkpoint, self._code_replay)
         self._work: Iterator[None] | None = None
-        """What brings the object forward, to be gone on with slice by slice: whatever else the host has to do
-        comes between two of them."""
+        """The work that advances the object, done in slices of time so that the host can do other work in
+        between."""
         self._is_readying = False
-        """And it ends with an object that can serve."""
+        """Whether the work ends with an object that can serve."""
 
     @property
     def execution(self) -> Execution | None:
@@ -80,11 +80,11 @@ class Passive(Replica):
 
     @property
     def awaits_turn(self) -> bool:
-        """A backup does nothing in its turns but what it asks for; and a primary has had its turn when it
-        executed, unless somebody waits for the commit: a query, a call to another group, the object itself.
-        So most commits cost no turn."""
-        if not self._office.is_taken_up:
-            return self._office.is_held
+        """Whether a commit requires a turn. A backup does nothing in its turns except what it asked for. A
+        primary has had its turn when it executed, unless something waits for the commit: a query, a call to
+        another group, or the object itself. So most commits cost no turn."""
+        if not self._serving_state.takes_calls:
+            return self._serving_state.is_primary
         execution = self._execution
         return (
             execution is None
@@ -103,11 +103,11 @@ class Passive(Replica):
             self._discard()
 
     def on_committed(self, up_to: Position) -> None:
-        if self._office.is_taken_up:
+        if self._serving_state.takes_calls:
             self._committed(up_to)
         elif self._absence.is_absent:
             return
-        elif self._succession.is_met:
+        elif self._code_replay.is_met:
             if self._is_look_due(up_to):
                 self._looking.ended(up_to, self._log_bytes())
                 self._ports.again()
@@ -118,22 +118,22 @@ class Passive(Replica):
 
     def turn(self) -> None:
         self._maybe_differs()
-        if not self._office.is_held:
-            self._code_change.look_behind()
+        if not self._serving_state.is_primary:
+            self._code_change.look_as_backup()
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
         super().turn()
 
     def install(self, kept: Kept) -> None:
-        """The state is this host's checkpoint, and loaded from there when an object is needed."""
+        """Take over a state as this host's checkpoint. It is loaded from there when an object is needed."""
         self._discard()
-        self._succession.forget()
+        self._code_replay.forget()
         self._checkpointing.installed(kept)
         self._comparing.took_state(kept.position)
         self._absence.took_state(kept.position)
 
-    # --- bringing the object forward
+    # --- advancing the object
 
     def _ready(self) -> Execution:
         if not self._is_readying:
@@ -145,7 +145,8 @@ class Passive(Replica):
         return self._object()
 
     def _go_on(self) -> bool:
-        """Work for a slice of time; whether that was all. Raises what the work raises, and gives it up."""
+        """Work for one slice of time. Returns whether the work is complete. Raises what the work raises, and
+        stops it."""
         until_ns = self._ports.clock.now() + self._config.slice_ns
         try:
             for _ in self._work or ():
@@ -180,17 +181,17 @@ class Passive(Replica):
         self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
 
     def _replay_rest(self, up_to: Position) -> Iterator[None]:
-        """Replay what no step covers."""
+        """Replay the records after the last step."""
         yield from self._make_object()
         execution = self._object()
         for records in pages(self.sequence, execution.position, up_to):
             yield from replay(execution, records, self._ports, self.readiness.forgiven)
 
     def _make_object(self) -> Iterator[None]:
-        """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
-        this is given up."""
+        """Make the object from the newest checkpoint if there is none. If this is stopped, what has been
+        loaded is kept."""
         while self._execution is None:
-            self._execution = self._loading.go_on(leads=self._office.is_held)
+            self._execution = self._loading.go_on(leads=self._serving_state.is_primary)
             yield None
         self._loading.forget()
 
@@ -206,10 +207,10 @@ class Passive(Replica):
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
         try:
-            outcomes = execution.calls(first, stamp, sent, calls, self._audience.run).outcomes
-            self._audience.took(self._spent(began), sent.client, calls)
+            outcomes = execution.calls(first, stamp, sent, calls, self._observers.run).outcomes
+            self._observers.took(self._spent(began), sent.client, calls)
         except Exception:
-            self._give_up()  # the object may have gone on, and nothing of that is ordered
+            self._give_up()  # the object may have changed, and nothing of that is ordered
             raise
         ended = [outcome for outcome in outcomes if outcome is not None]
         if len(ended) == len(calls):
@@ -220,7 +221,7 @@ class Passive(Replica):
     def _order_executed(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes]
     ) -> None:
-        """As one record; as several, where they are too long for one."""
+        """Order calls with their outcomes as one record, or as several if they are too long for one."""
         if len(sent.calls) + sum(map(len, outcomes)) <= self._config.record_bytes:  # as nearly always
             last = self._submit_executed(Executed(stamp, sent, outcomes), len(calls))
             self._waiting.until(last, token, [each.number for each in calls], outcomes)
@@ -232,8 +233,8 @@ class Passive(Replica):
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
     ) -> None:
-        """Some of the calls wait for another group, or in line for one that does: these are ordered without
-        outcomes, which follow as records of their own (E1)."""
+        """Order a frame in which some calls wait, for another group or behind a call that does. These are
+        ordered without outcomes, which follow as separate records (E1)."""
         for first, part, ended in alike_parts(stamp, calls, outcomes):
             if ended:
                 self._order_executed(token, first, sent.of(part), part, ended)
@@ -248,7 +249,7 @@ class Passive(Replica):
         try:
             effects = execution.apply(Position(execution.position + 1), record)
         except Exception:
-            self._give_up()  # as above
+            self._give_up()  # the object may have changed, as in `_order_calls`
             raise
         self._spent(began)
         position = self._submit_executed(record, 1)
@@ -268,14 +269,15 @@ class Passive(Replica):
         self._discard()
 
     def _spent(self, began_ns: int) -> int:
-        """Something was executed since; also if the clock is too coarse to show it. Answers how long."""
+        """Add to the execution time and return how long it took; at least 1, in case the clock is too coarse
+        to show it."""
         spent_ns = max(self._ports.clock.now() - began_ns, 1)
         self._spent_ns += spent_ns
         return spent_ns
 
     def _submit_executed(self, record: Record, count: int) -> Position:
-        """Order what the object has already done. If that is refused, object and sequence have parted: the
-        object is discarded, and nothing of it was told to anybody."""
+        """Order what the object has already executed. If that is refused, the object no longer matches the
+        sequence and is discarded; nobody was told anything of it."""
         try:
             return self._submit(record, count)
         except (Rejected, Unavailable, InvalidRequest):
@@ -283,11 +285,11 @@ class Passive(Replica):
             raise
 
     def _give_up(self) -> None:
-        self._office.lay_down()  # until an object has been made of what was ordered
+        self._serving_state.stop_calls()  # until an object has been made from what was ordered
         self._answering.forsake_all()
         self._discard()
 
-    def _renounce(self) -> None:
+    def _give_up_object(self) -> None:
         self._give_up()
 
     def _check_room(self, execution: Execution, count: int) -> None:
@@ -307,7 +309,9 @@ class Passive(Replica):
         if execution is not None:
             if self._ports.attempts.has_suspects:
                 found = list(among_jobs(self._ports.attempts, execution.line.in_progress()))
-                for each in reversed(found):  # the one that runs is last: its end lets the line move on
+                for each in reversed(
+                    found
+                ):  # the running one is last, because its end lets the queue advance
                     self.poison(each)
             digested = self._owed_digest.take()
             if digested is not None:
@@ -319,29 +323,29 @@ class Passive(Replica):
             self._order(execution, record)
 
     def _want_rest(self, execution: Execution) -> None:
-        """And capture it in that moment: it may be over when somebody looks again."""
+        """Capture the state at the next moment at rest: it may have passed when someone looks again."""
         if not self._checkpointing.awaits(execution):
             self._checkpointing.capture_at_rest(execution)
             self._ports.wake()
 
     def _step_by(self, execution: Execution, record: Record) -> None:
-        """Order a record that brings backups forward; on the object itself it has no effect."""
+        """Order a record that advances the backups; it has no effect on the object itself."""
         execution.apply(Position(execution.position + 1), record)
         self._submit_executed(record, 1)
 
     # --- comparing
 
     def _forward(self, *, is_mark: bool = False) -> Forward:
-        """Where backups replay up to. At a mark they capture their states as this primary does, and its
-        digest follows (E8)."""
+        """A record up to which backups replay. At a mark they capture their states as this primary does, and
+        its digest follows (E8)."""
         if is_mark:
             self._owed_digest.owe()
         self._owed_digest.remind()
         return Forward(is_mark)
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
-        """What the state captured last comes to; of a large one that is known only later."""
-        if self._office.is_taken_up:
+        """Handle the digest of the state captured last. For a large state it is known only later."""
+        if self._serving_state.takes_calls:
             self._owed_digest.captured(position, digest)
         else:
             self._note(self._comparing.captured(position, digest))
@@ -351,14 +355,14 @@ class Passive(Replica):
         self._note(self._comparing.told(record))
 
     def _note(self, difference: Diverged | None) -> None:
-        """The object cannot be given up within whatever has captured or read."""
+        """Note a divergence for later: the object cannot be given up while it is being captured or read."""
         if difference is not None and difference.found_at > self.readiness.forgiven:
             self._difference = difference
             self._ports.wake()
 
     def _maybe_differs(self) -> None:
         difference, self._difference = self._difference, None
-        if difference is not None and not self._office.is_taken_up:
+        if difference is not None and not self._serving_state.takes_calls:
             self.readiness.differs(difference)
 
     def _tell_digest(self, execution: Execution, digested: Digested) -> None:
@@ -367,45 +371,47 @@ class Passive(Replica):
         self._checkpointing.only_told(before, execution.position)
 
     def _digests_state(self, execution: Execution) -> bool:
-        """Only what every member gives in the same form: ``get_state`` of a class may give other bytes for an
-        equal state, and is asked for them on the primary alone as long as nothing fails."""
+        """Whether the digest covers the state: only if every member encodes equal states alike. A class's own
+        ``get_state`` may return different bytes for equal states, and is called only on the primary as long
+        as nothing fails."""
         return not self.definition.capture.is_checkpointable
 
     # --- following
 
     def _is_look_due(self, up_to: Position) -> bool:
-        """Whether a backup looks now for what brings it forward."""
+        """Whether a backup looks now for steps that advance it."""
         return self._looking.is_due(up_to, self._log_bytes())
 
     @abstractmethod
     def _step(self, execution: Execution) -> None:
-        """What a primary does in each turn so that backups need not replay too much."""
+        """Do in each turn what keeps backups from having to replay too much."""
 
     @abstractmethod
     def _may_keep(self, execution: Execution) -> bool:
-        """Whether a former primary's object can be that of a backup."""
+        """Whether a former primary may keep its object as a backup."""
 
     @abstractmethod
     def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
-        """Take the records before *step*, and then what it says."""
+        """Apply the records before *step*, and then *step* itself."""
 
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
-        """Take every step there is up to a committed position. What follows the last one stays as it is, or
-        is replayed."""
+        """Apply every step up to a committed position. The records after the last step are left, or replayed
+        if *replays_rest*."""
         rest = self._replay_rest(up_to) if replays_rest else ()
         yield from self._tried(chain(self._take_steps(up_to), rest))
         self._looking.ended(up_to, self._log_bytes())
 
     def _tried(self, work: Iterator[None]) -> Iterator[None]:
-        """*work*, of which a failure is the object's alone (FTC-310): it is the class's code that fails, in
-        whatever way, and what this host keeps of it is loaded when it is needed."""
+        """Do *work*, whose failure concerns only the object (FTC-310): it is the class's code that fails, in
+        whatever way. What this host keeps of the object is loaded when it is needed."""
         try:
             yield from work
         except (Overloaded, Diverged, OtherCode, *DISK_ERRORS):
             raise
         except Exception as error:
-            self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
-            self._office.failed_behind(error)
+            why = f"the state was not taken: {error_in_words(error)}"
+            self._ports.fault("object_failed", why)
+            self._serving_state.failed_as_backup(why)
             self._discard_object()
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
@@ -416,7 +422,7 @@ class Passive(Replica):
                 yield from self._advance(*found)
 
     def _start(self) -> Position:
-        """Where the object stands, or would when it is made."""
+        """The position of the object, or the position it would have once it is made."""
         return self._checkpointing.kept if self._execution is None else self._execution.position
 
     def _discard(self) -> None:

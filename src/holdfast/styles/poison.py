@@ -1,4 +1,4 @@
-"""Finding the calls that must not run because they ended too many processes (E4)."""
+"""Finds the calls that must not run because they crashed too many processes (E4)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from holdfast.model.ids import ClientId
 from holdfast.net.frame import UNDECODABLE
 
 WORDS_MAX: Final = 300
-"""Of a call, for people: it is in the log and in every checkpoint."""
+"""The most characters of a call's description, which is in the log and in every checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class Poisonous:
     request: Request
     expiration_s: int
     attempts: int
-    """Processes that it has ended."""
+    """How many processes it has crashed."""
     call: str
     traceparent: bytes = b""
     """As the call carried it."""
 
     @property
     def fault(self) -> str:
-        """What is reported of it."""
+        """The text of the fault report."""
         return f"{self.call} of request {self.request} ended {self.attempts} processes and is not tried again"
 
 
@@ -63,15 +63,15 @@ def among_timers(attempts: CrashSuspicions, timers: Iterable[Timer]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a call is given up, by records that follow it."""
+    """How a call is given up by later records."""
 
     outcome: bytes
     last_answer: int
-    """Which of its calls to other groups was the last to be answered before that; 0 if none was."""
+    """The index of its last nested call that was answered before that; 0 if none was."""
 
 
 def ends_among(records: Iterable[Record]) -> dict[Request, End]:
-    """The calls that *records* give up. The first end of each counts: its client may have it."""
+    """The calls that *records* give up. The first end of each call counts, because its client may have it."""
     ends: dict[Request, End] = {}
     answered: dict[Request, int] = {}
     for each in records:

@@ -1,4 +1,4 @@
-"""What a style asks of its surroundings: the sequence it stands on, and the host."""
+"""The interfaces that a style uses: the sequence of its group, and the host."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from holdfast.storage.record import Record
 from holdfast.styles.call_log import CallLog
 
 Token = Hashable
-"""What the host gave with a call, to know whom to answer: a connection, and whatever else it needs."""
+"""An opaque value that the host passes with a call to know whom to answer, for example a connection."""
 
 
 class Sequence(Protocol):
@@ -31,20 +31,26 @@ class Sequence(Protocol):
 
     @property
     def log_bytes(self) -> int:
-        """What the records take that no checkpoint stands for yet (D4)."""
+        """The size of the records that no checkpoint covers yet (D4). On a primary, the largest of all
+        members."""
+        ...
+
+    @property
+    def own_log_bytes(self) -> int:
+        """The size of the records on this host that no checkpoint covers yet."""
         ...
 
     @property
     def is_serving(self) -> bool: ...
 
     def submit(self, body: bytes, count: int = 1) -> Position:
-        """Answers the last position. Raises ``Unavailable``, ``Overloaded``."""
+        """Order a record. Returns its last position. Raises ``Unavailable``, ``Overloaded``."""
         ...
 
     def flush(self) -> None: ...
 
     def read(self, first: Position, last: Position) -> list[Record]:
-        """The records that hold these positions. Raises ``Overloaded`` when they cannot be had just now."""
+        """The records at these positions. Raises ``Overloaded`` if they cannot be read now."""
         ...
 
     def may_read(self) -> bool: ...
@@ -54,19 +60,19 @@ class Sequence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How to take an object's state, by whoever holds a copy of the object: a forked process."""
+    """How to capture an object's state in a process that holds a copy of the object: a forked process."""
 
     position: Position
     pieces: Callable[[], Iterator[bytes]]
-    """The state, in pieces that follow each other, each of which was read back. Raises ``NotCapturable``,
-    and what the class's own code raises."""
+    """Yields the state in consecutive pieces, each of which was read back. Raises ``NotCapturable``, and what
+    the class's own code raises."""
     digest: Callable[[], bytes]
-    """Of that state; asked after the pieces."""
+    """Returns the digest of that state; called after the pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A state has been written aside and waits to be kept."""
+    """A state has been written to a temporary file and waits to be kept."""
 
     size: int
     digest: bytes
@@ -74,46 +80,47 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class NotCopied:
-    """It was not: *why*, or nothing when the object had no state to give just then (FTC-311)."""
+    """A state was not written: *why*, or empty if the object had no state available then (FTC-311)."""
 
     why: str
     is_of_state: bool = False
-    """It was the state, which cannot be captured or read back as it is (E9); not the copy."""
+    """Whether the state itself is at fault, because it cannot be captured or read back (E9), not the
+    copying."""
 
 
 class Copies(Protocol):
-    """Where states that are too large to be captured between two calls are captured: in a copy of the
-    process, as of the moment it is begun. One group has one copy at a time."""
+    """Captures states that are too large to be captured between two calls, in a copy of the process as of the
+    moment it starts. One group has one copy at a time."""
 
     def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
-        """Take and write it aside, *then* say what became of it; not before this has returned. False: not
-        now, nothing was begun."""
+        """Capture and write the state, and call *then* with the result, after this method has returned.
+        Returns False if no copy can be started now."""
         ...
 
     def keep(self, then: Callable[[bool], None]) -> None:
-        """What was copied is final: make it the group's newest checkpoint, *then* say whether it is. It is
-        not, when the log was replaced by another's meanwhile."""
+        """Make the copy, which is committed now, the group's newest checkpoint, and call *then* with whether
+        that succeeded. It fails if the log was replaced by another member's meanwhile."""
         ...
 
     def drop(self) -> None:
-        """What was begun or copied is not wanted any more; nothing is said of it."""
+        """Drop what was started or copied; *then* is not called."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """At the end of the records a method waits for another group, so there is no state to write. The primary
-    makes that call; with its outcome as one more record it is tried again."""
+    """A method waits for another group where the records end, so there is no state to write. The primary
+    makes that call and tries again with its outcome as one more record."""
 
     outgoing: Outgoing
     csn: Csn
-    """Of the last record that has one."""
+    """The CSN of the last record that has one."""
     time_ns: int
 
 
 class OldCode(Protocol):
-    """The sources of classes as they once were, and processes of their own that execute them (E7). One group
-    has one of these at a time."""
+    """Keeps the sources of earlier versions of classes, and executes them in separate processes (E7). One
+    group has one such process at a time."""
 
     def is_kept(self, code: Code) -> bool:
         """Whether the host has the sources with that digest."""
@@ -128,38 +135,43 @@ class OldCode(Protocol):
         then: Callable[[Copied | NotCopied | Waits], None],
         by: Code | None = None,
     ) -> bool:
-        """Load that state with that code (None: the object as at creation), replay the records, which end
-        with *up_to*, and write the state that comes of it aside (:func:`.code_change.continued` is all of
-        that but the process); *then* say what became of it; not before this has returned. The state may be of
-        other code if the first record is an `Upgraded` to this one. *by*: the code that does it in its place,
-        since nobody has that any more (:attr:`StylePorts.may_replay`). False: not now, nothing was begun."""
+        """Load a state with *code*, replay *records* and write the resulting state to a temporary file.
+
+        *kept* is None for the object as at creation; it may be of other code if the first record is an
+        `Upgraded` to *code*. The records end at *up_to*. *by* is code that executes them instead, because
+        *code* is not available any more (:attr:`StylePorts.may_replay`). :func:`.code_change.continued` does
+        all of this except for the process. *then* is called with the result, after this method has returned.
+        Returns False if no process can be started now.
+        """
         ...
 
     def keep(self, then: Callable[[bool], None]) -> None:
-        """Make what was written the group's newest checkpoint, *then* say whether it is. It is not, when the
-        log was replaced by another's meanwhile."""
+        """Make what was written the group's newest checkpoint, and call *then* with whether that succeeded.
+        It fails if the log was replaced by another member's meanwhile."""
         ...
 
     def drop(self) -> None:
-        """What was begun or written is not wanted any more; nothing is said of it."""
+        """Drop what was started or written; *then* is not called."""
         ...
 
 
 class CallObserver(Protocol):
-    """Follows the calls of one group that are executed here for whoever made them; no replays."""
+    """Observes the calls that one group executes here for clients, but not replays."""
 
     def run(
         self, start: Callable[..., bytes | None], each: Call, client: ClientId, *more: Any
     ) -> bytes | None:
-        """What *start* gives for the rest; None: it has to wait, and ``ended`` follows."""
+        """Run a call by calling *start* with the other arguments. None means that the call has to wait, and
+        ``ended`` follows."""
         ...
 
     def ended(self, request: Request, outcome: bytes) -> None:
-        """One that had to wait has ended."""
+        """A call that had to wait has ended."""
         ...
 
     def calls_out(self, outgoing: Outgoing) -> Outgoing:
-        """One calls another group: with what, and followed by whom. ``came_back`` follows."""
+        """An operation calls another group. Returns the call to send, with its trace; ``came_back``
+        follows."""
         ...
 
     def came_back(self, caller: Request, outcome: bytes) -> None:
@@ -167,7 +179,16 @@ class CallObserver(Protocol):
         ...
 
     def forsake(self) -> None:
-        """What waits is not executed here any more."""
+        """The waiting calls are no longer executed here."""
+        ...
+
+
+class PassOn(Protocol):
+    """Hands a group over to another member that may be able to serve, if there is one (K5)."""
+
+    def __call__(self, why: str, /, *, log_below: int | None = None) -> None:
+        """Hand over because this member cannot serve, for the reason *why*. *log_below*: only to a member
+        whose log is shorter than this. Do not call this within an event of the sequence."""
         ...
 
 
@@ -178,46 +199,45 @@ class StylePorts:
     clock: Clock
     trace: Trace
     stamp: Callable[[Csn, int], Csn]
-    """A CSN later than the given one (S1), for a group in whose time it is now that many seconds. May raise
-    ``Unavailable``."""
+    """Returns a CSN later than the given one (S1); the second argument is the group's time in seconds. May
+    raise ``Unavailable``."""
     time: Callable[[], int]
-    """The time that the next one would have, in nanoseconds (X4)."""
+    """Returns the time in nanoseconds that the next CSN would have (X4)."""
     answer: Callable[[Token, list[int], list[bytes]], None]
-    """Tell a client the outcomes of these numbers of its requests; they are final."""
+    """Tells a client the final outcomes of its requests with these numbers."""
     forsake: Callable[[Token], None]
-    """This member can no longer answer what the token asked: the client must ask the primary again, with
-    the same request ids."""
+    """Tells the token's client that this member can no longer answer: the client must ask the primary again,
+    with the same request ids."""
     wake: Callable[[], None]
-    """Have ``turn`` called in a moment, though nothing comes in."""
+    """Requests a call of ``turn`` soon, even if nothing arrives."""
     again: Callable[[], None]
-    """Have ``turn`` called again as soon as everything else that waits has had its turn: there is more."""
+    """Requests another call of ``turn`` as soon as all other waiting work has had its turn, because there is
+    more to do."""
     call_out: Callable[[Outgoing], None]
-    """Call another group, at most once per process and call; ``on_nested_outcome`` follows, at the latest
+    """Calls another group, at most once per process and call; ``on_nested_outcome`` follows, at the latest
     when the call has expired, then with ``Unknown`` (E3)."""
     checkpoint: Callable[[], Kept | None]
-    """The newest checkpoint this host keeps of the group."""
+    """Returns the newest checkpoint that this host keeps of the group."""
     save_checkpoint: Callable[[Captured], None]
-    """Keep this one; afterwards what lies before it may be pruned."""
-    pass_on: Callable[[str], None]
-    """This member cannot serve, and says why: hand the group over to another that may be able, if there is
-    one (K5). Not within an event of the sequence."""
+    """Keeps a checkpoint; afterwards the log before it may be pruned."""
+    pass_on: PassOn
     fault: Callable[[str, str], None]
-    """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``checkpoint_failed``,
-    ``poisoned``, ``timer``) and what is known of it."""
+    """Reports a fault of the object: its kind (``divergence``, ``object_failed``, ``checkpoint_failed``,
+    ``poisoned``, ``timer``) and a text."""
     copies: Copies | None = None
     """None: every state is captured between two calls, however large."""
     attempts: CrashSuspicions = field(default_factory=CrashSuspicions)
-    """Calls of the group that have ended processes (E4)."""
+    """The group's calls that have crashed processes (E4)."""
     lines: CallLog | None = None
-    """Where people read of single calls; None: nobody does."""
+    """Writes log lines about individual calls; None if nobody reads them."""
     onlooker: CallObserver | None = None
     old_code: OldCode | None = None
-    """None: only what the class as it is here has made can be replayed (E7)."""
+    """None: only records made by the class loaded here can be replayed (E7)."""
     why_not_upgrade: Callable[[Code], str] = lambda _: ""
-    """Why this member, with the class as it is here, may not go on from a group whose code is that; empty: it
-    may."""
+    """Returns why this member, with the class loaded here, may not continue a group with that code; empty if
+    it may."""
     may_replay: Callable[[Code], bool] = lambda _: False
-    """Whether a person has ordered that the class as it is here replay what that code made."""
+    """Whether an operator has ordered that the class loaded here replays what that code made."""
     void_checkpoints: Callable[[Position], None] = lambda _: None
-    """What was kept beyond this position is of an object that was not the group's: no process loads it any
-    more (E8)."""
+    """Voids what was kept beyond this position, because it is of an object that was not the group's: no
+    process loads it any more (E8)."""

@@ -1,6 +1,7 @@
-"""Queries as they are run: on the primary's object for the newest state, on any member's for an older one.
+"""Runs queries: on the primary's object for the newest state, or on any member's object for an older one.
 
-Queries that ran and may not be answered yet (S4, R1, R2).
+:class:`QueryRunner` runs them. :class:`PendingQueries` holds the answers of queries that ran and may not be
+answered yet (S4, R1, R2).
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ class _Ran:
 
 
 class PendingQueries:
-    """The answers one primary holds back."""
+    """The answers that one primary holds back."""
 
     def __init__(self, ports: StylePorts) -> None:
         self._ports = ports
@@ -41,12 +42,12 @@ class PendingQueries:
         return len(self._ran)
 
     def add(self, saw: Position, token: Token, number: int, outcome: bytes) -> None:
-        """A query ran on the state as of *saw*."""
+        """Add the answer of a query that ran on the state as of *saw*."""
         self._ran.append(_Ran(saw, token, number, outcome))
 
     def release(self, sequence: Sequence) -> None:
-        """Answer what saw nothing uncommitted, if this member may read; else have the authority asked. It is
-        asked after the queries ran, and so it confirms that they saw the newest there was."""
+        """Answer the queries that saw nothing uncommitted, if this member may read; otherwise ask the
+        authority. It is asked after the queries ran, so it confirms that they saw the newest state."""
         ripe = [each for each in self._ran if each.saw <= sequence.committed]
         if not ripe:
             return
@@ -57,7 +58,7 @@ class PendingQueries:
             sequence.confirm_read(self._when_confirmed(ripe))
 
     def take_tokens(self) -> list[Token]:
-        """Everybody who still waits; nobody does any more."""
+        """Return everyone who still waits, and forget them."""
         tokens = [each.token for each in self._ran]
         self._ran.clear()
         return list(dict.fromkeys(tokens))
@@ -82,7 +83,7 @@ class PendingQueries:
 
 @dataclass(frozen=True, slots=True)
 class _PutOff:
-    """Queries of one frame that would see half an operation, and until when they wait for its end."""
+    """Queries of one frame that would see an operation half done, and until when they wait for its end."""
 
     until_ns: int
     token: Token
@@ -90,13 +91,14 @@ class _PutOff:
 
 
 class QueryRunner:
-    """Of one member. What ran for the newest state waits in *ran* until it may be answered."""
+    """Runs the queries of one member. The answers on the newest state wait in *ran* until they may be
+    sent."""
 
     def __init__(
         self,
         definition: Definition,
         ports: StylePorts,
-        audience: CallObservers,
+        observers: CallObservers,
         ran: PendingQueries,
         wait_ns: int,
         time_ns: Callable[[], int],
@@ -106,7 +108,7 @@ class QueryRunner:
         self._group = definition.group
         self._named = definition.interface.queries | {LIST_QUERY}
         self._ports = ports
-        self._audience = audience
+        self._observers = observers
         self._ran = ran
         self._wait_ns = wait_ns
         self._time_ns = time_ns
@@ -114,7 +116,7 @@ class QueryRunner:
         self._number = 0
 
     def split(self, calls: list[Call]) -> tuple[list[Call], list[Call]]:
-        """The queries among a frame's calls, and the operations. They may run in any order (X5)."""
+        """Split a frame's calls into queries and operations. They may run in any order (X5)."""
         named = self._named
         queries = [each for each in calls if each.method in named]
         return queries, ([each for each in calls if each.method not in named] if queries else calls)
@@ -127,9 +129,9 @@ class QueryRunner:
         queries: list[Call],
         is_served: Callable[[], bool],
     ) -> None:
-        """Run *queries*, those that would see half an operation as soon as it has ended, if the object is
-        still served then. Each is answered once what it saw is committed (S4) and reading is allowed (R1,
-        R2); or refused, when the operation takes too long."""
+        """Run *queries* on the newest state. A query that would see an operation half done runs once that has
+        ended, if the object still serves then, or is refused if that takes too long. Each is answered once
+        what it saw is committed (S4) and reading is allowed (R1, R2)."""
         blind = {name for name in {each.method for each in queries} if execution.sees(name) is None}
         half_done = [each for each in queries if each.method in blind]
         queries = [each for each in queries if each.method not in blind] if blind else queries
@@ -142,7 +144,7 @@ class QueryRunner:
 
         def ask() -> None:
             if self._put_off.pop(number, None) is None:
-                return  # it was refused meanwhile
+                return  # refused meanwhile
             if is_served():
                 self._run(execution, token, client, half_done)
             else:
@@ -156,7 +158,7 @@ class QueryRunner:
         return min((each.until_ns for each in self._put_off.values()), default=None)
 
     def refuse_overdue(self) -> None:
-        """Those that have waited too long were not executed, and are told so."""
+        """Refuse the queries that have waited too long; they were not executed."""
         now_ns = self._ports.clock.now() if self._put_off else 0
         for number, each in list(self._put_off.items()):
             if each.until_ns <= now_ns:
@@ -168,7 +170,7 @@ class QueryRunner:
                 )
 
     def _until_ns(self, queries: list[Call]) -> int:
-        """None waits for longer than its own client does."""
+        """Until when these queries wait: none waits longer than its own client does."""
         expires_s = min(each.expiration_s for each in queries)
         left_ns = max(expires_s * SECOND - self._time_ns(), 0)
         return self._ports.clock.now() + min(self._wait_ns, left_ns)
@@ -177,9 +179,9 @@ class QueryRunner:
         began_ns = self._ports.clock.now()
         for each in queries:
             saw = execution.sees(each.method)
-            outcome = self._audience.asked(partial(self._one, execution), each, client)
+            outcome = self._observers.asked(partial(self._one, execution), each, client)
             self._ran.add(execution.position if saw is None else saw, token, each.number, outcome)
-        self._audience.took(self._ports.clock.now() - began_ns, client, queries)
+        self._observers.took(self._ports.clock.now() - began_ns, client, queries)
 
     def older(
         self,
@@ -189,7 +191,7 @@ class QueryRunner:
         arguments: msgspec.Raw,
         carried: bytes,
     ) -> bytes:
-        """The outcome of a query on what is held here. Raises ``Unavailable``, ``BadCall``."""
+        """Return the outcome of a query on the state held here. Raises ``Unavailable``, ``BadCall``."""
         if method not in self._named:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
         if execution is None or execution.sees(method) is None:
@@ -199,13 +201,13 @@ class QueryRunner:
         return self._given_up(request) or execution.query(method, arguments, request, carried)
 
     def each_older(self, execution: Execution | None, client: ClientId, calls: list[Call]) -> list[bytes]:
-        """The same for *calls* of one client."""
+        """Return the outcomes of *calls* of one client on the state held here."""
 
         def ask(each: Call, client: ClientId) -> bytes:
             request = Request(client, each.number)
             return self.older(execution, request, each.method, each.arguments, each.traceparent)
 
-        return [self._audience.asked(ask, each, client) for each in calls]
+        return [self._observers.asked(ask, each, client) for each in calls]
 
     def _one(self, execution: Execution, each: Call, client: ClientId) -> bytes:
         request = Request(client, each.number)
@@ -215,6 +217,7 @@ class QueryRunner:
         return known or execution.query(each.method, each.arguments, request, each.traceparent)
 
     def _given_up(self, request: Request) -> bytes | None:
-        """The outcome of a query that ended too many processes; it needs no record, as it changes nothing."""
+        """The outcome of a query that crashed too many processes. It needs no record, because a query changes
+        nothing."""
         ended = self._ports.attempts.given_up(request)
         return encode_outcome(Poisoned(ended)) if ended else None

@@ -1,10 +1,9 @@
-"""What was ordered before, read again page by page, and executed again as it was.
+"""Reads ordered records again, page by page, and executes them again.
 
-How far a passive backup has looked for what brings it forward: not at every commit, nor twice at a record.
-
-The primary orders *steps* (`State`, `Update`, `Forward`, `Upgraded`) now and then among thousands of other
-records. A backup looks through what is new from time to time; only when a step is among it are the records
-between the object and that step read once more.
+:func:`replay` executes the records of a former primary. :class:`StepScanner` finds what advances a passive
+backup without looking at every commit, or twice at a record: the primary orders *steps* (`State`, `Update`,
+`Forward`, `Upgraded`) now and then among thousands of other records. A backup scans the new records from time
+to time; only if there is a step among them does it read again the records between the object and that step.
 """
 
 from collections import deque
@@ -39,17 +38,17 @@ from holdfast.styles.poison import among_calls
 from holdfast.styles.ports import Sequence, StylePorts
 
 PAGE_POSITIONS: Final = 1024
-"""So many are read from the log at a time."""
+"""How many positions are read from the log at a time."""
 
 
 class CannotReplay(HoldfastError):
-    """Raised when an operation that was acknowledged cannot be executed again: the object is lost here."""
+    """Raised when an acknowledged operation cannot be executed again: the object is lost here."""
 
     code = "cannot_replay"
 
 
 def records_after(sequence: Sequence, position: Position, up_to: Position) -> list[Stored]:
-    """Those beyond *position* that end with *up_to* or before. Raises ``Overloaded``."""
+    """The records after *position* that end at or before *up_to*. Raises ``Overloaded``."""
     if position >= up_to:
         return []
     return [
@@ -60,7 +59,7 @@ def records_after(sequence: Sequence, position: Position, up_to: Position) -> li
 
 
 def pages(sequence: Sequence, position: Position, up_to: Position) -> Iterator[list[Stored]]:
-    """The same, some at a time."""
+    """The same records, in pages."""
     while position < up_to:
         end = Position(min(up_to, position + PAGE_POSITIONS))
         records = records_after(sequence, position, end)
@@ -76,9 +75,12 @@ def pages(sequence: Sequence, position: Position, up_to: Position) -> Iterator[l
 def replay(
     execution: Execution, records: list[Stored], ports: StylePorts, forgiven: Position = ORIGIN.position
 ) -> Iterator[None]:
-    """Execute again what the former primary executed; its outcomes are known, and stand (E1). Raises
-    :class:`CannotReplay`, and ``Diverged`` at the first that comes out otherwise: the object is not the one
-    that answered (E8). What differs up to *forgiven* is only reported: a person has seen it (V4)."""
+    """Execute again what the former primary executed; the recorded outcomes remain valid (E1).
+
+    Raises :class:`CannotReplay`, and ``Diverged`` at the first outcome that differs: the object is not the
+    one that answered (E8). Differences up to *forgiven* are only reported, because an operator has accepted
+    them (V4).
+    """
     for each in records:
         record = decode_record(each.body)
         if ports.attempts.has_suspects and isinstance(record, Executed):
@@ -92,8 +94,9 @@ def replay(
 
 
 def _refuse_poisonous(execution: Execution, record: Executed, attempts: CrashSuspicions) -> None:
-    """A call that was answered, and that ends the processes in which it is executed again, can neither be
-    given up nor left out: this member has no object, and the host lives on to say so."""
+    """Raise :class:`CannotReplay` for a call that was answered but crashes the processes that execute it
+    again. It can be neither given up nor skipped, so this member has no object, but the host survives to say
+    so."""
     for found in among_calls(attempts, record.sent.client, decode_calls(record.sent.calls)):
         if execution.is_new(found.request, found.expiration_s):
             raise CannotReplay(f"executed again, {found.call} ended {found.attempts} processes")
@@ -102,7 +105,7 @@ def _refuse_poisonous(execution: Execution, record: Executed, attempts: CrashSus
 _STEPS: Final = tuple(
     encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
 )
-"""The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
+"""The tags of the steps, which are the second byte of a record: other records need not be decoded."""
 
 
 _DIGESTED: Final = encode_record(Digested(Position(0), b""))[1:2]
@@ -113,9 +116,9 @@ def is_step(record: Stored) -> bool:
 
 
 class StepScanner:
-    """Of one backup. *grew* is told of the length of every record, once, when it is passed: a checkpoint that
-    is taken at one step does not stand for the records between it and the next. *on_digested* is told of
-    every digest of the primary's, perhaps more than once, as soon as it is seen."""
+    """Scans the records of one backup for steps. *grew* is called once with the length of each record when it
+    is passed, because a checkpoint at one step does not cover the records between it and the next.
+    *on_digested* is called for each digest of the primary as soon as it is seen, perhaps more than once."""
 
     def __init__(
         self,
@@ -131,19 +134,21 @@ class StepScanner:
         self._at = Position(0)
         self._ended_at = clock.now()
         self._log_bytes = 0
-        """How long the log was when it last looked."""
+        """The length of the log at the last scan."""
         self._ahead: deque[tuple[Position, int]] = deque()
-        """Records that were looked at and are not passed yet: where each ends, and its length."""
+        """Records that were scanned but not passed yet: where each ends, and its length."""
         self._noted = Position(0)
-        """Up to here they are noted."""
+        """Records up to this position are in *_ahead* or have been passed."""
         self._seen = Position(0)
         self.without_steps = Position(0)
-        """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
+        """There is no step between the object, or the checkpoint it is to be loaded from, and this
+        position."""
 
     def is_due(self, up_to: Position, log_bytes: int) -> bool:
-        """Whether enough is committed since it last looked: many positions, or few and long ones; or anything
-        at all, while the log is long. *Without that:* the log is full, so the primary takes no calls and only
-        orders one mark after the other; they never come to enough, and no checkpoint makes room."""
+        """Whether enough has been committed since the last scan: many positions, or few long ones; or
+        anything at all, while the log is long. *Without that:* the log is full, so the primary takes no calls
+        and only orders one mark after the other; these are never enough for a scan, and no checkpoint frees
+        the log."""
         self._log_bytes = min(self._log_bytes, log_bytes)  # a checkpoint has made it shorter
         return (
             up_to - self._at >= self._config.scan_positions
@@ -153,15 +158,15 @@ class StepScanner:
 
     @property
     def age_ns(self) -> int:
-        """How long ago it last looked."""
+        """How long ago the last scan was."""
         return self._clock.now() - self._ended_at
 
     def ended(self, up_to: Position, log_bytes: int) -> None:
-        """It has looked at all that was committed then, whatever came of it."""
+        """Record that everything committed up to *up_to* has been scanned, whatever the result."""
         self._at, self._log_bytes, self._ended_at = up_to, log_bytes, self._clock.now()
 
     def last_step(self, pages: Iterable[list[Stored]]) -> Generator[None, None, Position]:
-        """Look through *pages*; answers where the last step in them ends, 0 when there is none."""
+        """Scan *pages*. Returns where the last step in them ends, 0 if there is none."""
         found = Position(0)
         for records in pages:
             for record in records:
@@ -179,12 +184,13 @@ class StepScanner:
     def steps(
         self, sequence: Sequence, start: Callable[[], Position], up_to: Position
     ) -> Iterator[tuple[list[Stored], Record] | None]:
-        """Every step between the object, which stands where *start* says, and *up_to*: the records since the
-        one before, up to its own, and what that says. None after each bit of work."""
+        """Yield every step between the object's position, *start*, and *up_to*: the records since the step
+        before, including its own, and the decoded step. Yields None after each bit of work."""
         unseen = max(start(), self.without_steps)
         last_step = yield from self.last_step(pages(sequence, unseen, up_to))
         passed: list[Stored] = []
-        # Asked for again: what was read may have made a checkpoint count, and the log begins there now.
+        # `start` is called again: scanning may have turned a copy into a checkpoint, and the log starts there
+        # now.
         for records in pages(sequence, start(), last_step):
             for record in records:
                 passed.append(record)
@@ -201,15 +207,15 @@ class StepScanner:
             self._on_digested(digested)
 
     def passed(self, position: Position) -> None:
-        """The object is brought beyond the records up to here."""
+        """Record that the object has advanced beyond the records up to *position*."""
         while self._ahead and self._ahead[0][0] <= position:
             self._grew(self._ahead.popleft()[1])
 
     def took_steps(self) -> None:
-        """All that were found have been taken."""
+        """Record that all steps found have been applied."""
         self.passed(self._seen)
         self.without_steps = self._seen
 
     def begin_anew(self) -> None:
-        """The object is another, or none: steps that were taken may have to be taken again."""
+        """Start over: the object was replaced or given up, and steps may have to be applied again."""
         self._seen = self.without_steps = Position(0)

@@ -1,8 +1,8 @@
-"""What passive and active members have in common: taking calls, answering after commit, capturing.
+"""What passive and active members have in common: taking calls, answering after commit, capturing states.
 
-A replica is the application of a sequence (:class:`holdfast.sequence.ports.Application`). The host hands it
-calls and calls :meth:`Replica.turn` once after whatever came in together. Nothing is submitted from within
-an event of the sequence; what such an event makes necessary is done in the next turn.
+A replica is the application of a sequence (:class:`holdfast.sequence.ports.Application`). The host passes
+calls to it and calls :meth:`Replica.turn` once after everything that arrived together. Nothing is submitted
+from within an event of the sequence; what such an event requires is done in the next turn.
 """
 
 from contextlib import suppress
@@ -40,36 +40,36 @@ from holdfast.styles.replica_base import ReplicaBase
 from holdfast.styles.stamping import newest_stamp
 
 OVERDUE_NS: Final = 20 * MILLISECOND
-"""How often a timer that is due and cannot be executed yet is looked at."""
+"""How often a timer that is due but cannot be executed yet is checked."""
 
 
 class Replica(ReplicaBase):
-    """One member's object and the calls that wait at it."""
+    """One member's object and the calls that wait for it."""
 
-    # --- the sequence's events that both take alike
+    # --- the sequence's events that both styles handle alike
 
     def on_serving(self, epoch: Epoch) -> None:
-        self._office.begin()
-        self._maybe_take_up(may_order=False)
+        self._serving_state.begin()
+        self._maybe_take_calls(may_order=False)
 
     def on_forced(self) -> None:
-        """The group goes on from here, with the object that this member's log gives (V4)."""
+        """Let the group continue from here, with the object that this member's log gives (V4)."""
         self.readiness.force(self.sequence.tail)
 
-    def _maybe_take_up(self, *, may_order: bool = True) -> None:
+    def _maybe_take_calls(self, *, may_order: bool = True) -> None:
         """Take calls as soon as the object is ready."""
         if self._absence.is_absent:
             return
-        execution = self._office.attempt(partial(self._resumed, may_order=may_order))
+        execution = self._serving_state.attempt(partial(self._resumed, may_order=may_order))
         if execution is not None:
             self._take_up(execution)
 
     def _resumed(self, *, may_order: bool) -> Execution | None:
-        """The object, to be served from here on. It follows what is committed: so everything must be, also
-        what this primary ordered for an object that it has given up since."""
+        """Return the object that serves from here on. It reflects what is committed, so everything must be
+        committed, including what this primary ordered for an object it has given up since."""
         if self.sequence.committed != self.sequence.tail:
             return None
-        if not self._code_change.is_way_free(may_order=may_order):
+        if not self._code_change.may_make_object(may_order=may_order):
             return None
         execution = self._ready()
         if not execution.is_own:
@@ -83,19 +83,20 @@ class Replica(ReplicaBase):
         return execution
 
     def _upgrade(self, execution: Execution) -> None:
-        """Have the class as it is here go on from what other code has left (E7)."""
+        """Let the class loaded here continue from what other code has left (E7)."""
         if self._code_change.upgrade(execution, self._order_upgrade) > 1:
-            # Nobody shall need the old code any more who begins after this.
+            # Members that start after this should not need the old code any more.
             self._checkpointing.grew(self._config.checkpoint_bytes)
 
     def reconsider(self) -> None:
-        """Who has which code, or what is wished, is another than before."""
-        if self._office.awaits_object or self._succession.is_met:
-            self._office.reconsider()
+        """Check again whether an object can be made: the code on some host, or what the operator wants, has
+        changed."""
+        if self._serving_state.awaits_object or self._code_replay.is_met:
+            self._serving_state.reconsider()
             self._ports.again()
 
     def _take_up(self, execution: Execution) -> None:
-        self._office.take_up()
+        self._serving_state.start_calls()
         self._answering.take_up()
         self._checkpointing.trust()
         self._calling_out.take_up(self.sequence.committed)
@@ -103,35 +104,40 @@ class Replica(ReplicaBase):
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
 
     def on_following(self) -> None:
-        self._office.end()
-        self._code_change.end_reign()
+        self._serving_state.end()
+        self._code_change.end_term()
         self._withdraw()
 
     def _withdraw(self) -> None:
-        """What this member captured or has ordered may never be final, and nobody who waits here is told."""
+        """Drop what this member captured or ordered, which may never be final, and answer nobody who waits
+        here."""
+        self._sending.failed.clear()
         self._checkpointing.distrust()
         self._checkpointing.forget()
         self._answering.forsake_all()
 
     def _committed(self, up_to: Position) -> None:
-        """Tell what may now be told, and keep the state that is now final."""
+        """Send the answers that are final now, and keep the state that is committed now."""
         self._answering.on_committed(up_to)
         self._checkpointing.on_committed(up_to)
+        if self._sending.failed:
+            for said in self._sending.take_failed(up_to):
+                self._ports.fault("send_failed", said)
 
-    # --- what the host hands in
+    # --- what the host passes in
 
     def on_calls(self, token: Token, sent: Sent) -> None:
-        """Calls of one client frame, operations and queries; answers follow when they are final.
+        """Take the calls of one client frame, operations and queries; answers follow when they are final.
 
-        Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest`` when nothing was done or what was done is
-        known when the frame comes again, ``BadCall`` for what is no frame.
+        Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest`` if nothing was done, or if what was done
+        will be recognized when the frame comes again; ``BadCall`` for an invalid frame.
         """
         group = self.definition.group
-        if self._succession.waits is None or group not in sent.chain:
-            self._serving()  # else a method of old code waits for this, and nothing is served before it ends
+        if self._code_replay.waits is None or group not in sent.chain:
+            self._serving()  # else old code waits for this call, and nothing is served before it ends
         calls = calls_in(sent)
         if group in sent.chain and not self.definition.interface.is_interleaved:
-            # However full the line is: it only moves on when this is answered.
+            # Refused however full the queue is: it advances only once this call is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
@@ -141,7 +147,7 @@ class Replica(ReplicaBase):
         check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
-            queries, operations = [], calls  # they shall see what those before them have done
+            queries, operations = [], calls  # queries of a lane must see what the calls before them did
         check_length(sent, operations)
         if queries:
             self._ask(execution, token, sent.client, queries)
@@ -151,14 +157,14 @@ class Replica(ReplicaBase):
             sent = sent.of(operations)
         fresh = self._repetitions.sift(execution, token, sent.client, operations) if operations else []
         if fresh:
-            # What was ordered of a frame that could not be ordered whole is not ordered again: so each time
-            # that the frame comes there is less of it.
+            # If a frame could not be ordered completely, the ordered part is not ordered again, so less of it
+            # is left each time it comes.
             sent = sent if len(fresh) == len(operations) else sent.of(fresh)
             self._order_calls(execution, token, sent, fresh)
 
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
-        """Answer from what this member holds, as soon as that is committed: an old state will do, one that
-        never was will not (S4). Raises ``Unavailable``, ``BadCall``."""
+        """Answer queries from what this member holds, once that is committed: an old state is acceptable, but
+        not one that never existed (S4). Raises ``Unavailable``, ``BadCall``."""
         self._check_there()
         execution = self.execution
         outcomes = self._asking.each_older(execution, client, calls)
@@ -168,56 +174,68 @@ class Replica(ReplicaBase):
     def on_stale_query(
         self, request: Request, method: str, arguments: msgspec.Raw, carried: bytes = b""
     ) -> bytes:
-        """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
+        """Answer a query at once from what this member holds, primary or not. Raises ``Unavailable``."""
         self._check_there()
         return self._asking.older(self.execution, request, method, arguments, carried)
 
     @property
     def reached(self) -> Position:
-        """What the state that stale reads are answered from stands for; 0 while there is none."""
+        """The position of the state that stale reads are answered from; 0 while there is none."""
         execution = self.execution
         return execution.position if execution is not None and execution.may_be_read else Position(0)
 
     def keep_up(self) -> None:
-        """Somebody reads here: bring the object up to what is committed, if this style does that. Raises
-        ``Unavailable`` where a backup holds no object."""
+        """Advance the object to what is committed, because someone reads here, if this style does that.
+        Raises ``Unavailable`` if a backup holds no object."""
         return
 
     def why_not_alive(self) -> str:
-        """By the object's own word (FTC-247); empty when it is alive. One that is not here, or waits for
-        another group, cannot be asked and is not hung: the machinery answers for it."""
+        """Ask the object's ``is_alive`` why it is not alive (FTC-247); empty if it is alive. An object that
+        is not here or waits for another group cannot be asked; it is not hung, so Holdfast answers for it."""
         execution = self.execution
         return execution.why_not_alive() if execution is not None and execution.may_be_asked else ""
 
     def make_anew(self, why: str) -> None:
-        """The object is faulty: give it up, and make another of what is committed. A primary lets another
-        member serve first (K5). What it answered stands, though it may come out otherwise now: it was this
-        object that was not right, by its own word. Not within an event of the sequence."""
-        if self._office.is_taken_up:
+        """Replace a faulty object: give it up, and make another from what is committed. A primary lets
+        another member serve first (K5). Its earlier answers remain valid even if the new object gives others:
+        the old object itself said that it was faulty. Do not call this within an event of the sequence."""
+        if self._serving_state.takes_calls:
             self.readiness.forgiven = self.sequence.tail
-        self._renounce()
-        self._office.failed_in(why)
+        self._give_up_object()
+        self._serving_state.failed_as_primary(why)
         self._ports.again()
 
     def fitness(self) -> Fitness:
-        """Whether it could lead, and if not, why (O3, E8)."""
+        """Whether this member could lead, and if not, why (O3, E8)."""
         found = self._absence.now
         if found is None and self.execution is None and (why := self._why_unable()):
             found = self.readiness.unable(why)
         if found is None:
-            return NEAR if self.is_near() else FAR
+            found = NEAR if self.is_near() else FAR
+            return self.readiness.short_of_room(found) if self._lacks_room else found
         is_log_long = 2 * self._log_bytes() >= self._config.long_log_bytes
         return self.readiness.without(found, is_log_long=is_log_long)
 
+    @property
+    def _lacks_room(self) -> bool:
+        """Whether this is a backup whose log is long because its checkpoints fail."""
+        is_failing = bool(self._checkpointing.failures.why) and not self._serving_state.is_primary
+        return is_failing and self.sequence.own_log_bytes >= self._config.long_log_bytes
+
     def _why_unable(self) -> str:
-        return self._succession.why if self._succession.is_met else self._office.why_unable
+        return self._code_replay.why if self._code_replay.is_met else self._serving_state.why_unable
 
     def on_outcome_asked(
         self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
     ) -> None:
-        """Somebody wants to know what became of a request, and it shall not run any more (X3); *withdraws*:
-        not even if it was ordered and stands in line."""
+        """Settle what became of a request: it must not run any more (X3). *withdraws*: not even if it is
+        ordered and queued. Raises ``Overloaded`` when the log is full: clients ask without end, and what is
+        left of it is for timers, and for replies that operations wait for."""
         execution = self._serving()
+        why_none = self._checkpointing.why_none
+        check_room(
+            self.definition.group, 0, self._log_bytes(), self._config, is_nested=True, why_none=why_none
+        )
         if withdraws:
             self.withdraw(Request(client, number), REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)
@@ -228,15 +246,15 @@ class Replica(ReplicaBase):
         self._order(execution, record, (token, tell))
 
     def on_nested_outcome(self, caller: Request, call: int, outcome: bytes) -> None:
-        """The answer to a call that went out through ``call_out``."""
+        """Handle the answer to a call that was made through ``call_out``."""
         if not self._calling_out.is_awaited(caller, call):
             return
-        if self._succession.waits is not None:
-            may_order = self._office.awaits_object and self.sequence.is_serving
+        if self._code_replay.waits is not None:
+            may_order = self._serving_state.awaits_object and self.sequence.is_serving
             self._code_change.answer(caller, call, outcome, self._submit if may_order else None)
             return
-        self._audience.came_back(caller, outcome)
-        outcome = fitted(outcome)  # a query may return more than a record takes
+        self._observers.came_back(caller, outcome)
+        outcome = fitted(outcome)  # a query may return more than fits into a record
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
             self._calling_out.came_back(caller, call)
@@ -244,7 +262,7 @@ class Replica(ReplicaBase):
             self._calling_out.send_again(caller, call)  # or another primary does
 
     def on_send_outcome(self, number: int, outcome: bytes) -> None:
-        """The answer to a call that was sent from the outbox through ``call_out``."""
+        """Handle the answer to a one-way call that was sent from the outbox through ``call_out``."""
         execution = self.execution
         send = execution.sends.get(number) if execution is not None else None
         if send is None or not self._sending.is_awaited(number):
@@ -264,42 +282,44 @@ class Replica(ReplicaBase):
             self._ports.fault("send_failed", said)
 
     def withdraw(self, request: Request, outcome: bytes) -> None:
-        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
-        Raises ``Unavailable``, ``Overloaded``."""
+        """End a queued call with *outcome*, unless it starts before that is ordered (E10). Raises
+        ``Unavailable``, ``Overloaded``."""
         execution = self._serving()
         if execution.line.is_in_line(request):
             self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
 
     def poison(self, found: Poisonous) -> None:
-        """Give up a call that ended too many processes (E4)."""
+        """Give up a call that crashed too many processes (E4)."""
         execution = self._serving()
         stamp = self._stamping.next()
         self._order(execution, Poison(stamp, *found.request, found.expiration_s, found.attempts, found.call))
-        self._audience.poisoned(found)
+        self._observers.poisoned(found)
 
     def turn(self) -> None:
-        """The end of whatever came in together: send it off, and do what has fallen due."""
-        # First: callers wait for what they had ordered, and not for what follows.
+        """Finish everything that arrived together: send it, and do what is due."""
+        # First, because callers wait for what was ordered for them, and not for the rest.
         self.sequence.flush()
-        if self._office.awaits_object:
-            self._maybe_take_up()
-            self._office.maybe_pass_on()
+        if self._serving_state.awaits_object:
+            self._maybe_take_calls()
+            self._serving_state.maybe_pass_on()
             if self._absence.is_absent:
-                self._office.excuse(self._absence.why)
-        if self._office.is_taken_up and self.sequence.is_serving:
+                self._serving_state.request_handover(self._absence.why)
+        if self._serving_state.takes_calls and self.sequence.is_serving:
             with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
                 self._do_due()
                 self._fire_timers()
             self._call_out()
-        # Also when calls are no longer taken: what was ordered must leave, or it never commits.
+        if self._checkpointing.failures.why:
+            self._make_room()
+        # Also if calls are no longer taken: what was ordered must be sent, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
         self._asking.refuse_overdue()
         self._queries.release(self.sequence)
 
     def next_wake_ns(self) -> int | None:
-        """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
-        execution = self.execution if self._office.is_taken_up else None
+        """When, by the wall clock, :meth:`turn` must be called even if nothing arrives."""
+        execution = self.execution if self._serving_state.takes_calls else None
         gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
         due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
@@ -311,73 +331,85 @@ class Replica(ReplicaBase):
         return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     def _next_due_ns(self) -> int | None:
-        """When, by the clock, the object is to be looked for, or a timer of its own falls due."""
-        office, execution = self._office, self.execution
-        if office.awaits_object:
-            pause_ns = self._config.object_retry_ns if self._absence.is_absent else office.look_again_ns
+        """When, by the clock, the next attempt to make the object or the next timer is due."""
+        serving, execution = self._serving_state, self.execution
+        if serving.awaits_object:
+            pause_ns = self._config.object_retry_ns if self._absence.is_absent else serving.look_again_ns
             return self._ports.clock.now() + pause_ns
-        due_ns = execution.timers.next_due_ns() if execution is not None and office.is_taken_up else None
+        due_ns = execution.timers.next_due_ns() if execution is not None and serving.takes_calls else None
         if due_ns is None:
             return None
-        # One that is due and still there has been ordered, and its commit brings a turn; or it could not be.
+        # A timer that is due and still set has been ordered, and its commit causes a turn; or it could not be
+        # ordered.
         ahead_ns = due_ns - self._stamping.now_ns()
         return self._ports.clock.now() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     # --- state
 
     def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
-        """A state that is final, for a learner. When the object is ahead of that, or a method waits, or it is
-        large, an older one: the log still reaches back to it. For a member without its object only one that
-        stands for *at_least* so much, of an object that answers (E8); if there is none, there will be."""
-        if at_least and not self._office.is_taken_up:
+        """A committed state for a learner. If the object is ahead of what is committed, is large, or a method
+        waits, an older state, to which the log still reaches back. A member without its object gets only a
+        state at *at_least* or later, of an object that answers (E8); if there is none, one is requested."""
+        is_failing = bool(self._checkpointing.failures.why) and self._checkpointing.is_pausing
+        if at_least and (is_failing or not self._serving_state.takes_calls):
             return None
         now = self._checkpointing.final_state(self.execution, self.sequence.committed)
         if now is not None and now.position >= at_least:
             return now
         kept = self._ports.checkpoint()
         if at_least and (kept is None or kept.position < at_least):
-            self._checkpointing.hasten()
+            self._checkpointing.make_due()
             self._ports.wake()
             return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
 
     @property
     def why_no_checkpoint(self) -> str:
-        """Why this member's last checkpoint failed (E9); empty when it did not."""
+        """Why this member's last checkpoint failed (E9); empty if it did not."""
         return self._checkpointing.why_none
 
     def is_unreadable(self, position: Position) -> bool:
-        """Whether that is known of the state as of there, or of a later one."""
+        """Whether the state at *position* or a later one is known not to be readable."""
         return self._checkpointing.is_unreadable(position)
 
     def settle(self) -> bool:
-        """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
-        next need not replay it (E7); whether there is nothing more to wait for."""
+        """Before an orderly stop: make a checkpoint of what this member has executed, so that the next
+        process need not replay it (E7). Returns whether there is nothing more to wait for."""
         execution = self.execution
         if execution is None:
             return True
-        if self._office.is_taken_up and not execution.is_at_rest:
+        if self._serving_state.takes_calls and not execution.is_at_rest:
             self._want_rest(execution)
         return self._checkpointing.settle(execution, self.sequence.committed)
 
     def _want_rest(self, execution: Execution) -> None:
-        """Operations that are interleaved might never leave the object at rest: let none begin until then."""
+        """Let no interleaved operation start until the object has been at rest, which might never happen
+        otherwise."""
         execution.line.want_rest()
         self._ports.wake()
 
+    def _make_room(self) -> None:
+        """Hand over if checkpoints fail here and the log is full: a member whose log is short can read its
+        state (E9). *Without it:* a class can no longer be made on the primary's host; its log is full, it
+        refuses every call, and two members that could serve stand by."""
+        long, full = self._config.long_log_bytes, self._config.log_bytes_max
+        if self._serving_state.is_primary and self.sequence.own_log_bytes > full:
+            why = f"the log here is full, and its last checkpoint failed: {self._checkpointing.why_none}"
+            self._serving_state.request_handover(why, log_below=(long + full) // 2)
+
     def is_near(self) -> bool:
-        """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
+        """Whether it could serve almost at once: it has its object, or one that is loaded quickly."""
         return self.execution is not None or not self._checkpointing.is_kept_large
 
-    # --- in common
+    # --- shared helpers
 
     def keeps(self, kept: Kept) -> None:
-        """The host has a checkpoint that nobody here made."""
+        """Record a checkpoint of the host that this member did not make."""
         self._checkpointing.kept_elsewhere(kept.position, kept.size)
 
     @property
     def has_room(self) -> bool:
-        """Whether the log takes calls of other groups (E10)."""
+        """Whether the log accepts calls of other groups (E10)."""
         return self._log_bytes() <= nested_log_bytes_max(self._config)
 
     def _ask(self, execution: Execution, token: Token, client: ClientId, queries: list[Call]) -> None:
@@ -385,12 +417,12 @@ class Replica(ReplicaBase):
             raise Unavailable(f"group {self.definition.group} has not executed all that is committed")
 
         def is_served() -> bool:
-            return self.execution is execution and self._office.is_taken_up
+            return self.execution is execution and self._serving_state.takes_calls
 
         self._asking.newest(execution, token, client, queries, is_served)
 
     def _poison_calls(self, execution: Execution, client: ClientId, calls: list[Call]) -> None:
-        """Order that those of a frame's operations never run which ended too many processes (E4)."""
+        """Order that operations of a frame which crashed too many processes never run (E4)."""
         for found in among_calls(self._ports.attempts, client, calls):
             if execution.is_new(found.request, found.expiration_s):
                 self.poison(found)
@@ -399,8 +431,10 @@ class Replica(ReplicaBase):
         execution = self.execution
         if execution is not None and not execution.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
-                self._ports.call_out(self._audience.calls_out(outgoing))
-        if execution is not None:
+                self._ports.call_out(self._observers.calls_out(outgoing))
+        if execution is not None and execution.sends.issued and self.has_room:
+            # Without room their ends could not be ordered. *Without that:* the log is full; each end that
+            # comes is executed and not ordered, so the object is given up, made anew, and sends again.
             reached, committed = execution.position, self.sequence.committed
             for outgoing in self._sending.to_send(execution.sends, reached, committed):
                 self._ports.call_out(outgoing)

@@ -1,15 +1,14 @@
-"""What every replica is made of, and what each style has to say for itself.
+"""The parts that every replica is made of, and the methods that each style must implement.
 
-A replica is one member's object and the calls that wait at it. Its parts are made here, and each knows the
-others that it needs; what is done with them when something happens is :class:`.replica.Replica`'s.
+A replica is one member's object and the calls that wait for it. Its parts are created here, each with the
+other parts it needs; :class:`.replica.Replica` uses them when something happens.
 
-When a primary lets no interleaved operation begin, so that its object comes to rest and can be captured
-(E12).
-
-It closes the gate by a record, for every member and every replay alike, as soon as somebody waits for a
-moment of rest: a checkpoint that is due, an upgrade, an orderly stop. The object opens it itself when it has
-been at rest (:mod:`holdfast.execution.queue`). Where that takes too long, as an operation waits for a group
-that does not answer, another record opens it, and the rest is waited for again later.
+:class:`InterleavingGate` decides when a primary lets no interleaved operation start, so that its object comes
+to rest and can be captured (E12). The primary closes the gate by a record, so that every member and every
+replay does the same, as soon as something waits for the object to be at rest: a due checkpoint, an upgrade,
+or an orderly stop. The queue opens the gate itself once the object has been at rest
+(:mod:`holdfast.execution.queue`). If that takes too long, because an operation waits for a group that does
+not answer, another record opens the gate, and it is tried again later.
 """
 
 from abc import ABC, abstractmethod
@@ -42,18 +41,18 @@ from holdfast.styles.stamping import Stamper
 
 
 class InterleavingGate:
-    """Of one member, as its primary."""
+    """The gate of one member, used while it is primary."""
 
     def __init__(self, clock: Clock, config: StyleConfig) -> None:
         self._clock = clock
         self._config = config
         self._not_before = 0
-        """Until then nothing is ordered about it: the last record is on its way, or the pause is not over."""
+        """Until then no record is ordered: the last one is under way, or the pause is not over."""
         self._given_up_at: int | None = None
-        """When a closed gate is opened though nothing came to rest."""
+        """When a closed gate is opened although the object did not come to rest."""
 
     def due(self, line: OperationQueue) -> Marked | Unmarked | None:
-        """What to order now. What could not be ordered is due again in a while."""
+        """The record to order now, if any. A record that could not be ordered is due again after a while."""
         if not line.is_gate_closed:
             self._given_up_at = None
             if not line.needs_gate or self._clock.now() < self._not_before:
@@ -70,35 +69,35 @@ class InterleavingGate:
         return Unmarked()
 
     def next_ns(self, line: OperationQueue) -> int | None:
-        """When, by the clock, :meth:`due` should be asked though nothing comes in."""
+        """When, by the clock, :meth:`due` should be called even if nothing arrives."""
         if line.is_gate_closed:
             return self._given_up_at
         return self._not_before if line.needs_gate else None
 
 
 Then = Callable[[Effects, Position], None]
-"""Takes what a record brought about, and the position at which that is final."""
+"""Gets the effects of a record, and the position at which they are final."""
 
 
 class ReplicaBase(ABC):
-    """The parts of one replica, and what is asked of them most."""
+    """The parts of one replica, and the questions asked of them most often."""
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         self.definition = replace(definition, attempts=ports.attempts, on_raised=self._on_raised)
-        self._audience = CallObservers(definition.group, ports, config.slow_ns)
+        self._observers = CallObservers(definition.group, ports, config.slow_ns)
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
-        self._office = ServingState(ports, config)
+        self._serving_state = ServingState(ports, config)
         self._stamping = Stamper(ports.clock, ports.stamp, ports.time)
         self._waiting = WaitingReplies()
         self._queries = PendingQueries(ports)
         self._answering = Replies(
-            definition.group, ports, self._audience, self._waiting, self._queries, self._final
+            definition.group, ports, self._observers, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(self._waiting, self._answering.tell)
         self._asking = QueryRunner(
-            self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
+            self.definition, ports, self._observers, self._queries, config.query_wait_ns, self.time_ns
         )
         self._checkpointing = Checkpointing(
             ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
@@ -106,7 +105,7 @@ class ReplicaBase(ABC):
         self._calling_out = OutgoingCalls()
         self._comparing = DigestComparison(self._checkpointing.equal)
         self._absence = Absence(ports.clock)
-        self._succession = CodeReplay(
+        self._code_replay = CodeReplay(
             self.definition,
             ports,
             config,
@@ -116,31 +115,31 @@ class ReplicaBase(ABC):
         self._code_change = CodeChange(
             self.definition,
             ports,
-            self._succession,
+            self._code_replay,
             self._stamping,
             self._calling_out,
-            self._audience,
+            self._observers,
             sequence=lambda: self.sequence,
             begin=self._begin_with_code,
         )
         self.readiness = Readiness(
             ports,
             self._absence,
-            self._office,
-            self._succession,
+            self._serving_state,
+            self._code_replay,
             self._checkpointing,
             self._comparing,
-            renounce=self._renounce,
+            give_up_object=self._give_up_object,
         )
         self._gate = InterleavingGate(ports.clock, config)
         self._sending = Outbox(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
-        """The member this replica stands on; before any event."""
+        """Set the member of the sequence that this replica belongs to, before any event."""
         self._sequence = sequence
 
     def tune(self, config: StyleConfig) -> None:
-        """Execute as *config* says from now on, as far as that can change: when states are captured."""
+        """Apply *config* from now on, as far as it can change: when states are captured."""
         self._config = config
         self._checkpointing.tune(config)
 
@@ -152,22 +151,23 @@ class ReplicaBase(ABC):
 
     @property
     def is_ready(self) -> bool:
-        """The object has all that is committed, and takes calls."""
-        return self._office.is_taken_up
+        """Whether the object contains everything committed, and calls are taken."""
+        return self._serving_state.takes_calls
 
     @property
     def awaits_turn(self) -> bool:
-        """Whether a commit has brought on something that only a turn does."""
+        """Whether the last commit caused work that only a turn does."""
         return True
 
     @property
     @abstractmethod
     def execution(self) -> Execution | None:
-        """The object, if this member holds one now."""
+        """The object, if this member has one now."""
 
     def time_ns(self) -> int:
-        """The group's time: that of a stamp given now; a backup knows only what it is at least (X4)."""
-        if self._office.is_taken_up:
+        """The group's time. On a primary, that of a stamp made now; a backup knows only a lower bound
+        (X4)."""
+        if self._serving_state.takes_calls:
             return self._stamping.now_ns()
         execution = self.execution
         return max(self._ports.time(), execution.time_ns if execution is not None else 0)
@@ -180,13 +180,13 @@ class ReplicaBase(ABC):
 
     def _serving(self) -> Execution:
         execution = self.execution
-        if not self._office.is_taken_up or execution is None or not self.sequence.is_serving:
-            why = self._absence.why or self._office.why_not
+        if not self._serving_state.takes_calls or execution is None or not self.sequence.is_serving:
+            why = self._absence.why or self._serving_state.why_not
             raise Unavailable(f"group {self.definition.group} is not served here{f': {why}' if why else ''}")
         return execution
 
     def _check_there(self) -> None:
-        """Raises ``Unavailable`` with the reason where this member goes without its object."""
+        """Raises ``Unavailable`` with the reason if this member has no object."""
         if self._absence.is_absent:
             raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
 
@@ -196,32 +196,33 @@ class ReplicaBase(ABC):
         return self.sequence.submit(body, count)
 
     def _on_raised(self, scope: Scope, error: BaseException) -> None:
-        """Where it is executed for whoever called; replays and backups only find the same."""
-        if self._office.is_taken_up:
-            self._audience.raised(scope, error)
+        """Report an exception of a method, but only where it runs for its caller, not in replays or on
+        backups."""
+        if self._serving_state.takes_calls:
+            self._observers.raised(scope, error)
 
     # --- what the styles do differently
 
     @abstractmethod
     def _ready(self) -> Execution:
-        """The object with everything committed applied to it."""
+        """Return the object with everything committed applied to it."""
 
     def _begin_with_code(self) -> None:
-        """The class as it is here may go on (E7)."""
-        self._office.code_is_there()
+        """Make the object: the class loaded here may continue (E7)."""
+        self._serving_state.code_is_there()
         self._begin_from_kept()
 
     @abstractmethod
     def _begin_from_kept(self) -> None:
-        """Have the object made of what this host keeps, whatever there was."""
+        """Make the object from what this host keeps, replacing any existing one."""
 
     @abstractmethod
     def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
-        """Apply the record to the object, which has all that is committed, and order it. The object is given
-        up if that fails. Raises :class:`holdfast.execution.definition.CannotUpgrade`."""
+        """Apply the record to the object, which contains everything committed, and order it. If that fails,
+        the object is given up. Raises :class:`holdfast.execution.definition.CannotUpgrade`."""
 
     @abstractmethod
-    def _renounce(self) -> None:
+    def _give_up_object(self) -> None:
         """Give up the object; calls are taken again when there is another."""
 
     @abstractmethod
@@ -229,18 +230,19 @@ class ReplicaBase(ABC):
 
     @abstractmethod
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
-        """Order a record of one position; who *waits* gets its effects when it has been executed."""
+        """Order a record of one position; *waits* gets its effects once it has been executed."""
 
     @abstractmethod
     def _do_due(self) -> None:
-        """What a serving primary does in each turn: checkpoints, and what else the style has to order."""
+        """Do what a serving primary does in each turn: checkpoints, and whatever else the style has to
+        order."""
 
     @abstractmethod
     def _on_digest(self, position: Position, digest: bytes) -> None:
-        """A state was captured, and this is its digest."""
+        """Handle the digest of a state that was captured."""
 
     def _digests_state(self, execution: Execution) -> bool:
-        """Whether digests cover the object's state, or only its replies and timers."""
+        """Whether digests cover the object's state, or only replies and timers."""
         return True
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""When a primary ordered what: one CSN for each turn, and times that never go back (S1, X4)."""
+"""Stamps what a primary orders: one CSN for each turn, and times that never go back (S1, X4)."""
 
 from collections.abc import Callable
 
@@ -23,20 +23,21 @@ class Stamper:
         self.time_ns = 0
         """The time of the newest stamp."""
         self._read_at = clock.now()
-        """When, by the local clock, that was the time."""
+        """When, by the local clock, the newest stamp was made."""
 
     def resume(self, csn: Csn, time_ns: int) -> None:
-        """This member becomes primary of a sequence whose newest record has this stamp."""
+        """Start as primary of a sequence whose newest record has this stamp."""
         self._csn, self.time_ns, self._is_open = csn, time_ns, False
         self._read_at = self._clock.now()
 
     def now_ns(self) -> int:
-        """The group's time. It may be ahead of every clock, since stamps never go back: so it goes on from
-        the newest of them, also while nothing is ordered."""
+        """The group's time. It may be ahead of every clock, because stamps never go back; so it advances from
+        the newest stamp even while nothing is ordered."""
         return max(self._time(), self.time_ns + self._clock.now() - self._read_at)
 
     def next(self, count: int = 1) -> Stamp:
-        """For a record of *count* operations; each has the number of the first plus its index."""
+        """Return the stamp for a record of *count* operations. Each operation has the number of the first
+        plus its index."""
         now_ns = self.now_ns()
         if not self._is_open or self._used + count - 1 > SUB_SEQUENCE_MAX:
             self._csn = self._next_csn(self._csn, now_ns // SECOND)
@@ -44,9 +45,9 @@ class Stamper:
             self._is_open = True
         csn = self._csn.part(self._used) if self._used else self._csn
         self._used += count
-        # The time gives the fraction of the CSN's second, and may be into the next one already, as CSNs take
-        # up a new second a moment late. *Without that:* operations have a time of up to a second ago, and so
-        # much too early end the timeouts that count from it. Where the two disagree by more, the CSN wins.
+        # The time gives the fraction of the CSN's second. It may already be in the next second, because CSNs
+        # advance to a new second slightly late. *Without that:* operations have a time of up to a second ago,
+        # and timeouts that count from it end too early by as much. If the two differ by more, the CSN wins.
         second_ns = csn.timestamp * SECOND
         self.time_ns = max(self.time_ns, second_ns, min(now_ns, second_ns + 2 * SECOND - 1))
         self._read_at = self._clock.now()
@@ -57,9 +58,9 @@ class Stamper:
 
 
 def newest_stamp(execution: Execution, sequence: Sequence) -> tuple[Csn, int]:
-    """The CSN and the time of what was ordered last. An object that stands before a call which must not run
-    (E4) does not know them yet: what comes after that call was stamped all the same. Raises ``Overloaded``
-    when that cannot be read just now."""
+    """The CSN and the time of the newest ordered record. An object that stops before a call which must not
+    run (E4) has not seen it yet, but the records after that call are stamped, too. Raises ``Overloaded`` if
+    these cannot be read now."""
     csn, time_ns = execution.csn, execution.time_ns
     if execution.position < sequence.committed:
         for each in sequence.read(Position(execution.position + 1), sequence.committed):

@@ -1,8 +1,8 @@
-"""Stateless groups: what a call gives does not depend on those before it (FTC-126).
+"""Stateless groups: the result of a call does not depend on earlier calls (FTC-126).
 
-Any member executes, at once and without ordering; nothing is kept, nothing is replayed. A repeated call runs
-again, which by the class's own promise does no harm. Timers and calls to other groups need a record to be
-made once, and are refused.
+Any member executes a call at once, without ordering it; nothing is kept or replayed. A repeated call runs
+again, which the class promises to be harmless. Timers and calls to other groups need a record so that they
+happen once, so they are refused.
 """
 
 from collections.abc import Callable
@@ -31,16 +31,16 @@ class Stateless:
         self,
         definition: Definition,
         clock: Clock,
-        audience: CallObservers | None = None,
+        observers: CallObservers | None = None,
         attempts: CrashSuspicions | None = None,
         fault: Callable[[str, str], None] | None = None,
     ) -> None:
         self.definition = definition
         self._clock = clock
         self._attempts = attempts or definition.attempts
-        self._audience = audience
+        self._observers = observers
         self._fault = fault
-        self._on_raised = audience.raised if audience is not None else None
+        self._on_raised = observers.raised if observers is not None else None
         self._instance = definition.make(Timers())
 
     @property
@@ -49,11 +49,12 @@ class Stateless:
         return True
 
     def turn(self) -> None:
-        """Nothing is ever due."""
+        """Do nothing: nothing is ever due."""
         return
 
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
-        """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""
+        """Execute the calls of one frame, on any member. Returns their numbers and outcomes. Raises
+        ``msgspec.DecodeError``."""
         calls = decode_sent_calls(sent.calls)
         scope = Scope(self.definition.group, self.definition.interface, None, self._on_raised)
         outcomes = []
@@ -61,14 +62,14 @@ class Stateless:
         for each in calls:
             scope.begin(ClientId(sent.client), each.number, self._clock.wall(), each.traceparent)
             outcomes.append(self._run(each, sent.client, scope))
-        if self._audience is not None:
-            self._audience.took(self._clock.now() - began_ns, sent.client, calls)
+        if self._observers is not None:
+            self._observers.took(self._clock.now() - began_ns, sent.client, calls)
         return [each.number for each in calls], outcomes
 
     def _run(self, each: Call, client: ClientId, scope: Scope) -> bytes:
-        if self._audience is None:
+        if self._observers is None:
             return self._execute(each, client, scope)
-        return self._audience.asked(self._execute, each, client, scope)
+        return self._observers.asked(self._execute, each, client, scope)
 
     def _execute(self, each: Call, client: ClientId, scope: Scope) -> bytes:
         for found in among_calls(self._attempts, client, (each,)):
@@ -80,15 +81,16 @@ class Stateless:
             self._attempts.leave_one()
 
     def _give_up(self, found: Poisonous) -> bytes:
-        """It ended too many processes (E4). No record says so: every member was told of the deaths."""
-        if self._audience is not None:
-            self._audience.given_up(found)
+        """Refuse a call that crashed too many processes (E4). It needs no record: every member was told of
+        the crashes."""
+        if self._observers is not None:
+            self._observers.given_up(found)
         if self._fault is not None:
             self._fault("poisoned", found.fault)
         return encode_outcome(Poisoned(found.attempts, found.call))
 
     def why_not_alive(self) -> str:
-        """By the object's own word (FTC-247); empty when it is alive."""
+        """Ask the object's ``is_alive`` why it is not alive (FTC-247); empty if it is alive."""
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(ASKED_BY, 0, self._clock.wall())
         self._attempts.enter_one(ASKED_BY, 0)
@@ -98,10 +100,10 @@ class Stateless:
             self._attempts.leave_one()
 
     def make_anew(self, why: str) -> None:
-        """The object is faulty: have another. Raises ``NotMade``."""
+        """Replace a faulty object by a new one. Raises ``NotMade``."""
         self._instance = self.definition.make(Timers())
 
-    # --- the sequence's events: none concerns it
+    # --- the sequence's events, none of which matters here
 
     def on_serving(self, epoch: Epoch) -> None:
         return None

@@ -1,10 +1,8 @@
-"""Warm passive: a backup holds the object, brought forward in normal operation (FTC-129, E5).
+"""Warm passive groups: a backup holds the object and advances it during normal operation (FTC-129, E5).
 
-When a warm primary brings its backups forward, and by what (E5).
-
-A backup that takes over replays what it was not brought past. So what counts is the time that the primary
-spent on executing since, not the number of calls nor the wall clock; the interval only serves the quiet
-group.
+A backup that takes over replays what it has not been advanced past. So the primary advances its backups by
+the time it has spent on execution since, not by the number of calls or the wall clock (:func:`next_step`);
+the interval matters only in a quiet group.
 """
 
 import enum
@@ -28,15 +26,15 @@ from holdfast.styles.replay import replay
 
 
 class Step(enum.Enum):
-    """What backups are brought forward by."""
+    """What advances the backups."""
 
     NOTHING = "nothing"
     UPDATE = "update"
-    """What the class says has changed."""
+    """The changes that the class reports."""
     STATE = "state"
-    """The whole state: small enough to send."""
+    """The whole state, if it is small enough to send."""
     REPLAY = "replay"
-    """They replay the same records: a large object that cannot tell its changes."""
+    """The backups replay the same records: for a large object that cannot report its changes."""
 
 
 def next_step(
@@ -48,11 +46,11 @@ def next_step(
     has_base: bool,
     config: StyleConfig,
 ) -> Step:
-    """What to do now, after *spent_ns* of execution and *since_ns* on the clock since the last step.
+    """Decide what to do now, after *spent_ns* of execution and *since_ns* on the clock since the last step.
 
-    Half the budget is left for what is executed while the step is on its way. *state_bytes* is the size of
-    the last state captured, None before the first. *has_base*: the last update or replay was the last time
-    that the object was asked for its state or update; if not, its next update would lack what came before
+    Half the budget is reserved for what is executed while the step is under way. *state_bytes* is the size of
+    the last captured state, None before the first. *has_base*: the last update or replay was the last time
+    the object was asked for its state or update; otherwise its next update would lack what changed before
     (FTC-307).
     """
     is_due = spent_ns * 2 >= config.replay_budget_ns or since_ns >= config.checkpoint_interval_ns
@@ -73,7 +71,7 @@ class Warm(Passive):
         self._stepped_at = ports.clock.now()
         self._state_bytes: int | None = None
         self._has_base = False
-        """Whether the object's next update begins where the backups are (FTC-307)."""
+        """Whether the object's next update starts where the backups are (FTC-307)."""
 
     def _take_up(self, execution: Execution) -> None:
         super()._take_up(execution)
@@ -90,7 +88,7 @@ class Warm(Passive):
         state = None
         is_due = self._checkpointing.is_due(execution)
         if is_due:
-            self._has_base = False  # it is asked for its state
+            self._has_base = False  # the object is asked for its state
             self._owed_digest.begin_capture()
             if execution.is_idle:
                 state = self._checkpointing.capture(execution)
@@ -106,19 +104,20 @@ class Warm(Passive):
         )
         is_captured = state is not None or self._checkpointing.is_copying_at(execution.position)
         if step is Step.NOTHING and is_due and (is_captured or not execution.is_idle):
-            step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
+            step = Step.REPLAY  # replaying costs little, but backups need a checkpoint, too
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            # Where nothing could be captured just now, backups need not either.
+            # If nothing could be captured now, backups need not capture either.
             is_mark = is_due and (is_captured or not execution.is_idle)
             self._step_by(execution, self._record_for(step, execution, state, is_mark=is_mark))
             if is_captured:
                 self._checkpointing.nothing_since(execution.position)
 
     def _record_for(self, step: Step, execution: Execution, state: bytes | None, *, is_mark: bool) -> Record:
-        """*state*: if it was captured just now. *is_mark*: something is captured for a checkpoint."""
+        """The record for *step*. *state* is given if it was just captured. *is_mark*: a state is captured for
+        a checkpoint."""
         if not execution.is_idle:
-            # Backups replay into the middle of a call: an update since the last one would bring it twice.
+            # Backups replay into the middle of a call: an update since the last one would apply it twice.
             self._has_base = False
             return self._forward(is_mark=is_mark)
         if step is Step.UPDATE:
@@ -144,28 +143,28 @@ class Warm(Passive):
     # --- as backup
 
     def install(self, kept: Kept) -> None:
-        """A large state is loaded at once: it takes long, and who takes over must have it (FTC-302)."""
+        """Load a large state at once: it takes long, and a member that takes over must have it (FTC-302)."""
         super().install(kept)
         if self._checkpointing.is_kept_large:
             self._work = self._tried(self._make_object())
             self._ports.wake()
 
     def keep_up(self) -> None:
-        """By replaying what the primary has not sent yet. Not where it sends updates: the next one would
-        bring what was replayed once more, so such a backup is as fresh as the last update."""
-        if self._succession.is_met:
+        """Replay what the primary has not sent yet. This is not done if the primary sends updates, because
+        the next one would apply what was replayed once more; such a backup is as fresh as the last update."""
+        if self._code_replay.is_met:
             return
         behind = self._execution is None or self._execution.position < self.sequence.committed
-        if behind and self._work is None and not self._office.is_held:
+        if behind and self._work is None and not self._serving_state.is_primary:
             replays_rest = not self.definition.capture.is_updateable
             self._work = self._look_at(self.sequence.committed, replays_rest=replays_rest)
             with suppress(Overloaded):
                 self._go_on()
 
     def _is_look_due(self, up_to: Position) -> bool:
-        """Also when so much time has passed as a failover may spend on replaying: the primary cannot have
-        executed for longer (E5). *Without it:* calls of 15 ms each; a backup looks at every 512th, and what
-        it has not replayed when it takes over are seven seconds."""
+        """Whether a backup looks now for steps: also after as much time as a failover may spend on replaying,
+        because the primary cannot have executed for longer (E5). *Without it:* with calls of 15 ms each, a
+        backup that looks at every 512th has seven seconds to replay when it takes over."""
         return self._looking.age_ns >= self._config.replay_budget_ns or super()._is_look_due(up_to)
 
     def _may_keep(self, execution: Execution) -> bool:
@@ -190,22 +189,22 @@ class Warm(Passive):
                 yield from replay(execution, before, self._ports, self.readiness.forgiven)
         execution = self._object()
         if isinstance(step, Forward) and step.is_mark:
-            # Where the primary has: it is compared with that one's (E8).
+            # Captured where the primary captures, for comparison (E8).
             self._checkpointing.capture_at_rest(execution)
         execution.apply(records[-1].first, step)
         self._checkpointing.on_committed(execution.position)
 
     def _maybe_keep(self, sent: Captured) -> None:
-        """A state that the primary sent is as good as its own checkpoint."""
+        """Keep a state that the primary sent, which is as good as a checkpoint of its own."""
         if self._checkpointing.is_due(self._object()):
             self._checkpointing.keep_sent(sent)
 
     def _check_sent(self, position: Position, step: State) -> None:
-        """A state of other code is no object here; but it is a checkpoint (E7)."""
+        """Handle a state of other code: it cannot be an object here, but it is a checkpoint (E7)."""
         code = head_of(iter([step.saved])).code
         if not code.is_same(self.definition.code):
             self._checkpointing.keep(Captured(position, step.saved))
-            self._succession.check_state(code, position, leads=False)
+            self._code_replay.check_state(code, position, leads=False)
 
     def _replace(self, execution: Execution) -> None:
         self._loading.forget()

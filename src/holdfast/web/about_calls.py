@@ -1,4 +1,4 @@
-"""Calls of groups' methods, and what became of them."""
+"""Endpoints that call groups' methods and report the outcomes of calls."""
 
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ class Returned(Struct, frozen=True, kw_only=True):
 
     result: Any
     request_id: str | None = None
-    """Of a call under a key."""
+    """The id of a call that was made under a key."""
 
 
 class AskOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,10 +34,10 @@ class AskOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of a request, for good."""
+    """The final outcome of a request."""
 
     outcome: Literal["returned", "raised", "poisoned", "refused", "never_runs", "forgotten"]
-    """*never_runs*: it was not executed and never will be, or was a query, which leaves no outcome;
+    """*never_runs*: it was not executed and never will be, or it was a query, which leaves no outcome;
     *forgotten*: the group no longer knows."""
     result: Any = None
     type: str | None = None
@@ -68,7 +68,7 @@ class WaitingSend(Struct, frozen=True, kw_only=True):
 
 
 class FailedSend(Struct, frozen=True, kw_only=True):
-    """A call that came to nothing."""
+    """A call that failed."""
 
     number: int
     group: str
@@ -79,7 +79,7 @@ class FailedSend(Struct, frozen=True, kw_only=True):
 
 
 class SendList(Struct, frozen=True, kw_only=True):
-    """The calls that a group sends and waits for nobody with; of those that wait the first hundred."""
+    """The calls that a group sends without waiting for them; of the waiting ones, the first hundred."""
 
     waiting: tuple[WaitingSend, ...]
     waiting_count: int
@@ -112,7 +112,7 @@ async def ask_outcome(site: WebContext, asked: Asked) -> Reply:
         is_never = error.reason == NEVER_RUNS
         return Reply(Outcome(outcome="never_runs" if is_never else "refused", text=str(error)))
     except CallOutcomeUnknown as error:
-        if error.request_id != request:  # it was the question that nobody answered
+        if error.request_id != request:  # the question itself was not answered
             raise Unavailable(f"nobody could say what became of {request}") from None
         return Reply(Outcome(outcome="forgotten"))
 

@@ -1,9 +1,9 @@
-"""The paths of the index coordinator's source, as it names them (IM I, J), and who coordinates (IM K).
+"""Endpoints with the paths and names of the index coordinator's source (IM I, J), and who coordinates (IM K).
 
-Every request and every answer carries the term and the CAS of its sender (N-5), errors too. In a request,
-``current_term`` is compared: an older one is refused, and at a newer one this host is out of date and finds
-out anew which role it has (IM-142). It never takes a number from here for a term: only the authority begins
-one. ``cas`` is the newest state that the sender has seen: a host that knows less does not answer.
+Every request and every answer, errors included, carries the term and the CAS of its sender (N-5). In a
+request, ``current_term`` is compared: an older one is refused, and a newer one means that this host is out of
+date, so it finds out its role again (IM-142). It never adopts a term from a request: only the authority
+begins one. ``cas`` is the newest state that the sender has seen: a host that knows less does not answer.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from holdfast.web.settings import ORDER_S
 INDEX: Final = "/cluster/index"
 SUCCESS: Final = "success"
 _WORDS: Final = {"not_coordinator": "NOT_MASTER", "no_coordinator": "NO_MASTER"}
-"""Statuses that the source calls otherwise than this API's codes."""
+"""Statuses for which the source has other names than this API's codes."""
 
 Ids = Annotated[tuple[Unsigned, ...], Meta(max_length=IDS_MAX)]
 
 
-# --- what is asked
+# --- requests
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class NewMaster(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     current_term: Unsigned
     cas: Unsigned = 0
     master: str = ""
-    """Its connection address, as its sender believes; the authority is asked (N-6)."""
+    """The coordinator's connection address, as the sender believes; the authority is asked (N-6)."""
     replicas: tuple[str, ...] = ()
 
 
@@ -58,7 +58,7 @@ class CreateIndex(
 ):
     current_term: Unsigned
     indexinfo: IndexInfo
-    """Without ``id``, which the coordinator gives."""
+    """The index, without ``id``, which the coordinator assigns."""
     cas: Unsigned = 0
     numPartitions: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)] = PARTITIONS_DEFAULT
     numReplicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS)] = REPLICAS_OF_PARTITION_DEFAULT
@@ -77,14 +77,14 @@ class ListIndex(
 ):
     current_term: Unsigned
     indexids: Ids = ()
-    """Of none, all that are active."""
+    """The indexes to list; if empty, all active ones."""
     cas: Unsigned = 0
 
 
 Statement = CreateIndex | DropIndex | ListIndex
 
 
-# --- what is answered
+# --- answers
 
 
 class Answered(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,9 +93,9 @@ class Answered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str
     """``success``, or the code of the error in capitals."""
     indexinfo: IndexInfo | tuple[IndexInfo, ...] | None = None
-    """Of CreateIndex, the one that was made; of ListIndex, a list."""
+    """For CreateIndex, the index that was made; for ListIndex, a list."""
     master: str | None = None
-    """The door of the coordinator, with NOT_MASTER."""
+    """The URL of the coordinator's door, with NOT_MASTER."""
     error: Problem | None = None
 
 
@@ -111,22 +111,22 @@ class Coordination(Struct, frozen=True, kw_only=True):
     cas: int
     cluster: Cluster
     role: str
-    """Of the host that answers: bootstrap, coordinator, replica or onlooker."""
+    """The role of the host that answers: bootstrap, coordinator, replica or onlooker."""
 
 
-# --- how
+# --- handlers
 
 
 async def heartbeat(site: WebContext, asked: Asked) -> Reply:
-    """In whatever role (IM-104)."""
-    control = site.inside.interior.control
+    """Answer in any role (IM-104)."""
+    control = site.inside.host_context.control
     if asked.body.current_term > control.term:
         control.rejoin(f"term {asked.body.current_term} is heard of")
     return Reply(Beat(current_term=control.term, cas=control.cas))
 
 
 async def bootstrap(site: WebContext, asked: Asked) -> Reply:
-    """Whichever role it has, it gives it up (IM-107 to IM-109)."""
+    """Make this host give up its role, whichever it is, and join again (IM-107 to IM-109)."""
 
     async def work(control: ControlPlane) -> Answered:
         control.rejoin("it was told to")
@@ -136,7 +136,7 @@ async def bootstrap(site: WebContext, asked: Asked) -> Reply:
 
 
 async def newmaster(site: WebContext, asked: Asked) -> Reply:
-    """At news of a term that it does not know it asks, and takes the role that it then has (IM-112)."""
+    """Handle news of a coordinator: at an unknown term, this host finds out its role again (IM-112)."""
     term = asked.body.current_term
 
     async def work(control: ControlPlane) -> Answered:
@@ -154,39 +154,41 @@ async def index(site: WebContext, asked: Asked) -> Reply:
 
     async def work(control: ControlPlane) -> Answered:
         if statement.current_term > control.term:
-            if asked.caller.has("admin"):  # who may only look does not make a coordinator give up
+            if asked.caller.has("admin"):  # a mere reader must not make a coordinator step down
                 control.rejoin(f"term {statement.current_term} is heard of")
             raise busy(f"this host knows of term {control.term} only, and looks again", "behind")
         require_leader(site.leadership, INDEX)
         if statement.cas > control.cas:
             raise busy(f"this host knows the state of {control.cas}, not of {statement.cas}", "behind")
-        interior = site.inside.interior
-        indexing = IndexesAdmin(interior.groups.directory, control, interior.authority)
-        return await _done(statement, indexing, control, wish_id(asked))
+        host_context = site.inside.host_context
+        indexes_admin = IndexesAdmin(host_context.groups.directory, control, host_context.authority)
+        return await _done(statement, indexes_admin, control, wish_id(asked))
 
     return await _answered(site, statement.current_term, work)
 
 
-async def _done(statement: Statement, indexing: IndexesAdmin, control: ControlPlane, id: str) -> Answered:
+async def _done(
+    statement: Statement, indexes_admin: IndexesAdmin, control: ControlPlane, id: str
+) -> Answered:
     match statement:
         case CreateIndex(indexinfo=info, numPartitions=partitions, numReplicas=replicas):
-            cas, made = await indexing.create(info, partitions=partitions, replicas=replicas, id=id)
+            cas, made = await indexes_admin.create(info, partitions=partitions, replicas=replicas, id=id)
             return _well(control, cas, made.indexinfo)
         case DropIndex(indexid=ids):
-            return _well(control, await indexing.drop(ids, id=id))
+            return _well(control, await indexes_admin.drop(ids, id=id))
         case ListIndex(indexids=ids):
-            cas, found = await indexing.read(ids)
+            cas, found = await indexes_admin.read(ids)
             return _well(control, cas, found)
 
 
 async def coordinator(site: WebContext, asked: Asked) -> Reply:
-    interior = site.inside.interior
+    host_context = site.inside.host_context
     try:
         async with asyncio.timeout(ORDER_S):
-            cluster = await insist(lambda: perform(interior.authority, read_cluster()), Cluster)
+            cluster = await insist(lambda: perform(host_context.authority, read_cluster()), Cluster)
     except TimeoutError:
         raise Unavailable(f"the authority did not answer within {ORDER_S:g} s") from None
-    control = interior.control
+    control = host_context.control
     return Reply(
         Coordination(current_term=control.term, cas=control.cas, cluster=cluster, role=control.role.value)
     )
@@ -206,8 +208,8 @@ def _well(
 async def _answered(
     site: WebContext, term: int, work: Callable[[ControlPlane], Awaitable[Answered]]
 ) -> Reply:
-    """What *work* answers, or what is wrong, with the term and the CAS of this host in either case."""
-    control = site.inside.interior.control
+    """The answer of *work*, or the error, in either case with this host's term and CAS."""
+    control = site.inside.host_context.control
     try:
         if term < control.term:
             text, advice = f"the term is {control.term}, not {term}", "Repeat it with the one answered here."

@@ -1,8 +1,8 @@
-"""What changes in the domain, as it changes: a stream of server-sent events.
+"""Endpoint that streams changes of the domain as server-sent events.
 
 Each change at the authority has a revision; it is the id of the event, the same at every host. A listener
-that comes again with ``Last-Event-ID``, here or elsewhere, gets everything since, without gap or repetition,
-as far back as the authority remembers; otherwise a `gap` tells it to look at everything anew.
+that reconnects with ``Last-Event-ID``, here or at another host, gets everything since, without gap or
+repetition, as far back as the authority remembers; otherwise a `gap` tells it to read everything again.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from holdfast.web.problems import busy
 from holdfast.web.settings import STREAM_S_MAX, STREAMS_MAX
 
 EVERYTHING = ""
-"""Both prefixes in one watch: of two watches each has an order of its own, and ids would go back."""
+"""One watch covers both prefixes: two watches would each have their own order, and ids would go back."""
 REVISION_DIGITS_MAX = 18
 
 
 async def follow_events(site: WebContext, asked: Asked) -> StreamingResponse:
-    interior = site.inside.interior
+    host_context = site.inside.host_context
     since = _since(asked.headers.get("last-event-id"))
     if since is None:
-        since = await _revision(interior.authority)
+        since = await _revision(host_context.authority)
     if site.streams >= STREAMS_MAX:
         raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
-    events = _stream(site, interior.authority, interior.groups.directory, since)
+    events = _stream(site, host_context.authority, host_context.groups.directory, since)
     return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
 
 
@@ -53,19 +53,19 @@ async def _stream(
             while True:
                 async for said in _watched(authority, directory, since):
                     yield said
-                # Forgotten by the authority: on from what stands now.
+                # The authority has forgotten older changes: continue from the current state.
                 since = await _revision(authority)
                 yield _event(
                     "gap", since, {"revision": since, "advice": "read /v1/hosts and /v1/groups anew"}
                 )
     except (TimeoutError, Unavailable):
-        return  # whoever listens comes again, with the last id it got
+        return  # the listener reconnects with its last id
     finally:
         site.streams -= 1
 
 
 async def _watched(authority: Authority, directory: GroupCatalog, since: Revision) -> AsyncIterator[bytes]:
-    """What follows *since*, until the authority says that it has forgotten that."""
+    """Events for what follows *since*, until the authority says that it has forgotten that."""
     async with aclosing(with_pauses(authority.watch(EVERYTHING, Revision(since + 1)))) as events:
         async for event in events:
             match event:
@@ -77,13 +77,14 @@ async def _watched(authority: Authority, directory: GroupCatalog, since: Revisio
                     told = [said for each in changes if (said := _told(each, directory)) is not None]
                     for kind, data in told[:-1]:
                         yield _event(kind, None, data)
-                    # The id comes with the last of a revision: who has only some of them gets them all again.
+                    # The id comes with the last event of a revision: a listener that got only some of them
+                    # gets all again.
                     for kind, data in told[-1:]:
                         yield _event(kind, revision, data)
 
 
 def _told(changed: Changed, directory: GroupCatalog) -> tuple[str, dict[str, Any]] | None:
-    """A change, as listeners are told of it; None for what is none of theirs."""
+    """The event for a change; None if it does not concern listeners."""
     key = changed.key
     if key.startswith(keys.SESSIONS):
         if changed.item is None:

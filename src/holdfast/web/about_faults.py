@@ -1,8 +1,8 @@
-"""Faults: what went wrong, what goes wrong as it does, and reports of those who found something themselves.
+"""Endpoints that list faults, stream them, and accept reports from applications' own detectors.
 
 Every event has a number, the same at every host; it is the id of the event in the stream. A listener that
-comes again with ``Last-Event-ID``, here or elsewhere, gets everything since; what is gone by then is told as
-a `gap`.
+reconnects with ``Last-Event-ID``, here or at another host, gets everything since; events that are gone by
+then are reported as a `gap`.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ class FaultPage(Struct, frozen=True, kw_only=True):
 
     faults: tuple[dict[str, Any], ...]
     reached: int
-    """Everything up to this number was looked at: ask on after it."""
+    """Everything up to this number was examined: continue after it."""
     newest: int
     gap: dict[str, Any] | None = None
-    """Numbers that were asked for and are gone."""
+    """Numbers that were asked for but are gone."""
 
 
 class NewFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class NewFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: str
     """The event's type name, such as ``ObjectCrashFault``."""
     location: str
-    """Where, the larger region first: ``rack1/host2``."""
+    """The location of the fault, the larger region first: ``rack1/host2``."""
     type_id: str | None = None
     """The class; without it everything at the location is meant."""
     group: int | None = None
@@ -64,7 +64,7 @@ class NewFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     details: dict[str, Simple] = {}
     why: str = ""
     once: str = ""
-    """Reports with the same words here are told once."""
+    """A key: reports with the same key count as one."""
 
 
 class FaultTold(Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ async def push_fault(site: WebContext, asked: Asked) -> Reply:
         raise InvalidRequest(f"no kind of fault {new.kind!r}; these are: {', '.join(kinds)}")
     report = FaultReport(
         kinds[new.kind],
-        site.inside.interior.domain,
+        site.inside.host_context.domain,
         Location.parse(new.location),
         new.type_id,
         None if new.group is None else GroupId(new.group),
@@ -111,7 +111,8 @@ async def follow_faults(site: WebContext, asked: Asked) -> StreamingResponse:
     where, members = asked.query.get("where", ""), _is_yes(asked.query.get("members"))
     parse(where)
     after = _number(asked.headers.get("last-event-id") or asked.query.get("after"))
-    # Before the stream begins: it could only end, and be asked for again, where now the answer says why.
+    # Asked before the stream begins, so that a failure can be answered; a stream could only end and be
+    # retried.
     page = await _page(site, after, where, parts=members)
     if site.streams >= STREAMS_MAX:
         raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
@@ -121,7 +122,8 @@ async def follow_faults(site: WebContext, asked: Asked) -> StreamingResponse:
 
 
 async def _page(site: WebContext, after: int | None, where: str, *, parts: bool) -> Page:
-    """Raises ``Unavailable`` when the notifier has not answered in time: whoever waits holds a place here."""
+    """Read one page. Raises ``Unavailable`` if the notifier does not answer in time, since each waiting
+    request occupies one of the limited places."""
     try:
         async with asyncio.timeout(ORDER_S):
             return await site.inside.faults.page(after, where, parts=parts)
@@ -136,7 +138,7 @@ async def _stream(site: WebContext, news: AsyncGenerator[Told | Gap, None]) -> A
             async for event in events:
                 yield b": nothing new\n\n" if event is None else _event(event)
     except (TimeoutError, HoldfastError):
-        return  # whoever listens comes again, with the last id it got
+        return  # the listener reconnects with its last id
     finally:
         site.streams -= 1
 

@@ -1,4 +1,4 @@
-"""Groups: list, show, create, delete, history."""
+"""Endpoints that list, show, create and delete groups, and show their history."""
 
 import hashlib
 import secrets
@@ -35,35 +35,37 @@ NAME_SCHEMA = {"name": {"type": "string", "minLength": 1, "maxLength": 100}}
 
 class GroupPage(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupInfo, ...]
-    """By name."""
+    """Ordered by name."""
     next: str | None
     """The `after` of the next page; null on the last."""
 
 
 class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A group to make."""
+    """A group to create."""
 
     name: Name
     class_name: Annotated[str, Meta(min_length=1, max_length=CLASS_CHARACTERS_MAX)]
-    """``package.module:Class``, to be found in the hosts' application directory."""
+    """``package.module:Class``, found in the hosts' application directory."""
     style: str = ""
-    """Empty: as the properties of the class or the domain say, or warm_passive."""
+    """If empty, the properties of the class or the domain decide, or else warm_passive."""
     replicas: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """0: as the properties say, or 3."""
+    """If 0, the properties decide, or else 3."""
     arguments: list[Any] = []
-    """What its object is made with."""
+    """The arguments that its object is created with."""
     min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """How many members hold an operation before it is acknowledged; 0: two, or one of two or one."""
+    """How many members hold an operation before it is acknowledged; 0 is two, or one of one or two
+    replicas.
+    """
     durability: str = "disk"
     """``disk`` or ``memory``."""
     on_total_loss: str = "wait"
     """What a group in memory does when its last in-sync process is gone: ``wait`` or ``restart``."""
     minimum: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """How many members are kept; 0: as the properties say, or all replicas."""
+    """How many members are maintained. If 0, the properties decide, or else all replicas."""
     membership: str = ""
-    """Who keeps them: ``infrastructure`` or ``application``."""
+    """Who maintains them: ``infrastructure`` or ``application``."""
     properties: dict[str, Any] = {}
-    """Others of the group's properties, by name."""
+    """Other properties of the group, by name."""
 
 
 async def list_groups(site: WebContext, asked: Asked) -> Reply:
@@ -125,7 +127,10 @@ def require_sight(caller: HttpCaller, name: str) -> None:
 
 
 def nonce_of(asked: Asked) -> str:
-    """The same order under the same key makes one thing; without a key each makes its own."""
+    """The nonce of an order: the same key gives the same nonce, so a repeated order creates one thing.
+
+    Without a key, every order gets its own.
+    """
     key = key_of(asked.headers)
     if key is None:
         return secrets.token_hex(16)
@@ -133,7 +138,7 @@ def nonce_of(asked: Asked) -> str:
 
 
 def as_text(what: str, value: Any, most: int) -> str:
-    """*value* as JSON, as orders have it. Raises ``InvalidRequest`` when it is too long."""
+    """*value* as JSON text, which orders contain. Raises ``InvalidRequest`` if it is too long."""
     text = msgspec.json.encode(value).decode()
     if len(text) > most:
         raise InvalidRequest(f"{what} of {len(text)} bytes; at most {most}")

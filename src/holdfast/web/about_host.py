@@ -1,4 +1,4 @@
-"""Hosts, health, metrics."""
+"""Endpoints about hosts, health and metrics."""
 
 from msgspec import Struct
 from starlette.responses import Response
@@ -21,18 +21,18 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class HostInfo(Struct, frozen=True, kw_only=True):
-    """One host in session, as the one that answers knows it. An interface: it changes only by adding."""
+    """One host in session, as the answering host knows it. This interface changes only by additions."""
 
     host: HostId
     incarnation: Incarnation
     address: str
-    """Of the native protocol."""
+    """The address of the native protocol."""
     http: str | None
-    """Of its HTTP door; null when it has none."""
+    """The address of its HTTP door; null if it has none."""
     answers: bool
-    """It is the one that answers this."""
+    """Whether it is the host that gives this answer."""
     heard_ms: float | None = None
-    """Since its last heartbeat; null when it was never heard, and of the one that answers."""
+    """Milliseconds since its last heartbeat; null if it was never heard, and for the answering host."""
     silent: bool = False
 
 
@@ -41,13 +41,13 @@ class HostList(Struct, frozen=True, kw_only=True):
 
 
 class Emptied(Struct, frozen=True, kw_only=True):
-    """What is wished for a host, and how far it is."""
+    """Whether a host is being drained, and how far that has come."""
 
     host: HostId
     is_draining: bool
-    """It shall have no members."""
+    """Whether it is to have no members."""
     members: int
-    """It has still."""
+    """How many members it still has."""
 
 
 async def health(site: WebContext, asked: Asked) -> Reply:
@@ -57,10 +57,10 @@ async def health(site: WebContext, asked: Asked) -> Reply:
 
 
 async def list_hosts(site: WebContext, asked: Asked) -> Reply:
-    interior = site.inside.interior
-    heard = {peer.host: peer for peer in interior.report().peers}
+    host_context = site.inside.host_context
+    heard = {peer.host: peer for peer in host_context.report().peers}
     found = []
-    for host, session in sorted(interior.groups.directory.sessions.items()):
+    for host, session in sorted(host_context.groups.directory.sessions.items()):
         peer = heard.get(host)
         found.append(
             HostInfo(
@@ -68,7 +68,7 @@ async def list_hosts(site: WebContext, asked: Asked) -> Reply:
                 incarnation=session.incarnation,
                 address=session.address,
                 http=session.details.get(DOOR),
-                answers=host == interior.session.host,
+                answers=host == host_context.session.host,
                 heard_ms=peer.heard_ms if peer is not None else None,
                 silent=peer is not None and peer.silent,
             )
@@ -87,8 +87,8 @@ async def undrain_host(site: WebContext, asked: Asked) -> Reply:
 async def _emptied(site: WebContext, asked: Asked, *, is_draining: bool) -> Reply:
     order = DrainHost(host=HostId(asked.path["host"]), is_draining=is_draining)
     found = await site.inside.orders.give(order, Role.ADMIN, AllHosts)
-    housed = next(each for each in found.hosts if each.host == order.host)
-    return Reply(Emptied(host=order.host, is_draining=is_draining, members=housed.members))
+    hosted = next(each for each in found.hosts if each.host == order.host)
+    return Reply(Emptied(host=order.host, is_draining=is_draining, members=hosted.members))
 
 
 async def metrics(site: WebContext, asked: Asked) -> Response:

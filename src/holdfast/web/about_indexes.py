@@ -1,4 +1,4 @@
-"""Indexes and updates of the domain's state, for people: list, create, drop. Any host answers."""
+"""Endpoints for people: list, create and drop indexes, and list state updates. Any host answers."""
 
 import hashlib
 from typing import Annotated
@@ -30,19 +30,19 @@ TRANSACTIONS_DEFAULT = 20
 
 
 class NewIndex(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An index to make."""
+    """An index to create."""
 
     name: Text
     bucket: Text
     using: Text
     """The kind of index."""
     expressions: tuple[Text, ...] = ()
-    """What it is on; empty for the primary index of a bucket."""
+    """The indexed expressions; empty for the primary index of a bucket."""
     language: Text = "json-pointer"
-    """Of the expressions."""
+    """The language of the expressions."""
     partitions: Annotated[int, Meta(ge=1, le=1024)] = PARTITIONS_DEFAULT
     replicas: Annotated[int, Meta(ge=0, le=3)] = REPLICAS_OF_PARTITION_DEFAULT
-    """Of each partition, beside its master; each on a host of its own."""
+    """Replicas of each partition besides its master, each on a host of its own."""
 
 
 async def list_indexes(site: WebContext, asked: Asked) -> Reply:
@@ -79,7 +79,10 @@ async def list_transactions(site: WebContext, asked: Asked) -> Reply:
 
 
 def wish_id(asked: Asked) -> str:
-    """The same request under the same Idempotency-Key is done once; without a key each is its own."""
+    """The id of a request: the same Idempotency-Key gives the same id, so a repetition is done once.
+
+    Without a key, every request is its own.
+    """
     key = key_of(asked.headers)
     return "" if key is None else hashlib.sha256(f"{asked.caller.name}\0{key}".encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""The members of a group: where they are, who is primary; made, removed, set."""
+"""Endpoints about the members of a group: create, add, show and remove them, and set the primary."""
 
 from typing import Annotated, Any
 
@@ -31,20 +31,20 @@ MEMBER_SCHEMA = {**NAME_SCHEMA, "location": {"type": "string", "minLength": 1, "
 
 
 class NewMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A member to make."""
+    """A member to create."""
 
     location: str
-    """Where: a host, or a region of faults in which one is chosen."""
+    """The location: a host, or a failure domain in which one is chosen."""
     type_id: str = ""
-    """The class; empty: the group's."""
+    """The class; if empty, the group's."""
     criteria: dict[str, Any] = {}
-    """What the factory there is told, over the group's Factories."""
+    """What the factory there is told; it overrides the group's Factories."""
 
 
 class AddedMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: HostId
     own: Annotated[str, Meta(max_length=300)] = ""
-    """The object there that the application made itself, as `package.module:name`; empty: one is made."""
+    """The object there that the application made itself, as `package.module:name`; else one is created."""
 
 
 class NewPrimary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,8 @@
-"""Factories: the replication manager's objects are groups, those of a location stand alone.
+"""Endpoints for factories and for properties.
 
-Properties: of the domain, of a class, of a group; and the group that takes fault reports.
+An object made by the replication manager's factory is a group; one made at a location stands alone.
+Properties belong to the domain, to a class or to a group. The group that receives fault reports is set here
+as well.
 """
 
 from typing import Annotated, Any
@@ -36,7 +38,7 @@ AT_SCHEMA = {"location": {"type": "string", "minLength": 1, "maxLength": 1000}}
 
 
 class NewObject(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object to make."""
+    """An object to create."""
 
     type_id: Annotated[str, Meta(min_length=1, max_length=300)]
     """Its class, ``package.module:Class``."""
@@ -69,7 +71,7 @@ async def list_factories(site: WebContext, asked: Asked) -> Reply:
 
 
 def _two(path: str, what: str, words: str, **schemas: Any) -> tuple[Endpoint, ...]:
-    """Create and delete, at one factory."""
+    """The endpoints that create and delete objects at one factory."""
     return (
         Endpoint(
             "POST",
@@ -131,7 +133,7 @@ class NewProperties(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class NewNotifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: str
-    """Its name; empty: none."""
+    """The group's name; empty for none."""
 
 
 async def show(site: WebContext, asked: Asked) -> Reply:
@@ -172,7 +174,7 @@ async def register_notifier(site: WebContext, asked: Asked) -> Reply:
 
 
 def _three(path: str, what: str, words: str, shows: Handler, **schemas: Any) -> tuple[Endpoint, ...]:
-    """Show, set and remove, at one path."""
+    """The endpoints that show, set and remove properties at one path."""
     return (
         Endpoint(
             "GET",

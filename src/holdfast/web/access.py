@@ -1,4 +1,4 @@
-"""Who comes in, and which group and method they may call."""
+"""Identifies HTTP callers and decides which groups and methods they may call."""
 
 import hmac
 import ipaddress
@@ -16,12 +16,12 @@ from holdfast.web.settings import TOKEN_CHARACTERS_MAX, Grade, HttpSettings
 _RANKS: Final[dict[Grade, int]] = {"client": 1, "reader": 2, "admin": 3}
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
-"""What proxies add: behind one, everybody seems to be on this machine."""
+"""Headers that proxies add: behind a proxy, everybody seems to be on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpCaller:
-    """Whoever sends a request, once known."""
+    """The identified sender of a request."""
 
     name: str
     grade: Grade
@@ -44,16 +44,16 @@ class HttpCaller:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What is known of a connection and of a request's head, as far as it says who is there."""
+    """What a connection and a request's head reveal about the sender."""
 
     peer: str
-    """Its address; empty when it has none."""
+    """The sender's address; empty if it has none."""
     headers: Mapping[str, str]
     certificate: CertifiedName | None = None
 
 
 class AccessPolicy:
-    """The clients of one domain."""
+    """The HTTP clients of one domain and their rights."""
 
     def __init__(self, settings: HttpSettings, domain: str) -> None:
         self._loopback = settings.loopback
@@ -61,7 +61,7 @@ class AccessPolicy:
         self._domain = domain
 
     def admit(self, arrival: Arrival) -> HttpCaller:
-        """Who it is. Raises :class:`Refusal`, which never says what would have been close."""
+        """Identify the sender. Raises :class:`Refusal`, which never reveals how close a guess was."""
         bearer = _bearer(arrival.headers)
         if bearer is not None:
             return self._by_token(bearer)
@@ -76,7 +76,7 @@ class AccessPolicy:
             raise _unknown("its token is nobody's")
         digest = sha256(token.encode()).hexdigest()
         found = None
-        for name, client in self._clients.items():  # all of them, whichever it is: time tells nothing
+        for name, client in self._clients.items():  # always all: timing reveals nothing
             if client.token_sha256 and hmac.compare_digest(client.token_sha256, digest):
                 found = HttpCaller(name, client.grade, client.calls)
         if found is None:
@@ -93,7 +93,7 @@ class AccessPolicy:
 
 
 def require(caller: HttpCaller, grade: Grade) -> None:
-    """Raises :class:`Refusal` unless *caller* has that grade."""
+    """Raise :class:`Refusal` unless *caller* has that grade."""
     if not caller.has(grade):
         raise forbidden(f"that is for grade {grade}; {caller.name} has {caller.grade}")
 
@@ -103,7 +103,7 @@ def forbidden(text: str) -> Refusal:
 
 
 def _bearer(headers: Mapping[str, str]) -> str | None:
-    """The token; None when there is none. An authorization of another kind is nobody's token."""
+    """The bearer token; None without an authorization. Another scheme counts as a token that nobody has."""
     said = headers.get("authorization")
     if said is None:
         return None
@@ -112,8 +112,10 @@ def _bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def _is_local(arrival: Arrival) -> bool:
-    """Whether it is from this machine, and from no page of another that a browser here shows: such a page
-    reaches us under its own name, or says where it comes from."""
+    """Whether the request comes from this machine, and not from a foreign web page in a browser here.
+
+    Such a page reaches us under its own host name, or names its origin.
+    """
     try:
         is_loopback = ipaddress.ip_address(arrival.peer).is_loopback
     except ValueError:

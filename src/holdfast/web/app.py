@@ -1,4 +1,4 @@
-"""The application: lets requests in, reads them within bounds, has them handled, and answers in one form."""
+"""The ASGI application: admits requests, reads them within limits, calls handlers and builds the answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from holdfast.web.request import read_body
 from holdfast.web.settings import REQUESTS_MAX, TARGET_CHARACTERS_MAX
 
 CERTIFICATE: Final = "holdfast.certificate"
-"""Where in a request's scope the connection's certified name is."""
+"""The key in a request's scope under which the connection's certified name is."""
 ANYBODY: Final = HttpCaller("anybody", "client", {})
 
 log = structlog.get_logger("holdfast.http")
@@ -38,8 +38,9 @@ def make_app(site: WebContext, endpoints: Sequence[Endpoint]) -> ASGIApp:
     router = Router(routes, redirect_slashes=False, default=_nothing_there)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":  # no web sockets, and no life but the host's
-            # A name may hold a slash: it is found in the path as it was sent, and decoded afterwards.
+        if scope["type"] == "http":  # no web sockets, no lifespan events
+            # A name may contain a slash: routes match the path as it was sent, and names are decoded
+            # afterwards.
             path = scope["raw_path"].decode("ascii", "replace")
             await router({**scope, "path": path}, receive, send)
 
@@ -86,7 +87,7 @@ class _Resource:
                 allowed: list[Method] = [each.method for each in self._methods.values()]
                 advice = f"Here one can {', '.join(allowed)}."
                 raise refuse(405, "no_such_method", "not at this path", advice, allow=", ".join(allowed))
-            return await self._let_in(request, endpoint)
+            return await self._admit(request, endpoint)
         except Refusal as refusal:
             return problem_response(refusal)
         except HoldfastError as error:
@@ -98,7 +99,7 @@ class _Resource:
             text, advice = "this host failed to answer; its log says why", "Report it, with the time."
             return problem_response(refuse(500, "internal", text, advice))
 
-    async def _let_in(self, request: Request, endpoint: Endpoint) -> Response:
+    async def _admit(self, request: Request, endpoint: Endpoint) -> Response:
         caller = ANYBODY if endpoint.grade is None else self._admitted(request)
         about: dict[str, str] = dict(request.path_params)
         try:
@@ -112,7 +113,7 @@ class _Resource:
     async def _done(
         self, request: Request, endpoint: Endpoint, caller: HttpCaller, about: dict[str, str]
     ) -> Response:
-        """Have it done; *about* is told what it is about, as soon as that is known."""
+        """Execute the request. *about* receives its subject as soon as that is known."""
         if endpoint.grade is not None:
             require(caller, endpoint.grade)
         if endpoint.is_led:
@@ -137,7 +138,7 @@ class _Resource:
 def _write_down(
     request: Request, endpoint: Endpoint, caller: HttpCaller, about: Mapping[str, str], how: str
 ) -> None:
-    """Actions of admins, done or not, leave a line in the host's log; names in it as in a path."""
+    """Log each admin action, done or refused; names appear percent-encoded, as in a path."""
     if endpoint.is_audited:
         peer = request.client.host if request.client is not None else ""
         audit.info("audit", action=endpoint.name, by=caller.name, peer=peer, how=how, **about)
@@ -153,7 +154,7 @@ def _target(request: Request) -> str:
 
 
 def _path(request: Request) -> dict[str, str]:
-    """The names in the path. Raises :class:`Refusal` for bytes that are no text."""
+    """The names in the path. Raises :class:`Refusal` for bytes that are not text."""
     if len(_target(request)) > TARGET_CHARACTERS_MAX:
         advice = f"It has at most {TARGET_CHARACTERS_MAX} characters."
         raise refuse(414, "target_too_long", "the request's path and query are too long", advice)

@@ -1,18 +1,17 @@
-"""Calls on behalf of HTTP callers: each once, whatever is repeated, and through whichever host.
+"""Makes calls for HTTP callers, and turns an ``Idempotency-Key`` into a request id so that each runs once.
 
-How an ``Idempotency-Key`` becomes a request id, the same at every host: a repeated key is one request.
-
-A group keeps a reply until its request's expiration, and every copy of a request must carry the same one
-(FTC-93). A door remembers nothing, so both follow from the key and the group's time alone. Time is cut into
-windows, for each key at another place; within a window a key is one id with one expiration. A key that comes
-again soon after its window has ended may have been used in the one before: there its outcome is asked for
-first, which settles it (X3), and only if it never ran is the new id used. Whoever is behind the times then
-finds the old id settled or expired, and learns the group's time with the refusal. So a key that is repeated
-within ``KEEP_S`` of its first use is the same request, exactly; one repeated later than ``WINDOW_S + KEEP_S``
-is a new one; in between it depends on where the window ends.
+The id is the same at every host, so a repeated key is one request, through whichever host it comes. A group
+keeps a reply until its request's expiration, and every copy of a request must carry the same expiration
+(FTC-93). A door remembers nothing, so both follow from the key and the group's time alone. Time is divided
+into windows, at different offsets for each key; within a window a key is one id with one expiration. A key
+that arrives soon after its window has ended may have been used in the previous one. Then the outcome of the
+previous id is asked for first, which settles it (X3), and the new id is used only if the old one never ran. A
+host whose time is behind then finds the old id settled or expired, and learns the group's time with the
+refusal. So a key repeated within ``KEEP_S`` of its first use is exactly the same request; one repeated later
+than ``WINDOW_S + KEEP_S`` is a new one; in between it depends on where the window ends.
 
 *Without windows* (an expiration of now + KEEP_S): a second copy, sent just before the first one's reply is
-forgotten and held up on its way, would arrive as a fresh request of its own later expiration, and run.
+forgotten and delayed on its way, would arrive as a fresh request with its own later expiration, and run.
 
 These numbers are part of the ids: hosts that differed in them would not agree on what is a repetition.
 """
@@ -44,26 +43,26 @@ from holdfast.web.problems import NEVER_RUNS, refuse, reused
 from holdfast.web.settings import FINGERPRINTS_MAX
 
 KEEP_S: Final = 1800
-"""For so long at least a repeated key is the same request."""
+"""How long, at least, a repeated key is the same request."""
 WINDOW_S: Final = 7200
-"""Longer lets members keep replies longer, shorter lets more calls ask for the window before: one in four."""
+"""A longer window makes members keep replies longer; a shorter one makes more calls ask about the previous
+window (one in four, as it is)."""
 SLACK_S: Final = 300
-"""By how much hosts may differ on the group's time, and a call may last, at the edges."""
+"""How much hosts may differ about the group's time, and a call may last, at the edges of a window."""
 NUMBER: Final = 1
-"""The only number of its client: each key is a client of its own, in the group's table of requests."""
+"""The only number of its client: each key is a separate client in the group's table of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A key at one moment of a group's time."""
+    """The request ids that a key stands for at one moment of a group's time."""
 
     request: RequestId
     """The id to call under."""
     before: RequestId | None
-    """The id under which it may have been called in the window before, until that has expired: to be settled
-    first."""
+    """The id that the previous window may have used, until it has expired; to be settled first."""
     after: RequestId | None
-    """The id under which others may call it already: hosts differ a little on the time."""
+    """The id under which other hosts may already call it, since hosts differ a little about the time."""
 
 
 def keyed(caller: str, group: GroupId, key: str, time_s: int) -> Keyed:
@@ -87,7 +86,8 @@ def keyed(caller: str, group: GroupId, key: str, time_s: int) -> Keyed:
 Arguments = list[Any] | dict[str, Any]
 ATTEMPTS_MAX: Final = 3
 TIMELESS: Final = ClientId("http-time")
-"""The client of no request: what has always been expired can be asked about without a trace."""
+"""A client id that no request uses. A request with expiration 0 has always been expired, so asking about one
+leaves no trace."""
 
 
 class _NotRun(Exception):
@@ -97,9 +97,9 @@ class _NotRun(Exception):
 class HttpCalls:
     """Makes calls through *domain*, the host's own client of its domain."""
 
-    def __init__(self, domain: Domain, interior: HostContext) -> None:
+    def __init__(self, domain: Domain, host_context: HostContext) -> None:
         self._domain = domain
-        self._interior = interior
+        self._host_context = host_context
         self._fingerprints: dict[RequestId, bytes] = {}
         self._clock = MachineClock()
 
@@ -111,7 +111,7 @@ class HttpCalls:
         policy: CallPolicy,
         trace: Traceparent | None = None,
     ) -> Any:
-        """Call once, in *trace*; if nobody answers, its outcome can be asked for."""
+        """Call once, as part of *trace*; if nobody answers, the caller can ask for the outcome."""
         encoded = _encoded(method, arguments)
         caller = await self._domain.caller(group)
         return await caller.call_traced(method, encoded, policy, traceparent=_carried(trace))
@@ -126,8 +126,9 @@ class HttpCalls:
         policy: CallPolicy,
         trace: Traceparent | None = None,
     ) -> tuple[Any, RequestId]:
-        """What the first call under *key* of *who* came to, made now if it was not before; and its id. If it
-        is made now, it is in *trace*."""
+        """The outcome and id of the first call under *key* of *who*; made now, in *trace*, if there was
+        none.
+        """
         encoded = _encoded(method, arguments)
         caller = await self._domain.caller(group)
         try:
@@ -135,17 +136,17 @@ class HttpCalls:
         except CallOutcomeUnknown:
             if not caller.is_gone:
                 raise
-        # The group of that name was removed: either there is none any more, or another.
+        # The group of that name was removed: now there is none, or a different one.
         caller = await self._domain.caller(group)
         return await self._once(who, key, caller, method, encoded, policy, trace)
 
     async def outcome(self, request: RequestId) -> Any:
-        """What became of *request*, for good."""
+        """The final outcome of *request*."""
         return await self._domain.outcome(request)
 
     def group_of(self, request: RequestId) -> str | None:
-        """The name of the group that *request* is of; None when this host knows of none."""
-        record = self._interior.groups.directory.records.get(request.group)
+        """The name of the group of *request*; None if this host does not know the group."""
+        record = self._host_context.groups.directory.records.get(request.group)
         return record.name if record is not None else None
 
     async def _once(
@@ -167,7 +168,7 @@ class HttpCalls:
             if ids.before is not None and is_kept:
                 with suppress(_NotRun):
                     return await self._asked(caller, ids.before, policy), ids.before
-            # What was found out is true for a while: a host that was paused since must not act on it.
+            # What was found out holds only for a while: a host that was paused since must not act on it.
             if (waited_ns := self._clock.now() - began_ns) > SLACK_S * SECOND:
                 raise CallOutcomeUnknown(ids.request, waited_s=waited_ns / SECOND)
             for request in filter(None, (ids.request, ids.after)):
@@ -176,11 +177,11 @@ class HttpCalls:
                     return await made, request
             if keyed(who, group, key, caller.time_s).request == ids.request:
                 raise CallRefused(NEVER_RUNS, f"request {ids.request} was settled before it ran")
-            # This host was behind the times: the refusal told it the group's.
+            # This host's time was behind: the refusal told it the group's time.
         raise Unavailable("the group's time runs away")
 
     async def _learn_time(self, caller: GroupCaller, policy: CallPolicy) -> None:
-        """Have the group answer something that changes nothing: ids follow from its time."""
+        """Get an answer from the group that changes nothing, because ids follow from the group's time."""
         with suppress(_NotRun):
             await self._asked(caller, RequestId(caller.reference.group, TIMELESS, 1, 0), policy)
 
@@ -190,7 +191,7 @@ class HttpCalls:
         except CallRefused as error:
             raise _NotRun if error.reason == NEVER_RUNS else error from None
         except CallOutcomeUnknown as error:
-            # Forgotten: whatever was done under it is longer ago than a key is kept for.
+            # Forgotten: whatever was done under it is longer ago than a key is kept.
             raise _NotRun if error.request_id == request else error from None
 
     async def _made(
@@ -208,16 +209,16 @@ class HttpCalls:
         except CallRefused as error:
             raise _NotRun if error.reason == NEVER_RUNS else error from None
         except CallOutcomeUnknown as error:
-            # Its own number is of this host's connection: the group knows the request by the key's.
+            # The error names a number of this host's connection; the group knows the request by the key's id.
             raise CallOutcomeUnknown(request, waited_s=error.waited_s) from None
 
     def _is_kept(self, group: GroupId) -> bool:
-        """Whether its members keep replies at all."""
-        record = self._interior.groups.directory.records.get(group)
+        """Whether the group's members keep replies at all."""
+        record = self._host_context.groups.directory.records.get(group)
         return record is None or not (style_named(record.style) is Style.STATELESS or is_self_kept(record))
 
     def _check_same(self, request: RequestId, method: str, encoded: bytes) -> None:
-        """One key, one call: tells callers of their mistake, as far as this host has seen the first one."""
+        """Report a key used for two different calls, as far as this host has seen the first one."""
         fingerprint = sha256(method.encode() + b"\0" + encoded).digest()
         known = self._fingerprints.setdefault(request, fingerprint)
         if known != fingerprint:
@@ -242,7 +243,7 @@ def _encoded(method: str, arguments: Arguments) -> bytes:
 
 
 def as_json(value: Any) -> Any:
-    """*value*, which has a form in JSON; else raises :class:`.problems.Refusal`: the call was executed."""
+    """*value*, if it can be written as JSON. Raises :class:`.problems.Refusal`: the call was executed."""
     try:
         msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

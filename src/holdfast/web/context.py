@@ -1,6 +1,6 @@
-"""What every handler stands on: the host behind the door, once it serves.
+"""What every handler uses: the host behind the door, once it serves.
 
-Orders about groups, given where those of the native protocol are.
+:class:`WebOrders` gives orders to the same dispatch as the native protocol.
 """
 
 import asyncio
@@ -27,16 +27,19 @@ Given = TypeVar("Given", bound=Answer)
 class WebOrders:
     """The orders that came through one door."""
 
-    def __init__(self, administering: AdminDispatch) -> None:
-        self._administering = administering
+    def __init__(self, admin_dispatch: AdminDispatch) -> None:
+        self._admin_dispatch = admin_dispatch
         self._under_way: dict[asyncio.Task[OrderAnswer], None] = {}
 
     async def give(self, order: Order, by: Role, kind: type[Given]) -> Given:
-        """Have *order* done; its answer is of *kind*. Raises :class:`.problems.Refusal` when it was refused,
-        ``OutcomeUnknown`` when it may yet be done, ``Unavailable`` or ``Overloaded`` when it was not."""
+        """Execute *order*; its answer is of *kind*.
+
+        Raises :class:`.problems.Refusal` if it was refused, ``OutcomeUnknown`` if it may yet be done, and
+        ``Unavailable`` or ``Overloaded`` if it was not done.
+        """
         if len(self._under_way) >= ORDERS_MAX:
             raise Overloaded(f"{len(self._under_way)} orders are under way")
-        task = asyncio.get_running_loop().create_task(self._administering.do(order, by))
+        task = asyncio.get_running_loop().create_task(self._admin_dispatch.do(order, by))
         self._under_way[task] = None
         task.add_done_callback(lambda done: self._under_way.pop(done))
         await asyncio.wait((task,), timeout=ORDER_S)
@@ -59,16 +62,16 @@ class WebOrders:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """A host that serves, as the handlers of requests reach it."""
+    """A serving host, as the handlers of requests see it."""
 
-    interior: HostContext
+    host_context: HostContext
     calls: HttpCalls
     orders: WebOrders
     faults: Faults
 
 
 class WebContext:
-    """One door."""
+    """The state shared by all handlers of one door."""
 
     def __init__(
         self, policy: AccessPolicy, metrics: Metrics, leadership: CoordinatorRedirect | None = None
@@ -76,9 +79,9 @@ class WebContext:
         self.policy = policy
         self.metrics = metrics
         self.leadership: CoordinatorRedirect = leadership or NoCoordinator()
-        """Who is coordinator; the host's own control plane says it once the host serves."""
+        """Who is coordinator; known from the host's control plane once the host serves."""
         self.requests = 0
-        """Being answered now."""
+        """How many requests are being answered now."""
         self.streams = 0
         self._inside: Inside | None = None
 
@@ -88,17 +91,20 @@ class WebContext:
 
     @property
     def inside(self) -> Inside:
-        """Raises :class:`.problems.Refusal` while the host is still starting."""
+        """The serving host. Raises :class:`.problems.Refusal` while it is still starting."""
         if self._inside is None:
             raise busy("this host is still starting", "starting")
         return self._inside
 
-    def let_in(self, interior: HostContext, domain: Domain) -> None:
+    def on_serving(self, host_context: HostContext, domain: Domain) -> None:
         self._inside = Inside(
-            interior, HttpCalls(domain, interior), WebOrders(interior.administering), domain.faults
+            host_context,
+            HttpCalls(domain, host_context),
+            WebOrders(host_context.admin_dispatch),
+            domain.faults,
         )
-        self.leadership = Coordinated(interior.control, interior.groups.directory)
-        self.metrics.watch(interior)
+        self.leadership = Coordinated(host_context.control, host_context.groups.directory)
+        self.metrics.watch(host_context)
 
     async def close(self) -> None:
         inside, self._inside = self._inside, None

@@ -1,6 +1,6 @@
-"""Where the coordinator is: endpoints that only it can answer are answered, or sent there, or put off.
+"""Finds the coordinator: endpoints that only it can answer are answered, redirected there, or put off.
 
-The host's control plane says who leads, once the host serves. Until then nobody does.
+The host's control plane says who coordinates, once the host serves. Until then nobody does.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from holdfast.groups.catalog import GroupCatalog
 from holdfast.web.problems import Problem, Refusal, busy
 
 DOOR: Final = "http"
-"""Where among the details of a host's session the address of its door is."""
+"""The key of a door's address in the details of a host's session."""
 TERM: Final = "holdfast-term"
 CAS: Final = "holdfast-cas"
 
@@ -26,24 +26,24 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This host is."""
+    """This host is coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """No coordinator is known to this host now."""
+    """This host knows no coordinator now."""
 
 
 class CoordinatorRedirect(Protocol):
     def leader(self) -> Here | Elsewhere | Nobody: ...
 
     def headers(self) -> Mapping[str, str]:
-        """What answers about the domain's state carry: its term and its CAS."""
+        """The headers of answers about the domain's state: its term and its CAS."""
         ...
 
 
 class NoCoordinator:
-    """The leadership of a host that is still starting."""
+    """The answer of a host that is still starting: no coordinator."""
 
     def leader(self) -> Nobody:
         return Nobody()
@@ -53,7 +53,7 @@ class NoCoordinator:
 
 
 class Coordinated:
-    """As the control plane of this host knows it; *directory*: where the doors of others are."""
+    """The coordinator as this host's control plane knows it; *directory* has the addresses of other doors."""
 
     def __init__(self, control: ControlPlane, directory: GroupCatalog) -> None:
         self._control = control
@@ -72,8 +72,11 @@ class Coordinated:
 
 
 def require_leader(leadership: CoordinatorRedirect, target: str) -> None:
-    """Raises :class:`Refusal` unless this host leads: 307 with the same *target* (path and query) at the
-    coordinator's door, or 503 with Retry-After."""
+    """Raise :class:`Refusal` unless this host coordinates.
+
+    The answer is 307 with the same *target* (path and query) at the coordinator's door, or 503 with
+    Retry-After.
+    """
     match leadership.leader():
         case Elsewhere(url=url):
             text, advice = "another host is coordinator", "Send the request there, as it is."

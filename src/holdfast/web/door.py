@@ -1,8 +1,7 @@
-"""The HTTP door of one host: open before its session says where it is; lets in once the host serves.
+"""The HTTP door of one host: it opens before the session announces it, and admits once the host serves.
 
-uvicorn within a host: on the host's loop, without signals of its own, and with bounds on connections.
-
-All endpoints, in the order in which they are documented.
+It runs uvicorn on the host's own loop, without signal handlers and with a limit on connections. ``ENDPOINTS``
+lists all endpoints in the order in which they are documented.
 """
 
 import asyncio
@@ -74,7 +73,7 @@ async def bind(address: Address) -> socket.socket:
 
 
 class UvicornServer:
-    """Serves *app* on *listening*, from its making until it is closed."""
+    """Serves *app* on *listening*, from its creation until it is closed."""
 
     def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         config = uvicorn.Config(
@@ -104,12 +103,12 @@ class UvicornServer:
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the host's."""
+        """Handle no signals: the host does."""
         yield
 
 
 class _Connection(H11Protocol):
-    """One connection: among so many, with so long for each head, known by its certificate."""
+    """A connection: limited in number, with a time limit for each head and the client's certified name."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -137,7 +136,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP, or a head that is too long."""
+        """Answer what is not HTTP, or a head that is too long."""
         advice = f"Send HTTP/1.1 with a head of at most {HEAD_BYTES_MAX} bytes."
         self.transport.write(problem_bytes(refuse(400, "bad_http", "this is no HTTP request", advice)))
         self.transport.close()
@@ -165,7 +164,7 @@ def _certifying(app: Any, name: CertifiedName) -> Any:
 
 
 def _certified(transport: asyncio.Transport) -> CertifiedName | None:
-    """Whom the connection's certificate names, if there is one; our CA has signed it."""
+    """The name in the client's certificate, which our CA has signed, if there is one."""
     certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
     uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
     return parse_certificate_uri(uris[0]) if len(uris) == 1 else None
@@ -195,7 +194,7 @@ log = structlog.get_logger("holdfast.http")
 
 
 class HttpDoor:
-    """A :class:`holdfast.node.gateway.Door`."""
+    """The HTTP door of a host: implements :class:`holdfast.node.gateway.Gateway`."""
 
     def __init__(self, layout: Layout, domain: str, host: HostId) -> None:
         self._layout = layout
@@ -213,7 +212,7 @@ class HttpDoor:
             settings = read_settings(self._layout.directory)
             return await self._open(settings) if settings.listen else {}
         except (InvalidRequest, Unavailable) as error:
-            # A door that stays shut is seen in `holdfast status`; the host's groups have no part in it.
+            # `holdfast status` shows that the door is closed; the host's groups are not affected.
             log.error("there is no HTTP door", why=str(error))
             return {"http_problem": str(error)}
 
@@ -240,17 +239,17 @@ class HttpDoor:
     def on_turn(self, late_ns: int) -> None:
         self._metrics.on_turn(late_ns)
 
-    def on_serving(self, interior: HostContext) -> None:
+    def on_serving(self, host_context: HostContext) -> None:
         if self._site is not None:
-            self._entering = asyncio.get_running_loop().create_task(self._enter(self._site, interior))
+            self._entering = asyncio.get_running_loop().create_task(self._enter(self._site, host_context))
 
-    async def _enter(self, site: WebContext, interior: HostContext) -> None:
-        """Be a client of the domain, through this host at first."""
-        endpoint = replace(interior.endpoint, expected=Expected(roles=frozenset({Role.HOST})))
+    async def _enter(self, site: WebContext, host_context: HostContext) -> None:
+        """Connect to the domain as a client, through this host at first."""
+        endpoint = replace(host_context.endpoint, expected=Expected(roles=frozenset({Role.HOST})))
         while True:
             self._client = client = Domain(
                 endpoint,
-                [Address.parse(interior.session.address)],
+                [Address.parse(host_context.session.address)],
                 CallPolicy(duration_ns=round(DURATION_S_DEFAULT * SECOND)),
                 ClientConfig(),
                 insecure=False,
@@ -261,7 +260,7 @@ class HttpDoor:
                 log.warning("the HTTP door cannot reach its own host", why=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
-                site.let_in(interior, client)
+                site.on_serving(host_context, client)
                 return
 
     async def close(self) -> None:

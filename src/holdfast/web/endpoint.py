@@ -1,6 +1,6 @@
-"""Endpoints: each said once, for the router, for `/openapi.json` and for `/docs`.
+"""Endpoints: each is described once, for the router, for `/openapi.json` and for `/docs`.
 
-Answers as bytes: JSON, and nothing that caches or guesses.
+The module also builds responses: JSON, with headers that forbid caching and content guessing.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +20,7 @@ Method = Literal["GET", "POST", "DELETE"]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One that is in the query or in a header; those of the path are in the path."""
+    """A parameter in the query or in a header; those of the path are in the path."""
 
     name: str
     where: Literal["query", "header"]
@@ -30,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that was let in, read and decoded."""
+    """A request that was admitted, read and decoded."""
 
     caller: HttpCaller
     path: Mapping[str, str]
@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered, as JSON."""
+    """An answer, sent as JSON."""
 
     value: object
     status: int = 200
@@ -61,11 +61,11 @@ class Endpoint:
     text: str
     handler: Handler
     answers: Any
-    """The type of a good answer; None when it is not JSON."""
+    """The type of a successful answer; None if it is not JSON."""
     grade: Grade | None
-    """What one must be for it; None lets everybody in. Handlers look closer where it depends on a group."""
+    """The grade that a caller needs; None admits everybody. Handlers check rights to a group further."""
     body: Any = None
-    """The type of the body, where there is one; it decodes from JSON."""
+    """The type that the body is decoded into from JSON, if there is a body."""
     body_default: bytes | None = None
     """What an empty body stands for; None refuses it."""
     status: int = 200
@@ -73,15 +73,15 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     path_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_audited: bool = False
-    """An action of an admin: it is written down, whether it was done or refused."""
+    """Whether it is an admin's action, which is logged whether it was done or refused."""
     subject: Callable[[Any], str] | None = None
-    """What the action is about, by its body, where the path does not say it."""
+    """The action's subject, taken from the body if the path does not name it."""
     is_led: bool = False
-    """Only the coordinator can answer (see `leading`)."""
+    """Whether only the coordinator can answer (see `coordinator`)."""
     tells_term: bool = False
-    """Its answer carries the term and the CAS of the domain's state; so do all that are led."""
+    """Whether its answer carries the term and the CAS of the domain's state; with `is_led` it always does."""
     is_stream: bool = False
-    """It goes on for as long as somebody listens."""
+    """Whether it goes on for as long as somebody listens."""
 
 
 ALWAYS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -98,7 +98,7 @@ def problem_response(refusal: Refusal) -> Response:
 
 
 def problem_bytes(refusal: Refusal) -> bytes:
-    """A whole HTTP answer, for where no application has got a request; the connection ends with it."""
+    """A complete HTTP answer for when no application has received a request; the connection ends with it."""
     body = _encode(refusal.body)
     head = (
         f"HTTP/1.1 {refusal.status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"

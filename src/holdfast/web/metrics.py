@@ -1,5 +1,7 @@
-"""What an operator alerts on, in Prometheus' text form: gathered when it is asked for, but for what must be
-counted as it happens."""
+"""The metrics that operators alert on, in Prometheus' text form.
+
+They are gathered when asked for, except for those that must be counted as events happen.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -77,13 +79,13 @@ class Metrics:
             registry=self._registry,
         )
 
-    def watch(self, interior: HostContext) -> None:
-        """The host serves: it is part of what is gathered from now on."""
-        self._registry.register(_Host(interior))
-        interior.listeners.append(self.on_note)
+    def watch(self, host_context: HostContext) -> None:
+        """Include *host_context*, which serves from now on, in what is gathered."""
+        self._registry.register(_Host(host_context))
+        host_context.listeners.append(self.on_note)
 
     def on_note(self, kind: str, fields: Mapping[str, object]) -> None:
-        """What the host's groups note, as far as it is a time that operators watch."""
+        """Record the events noted by the host's groups that carry a duration which operators watch."""
         match kind, fields:
             case "failed_over", _:
                 self._on_failed_over(fields)
@@ -99,7 +101,7 @@ class Metrics:
                 self._detection.labels("member").observe(waited_ns / SECOND)
 
     def _on_failed_over(self, fields: Mapping[str, object]) -> None:
-        """Its steps count from the ground for it; a phase from the end of the one before."""
+        """Record a failover. Its steps count from its cause, a phase from the end of the one before."""
         silent_ns = fields.get("silent_ns")
         if isinstance(silent_ns, int):
             self._phase.labels("noticed").observe(silent_ns / SECOND)
@@ -123,22 +125,22 @@ class Metrics:
 
 
 class _Host(Collector):
-    def __init__(self, interior: HostContext) -> None:
-        self._interior = interior
+    def __init__(self, host_context: HostContext) -> None:
+        self._host_context = host_context
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._about_host(self._interior.report())
-        yield from self._about_groups(list(self._interior.groups.housed.values()))
+        yield from self._about_host(self._host_context.report())
+        yield from self._about_groups(list(self._host_context.groups.hosted.values()))
         notes = CounterMetricFamily(
             "holdfast_notes",
             "What members have noted: claim, won (a failover to this host), drop, add, halted, "
             "member_suspected, promise_lapsed (a host was suspected), heard_again (wrongly, then), ...",
             labels=("kind",),
         )
-        for kind, count in sorted(self._interior.notes.items()):
+        for kind, count in sorted(self._host_context.notes.items()):
             notes.add_metric((kind,), count)
         yield notes
-        yield from self._about_faults(self._interior.reports)
+        yield from self._about_faults(self._host_context.reports)
 
     def _about_faults(self, reports: Backlog) -> Iterator[Metric]:
         made = CounterMetricFamily(
@@ -153,29 +155,31 @@ class _Host(Collector):
 
     def _about_host(self, report: HostReport) -> Iterator[Metric]:
         info = GaugeMetricFamily("holdfast_host", "This host, always 1", labels=("domain", "host"))
-        info.add_metric((self._interior.domain, report.host), 1)
+        info.add_metric((self._host_context.domain, report.host), 1)
         yield info
         yield _gauge("incarnation", "Of this process: grows with every start", report.incarnation)
         yield _gauge("in_session", "Whether the authority holds the host's session", report.in_session)
         yield _gauge("log_bytes", "Of the write-ahead log on disk", report.log_bytes)
-        yield _gauge("hosts", "In session at the authority", len(self._interior.groups.directory.sessions))
+        yield _gauge(
+            "hosts", "In session at the authority", len(self._host_context.groups.directory.sessions)
+        )
         silent = GaugeMetricFamily("holdfast_peer_silent", "Whether a peer is not heard", labels=("peer",))
         for peer in report.peers:
             silent.add_metric((peer.host,), peer.silent)
         yield silent
 
-    def _about_groups(self, housed: list[HostedGroup]) -> Iterator[Metric]:
-        yield _gauge("groups", "With a member here", len(housed))
-        yield _gauge("groups_primary", "Whose primary is here", sum(each.is_primary for each in housed))
-        yield _gauge("groups_ready", "That take calls here", sum(each.is_ready for each in housed))
-        halted = sum(each.member.role is Role.HALTED for each in housed)
+    def _about_groups(self, hosted: list[HostedGroup]) -> Iterator[Metric]:
+        yield _gauge("groups", "With a member here", len(hosted))
+        yield _gauge("groups_primary", "Whose primary is here", sum(each.is_primary for each in hosted))
+        yield _gauge("groups_ready", "That take calls here", sum(each.is_ready for each in hosted))
+        halted = sum(each.member.role is Role.HALTED for each in hosted)
         yield _gauge("groups_halted", "Whose member here has stopped for good", halted)
-        without = sum(each.style.fitness().is_without for each in housed)
+        without = sum(each.style.fitness().is_without for each in hosted)
         yield _gauge("groups_without_object", "Whose member here holds no object, and cannot serve", without)
-        short = sum(each.is_primary and _in_sync(each) < each.record.min_in_sync for each in housed)
+        short = sum(each.is_primary and _in_sync(each) < each.record.min_in_sync for each in hosted)
         yield _gauge("groups_short", "Whose primary is here, with fewer in sync than min_in_sync", short)
         named = {name: _per_group(name, text) for name, text in _PER_GROUP.items()}
-        for each in islice(housed, GROUPS_SHOWN_MAX):
+        for each in islice(hosted, GROUPS_SHOWN_MAX):
             label = (each.record.name,)
             named["epoch"].add_metric(label, each.member.epoch)
             named["in_sync"].add_metric(label, _in_sync(each))
@@ -206,5 +210,5 @@ def _per_group(name: str, text: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"holdfast_group_{name}", text, labels=("group",))
 
 
-def _in_sync(housed: HostedGroup) -> int:
-    return len(housed.view.members) if housed.view is not None else 0
+def _in_sync(hosted: HostedGroup) -> int:
+    return len(hosted.view.members) if hosted.view is not None else 0

@@ -1,4 +1,4 @@
-"""The one form of every error: a code for programs, a text, and what would be right."""
+"""The one form of every error: a code for programs, a text, and advice."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -29,31 +29,31 @@ UNKNOWN: Final = (
 NEVER_RUNS: Final = "never_runs"
 NOT_FOUND: Final = ("ObjectGroupNotFound", "MemberNotFound", "ObjectNotFound", "InterfaceNotFound")
 IN_THE_WAY: Final = ("MemberAlreadyPresent", "ObjectNotAdded", "PrimaryNotSet")
-"""What is so now, and need not stay so."""
+"""Conflicts with the present state, which may change."""
 NEVER: Final = "Change the request: as it is, it can never succeed."
 _BY_CODE: Final = {
     "index_not_found": (404, "GET /v1/indexes lists the indexes."),
     "index_exists": (409, "Use another name, or the index that is there."),
 }
-"""Of changes of the domain's state: another host may have refused them, and its code is all that is known."""
+"""For changes of the domain's state: another host may have refused them, and only its code is known."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong. An interface: it changes only by adding."""
+    """What went wrong. This interface changes only by additions."""
 
     code: str
-    """For programs; a code is never renamed."""
+    """The code of the problem, for programs; a code is never renamed."""
     text: str
     advice: str
-    """What would be right."""
+    """What to do instead."""
     type: str = ""
-    """Of the exception that a method raised."""
+    """The type of the exception that a method raised."""
     request_id: str = ""
-    """Of the call whose outcome is unknown."""
+    """The id of the call whose outcome is unknown."""
     exception: str = ""
-    """The name of the exception of Fault Tolerant CORBA that says this, where there is one."""
+    """The corresponding exception of Fault Tolerant CORBA, if there is one."""
     about: dict[str, Any] = {}
-    """Its members: what was wrong, by name."""
+    """That exception's members: what was wrong, by name."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +69,11 @@ class Refusal(Exception):
         self.problem = problem
         self.headers = dict(headers or {})
         self.body: object = ErrorBody(error=problem)
-        """What is answered: the problem, with more around it where an endpoint has more to say."""
+        """The answer's body: the problem, with more around it if an endpoint has more to say."""
 
 
 def refuse(status: int, code: str, text: str, advice: str, **headers: str) -> Refusal:
-    """A refusal in one line; underscores in the names of *headers* stand for dashes."""
+    """Build a refusal; underscores in the names of *headers* stand for dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Refusal(status, Problem(code=code, text=text[:TEXT_CHARACTERS_MAX], advice=advice), named)
 
@@ -83,13 +83,13 @@ def busy(text: str, code: str = Unavailable.code) -> Refusal:
 
 
 def reused(what: str) -> Refusal:
-    """An Idempotency-Key was used for *what* before, and now for something else."""
+    """The refusal for an Idempotency-Key that was used for *what* before, and now for something else."""
     text = f"this Idempotency-Key was used for {what}"
     return refuse(422, "key_reused", text, "Use a key for each order, and for each call.")
 
 
 def refusal_of(error: HoldfastError) -> Refusal:
-    """How *error* is told over HTTP."""
+    """The HTTP refusal for *error*."""
     text = str(error)
     match error:
         case CallOutcomeUnknown():
@@ -124,7 +124,7 @@ def refusal_of(error: HoldfastError) -> Refusal:
 
 
 def refusal_of_order(refused: OrderRefused) -> Refusal:
-    """How a refused order is told over HTTP."""
+    """The HTTP refusal for a refused order."""
     kinds = {kind.code: kind for kind in (NoSuchGroup, GroupExists, Unavailable, Overloaded, Rejected)}
     kind = kinds.get(refused.code, InvalidRequest if refused.is_final else Unavailable)
     refusal = refusal_of(kind(refused.text))

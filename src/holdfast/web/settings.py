@@ -1,6 +1,7 @@
-"""What may be set about the HTTP door: ``http.json`` in the domain's directory, read when a host starts.
+"""The settings of the HTTP door, ``http.json`` in the domain's directory, and the door's limits.
 
-How much of everything the door takes. A host's loop serves its groups too: nobody outside may fill it.
+A host reads the settings when it starts. The limits exist because a host's loop also serves its groups, and
+nobody outside may use it up.
 """
 
 import re
@@ -18,35 +19,35 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 Grade = Literal["client", "reader", "admin"]
-"""What one may do: call what is listed; also look at everything; everything."""
+"""What a caller may do: call what is listed; also read everything; do everything."""
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One client and what it may do."""
 
     token_sha256: str = ""
-    """Of its token, in hexadecimal digits; without it, it is known by its certificate's id alone."""
+    """The hash of its token, in hexadecimal digits; without it, only its certificate's id identifies it."""
     grade: Grade = "client"
     calls: dict[str, tuple[str, ...]] = {}
     """Which methods of which groups: patterns of names, where ``*`` stands for anything."""
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The door of every host of the domain on this machine. The defaults are those without the file."""
+    """The door of every host of the domain on this machine. The defaults apply if there is no file."""
 
     listen: str = "127.0.0.1:0"
-    """``host:port``. With port 0 each host takes a free one and keeps it; empty means no door."""
+    """``host:port``. With port 0 each host takes a free port and keeps it; empty means no door."""
     certs: str = ""
-    """A directory made by `holdfast certs`, with a certificate for each host: TLS, and clients may show a
-    certificate of role ``client`` or ``admin`` instead of a token."""
+    """A directory made by `holdfast certs`, with a certificate for each host. It enables TLS, and clients may
+    then show a certificate of role ``client`` or ``admin`` instead of a token."""
     insecure: bool = False
-    """Go without TLS beyond this machine: tokens can then be read on the way."""
+    """Permit access from other machines without TLS: tokens can then be read on the way."""
     loopback: Literal["nobody", "reader", "admin"] = "admin"
-    """What whoever connects from this machine may do without a token. Behind a proxy everybody does."""
+    """What a caller on this machine may do without a token. Behind a proxy, everybody seems to be on it."""
     clients: dict[str, Client] = {}
 
     def problems(self) -> list[str]:
-        """What is wrong, in words; the door stays shut."""
+        """What is wrong, in words; the door then stays closed."""
         if not self.listen:
             return []
         found = []
@@ -93,39 +94,39 @@ def read_settings(directory: Path) -> HttpSettings:
 
 CONNECTIONS_MAX: Final = 512
 REQUESTS_MAX: Final = 256
-"""Being answered at once; whoever comes then is told to come again."""
+"""Requests being answered at once; further ones are told to come again."""
 STREAMS_MAX: Final = 32
-"""Of events. Each is a watch at the authority."""
+"""Streams of events. Each is a watch at the authority."""
 HEAD_BYTES_MAX: Final = 16 << 10
 """Request line and headers."""
 BODY_BYTES_MAX: Final = 1 << 20
-"""Read and decoded in one turn of the loop: some milliseconds. The native protocol takes more."""
+"""The body is read and decoded in one turn of the loop, some milliseconds. The native protocol takes more."""
 TARGET_CHARACTERS_MAX: Final = 2_000
 KEY_CHARACTERS_MAX: Final = 200
 TOKEN_CHARACTERS_MAX: Final = 500
 TEXT_CHARACTERS_MAX: Final = 2_000
-"""Of an error's text."""
+"""The length of an error's text."""
 
 HEAD_S: Final = 10.0
-"""Until the head of a request is there."""
+"""Time until the head of a request is complete."""
 BODY_S: Final = 10.0
 KEEP_ALIVE_S: Final = 60
 ORDER_S: Final = 20.0
-"""As the native protocol gives an order: it waits for the authority, and the authority for its disk."""
+"""Time for an order, as in the native protocol: it waits for the authority and its disk."""
 DURATION_S_DEFAULT: Final = 10.0
 DURATION_S_MAX: Final = 60.0
-"""Of a call: how long it is tried before it ends unanswered."""
+"""The longest time for which a call is tried before it ends unanswered."""
 STREAM_S_MAX: Final = 3600.0
-"""Then a stream of events ends; whoever listens comes again with the last id."""
+"""How long a stream of events lasts; the listener then reconnects with the last id."""
 QUIET_S: Final = 15.0
-"""A stream without events says so often that it lives."""
+"""How often a stream without events sends a sign of life."""
 CLOSE_S: Final = 1
-"""For answers under way when the host stops."""
+"""Time for unfinished answers when the host stops."""
 RETRY_AFTER_S: Final = 1
 
 GROUPS_SHOWN_MAX: Final = 1_000
-"""In a page of groups, and by name in the metrics; totals count them all."""
+"""Groups in a page, and by name in the metrics; totals count them all."""
 FINGERPRINTS_MAX: Final = 10_000
-"""Keys whose calls a host remembers, to tell callers that use one for two."""
+"""How many keys a host remembers with their calls, to report a key that is used for two."""
 ORDERS_MAX: Final = 64
-"""Under way at once. One whose caller has gone goes on: half an order is worse than a whole one."""
+"""Orders that may run at once. One whose caller has gone continues: half an order is worse than a whole."""

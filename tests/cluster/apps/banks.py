@@ -1,18 +1,18 @@
-"""Banks that transfer to each other: what does not arrive is taken back."""
+"""Banks that transfer to each other: what does not arrive is returned."""
 
 import holdfast as hf
 
 
 class Bank:
-    """One transfer at a time: others wait behind one that waits for another bank."""
+    """A bank that makes one transfer at a time: others wait behind one that waits for another bank."""
 
     def __init__(self, balance: int) -> None:
         self.balance = balance
         self.refused: list[str] = []
-        """What the calls that were refused said."""
+        """The messages of refused calls."""
 
     async def transfer(self, to: str, amount: int) -> str:
-        """How it ended: ``done``, or why it did not take place."""
+        """Return how it ended: ``done``, or why it did not take place."""
         self.balance -= amount
         try:
             await hf.context.group(to).deposit(amount)
@@ -23,7 +23,7 @@ class Bank:
         return "done"
 
     async def pass_on(self, amount: int, to: list[str]) -> str:
-        """Transfer to the first of *to*, which passes it on to the others in its turn."""
+        """Transfer to the first of *to*, which passes it on to the others in turn."""
         if not to:
             self.deposit(amount)
             return "done"
@@ -58,4 +58,4 @@ class Bank:
 
 @hf.interleaved
 class OpenBank(Bank):
-    """The same, which bears others' operations while one of its own waits."""
+    """A bank that executes other operations while one of its own waits."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import holdfast as hf
 
 HELD_S_MAX = 10.0
-"""Less than a loop may stand."""
+"""Less than the time that a loop may be blocked."""
 
 
 class Stock:
@@ -15,12 +15,12 @@ class Stock:
         self.notes: list[str] = []
 
     def reserve(self, order: str) -> int:
-        """How often this order has reserved something, this time included."""
+        """Return how often this order has reserved something, including this time."""
         self.reserved[order] = self.reserved.get(order, 0) + 1
         return self.reserved[order]
 
     def reserve_when(self, order: str, directory: str) -> int:
-        """The same, as soon as there is a file *released*; *entered* says that this has begun."""
+        """Reserve as soon as the file *released* exists; the file *entered* shows that the call has begun."""
         (Path(directory) / "entered").touch()
         until = time.monotonic() + HELD_S_MAX
         while not (Path(directory) / "released").exists() and time.monotonic() < until:
@@ -44,7 +44,7 @@ class Stock:
             self.notes.append("unknown")
 
     async def ask_within(self, other: str, timeout_s: float) -> str:
-        """How a call to *other* ends that is waited for so long."""
+        """Return how a call to *other* with that timeout ends."""
         stock = hf.context.group(other, Stock, timeout_s=timeout_s)
         try:
             await stock.call(Stock.touch)
@@ -75,13 +75,13 @@ class Stock:
 
 class Shop:
     def __init__(self, stock: str, domain: str = "") -> None:
-        """*domain*: where the stock is, if it is elsewhere."""
+        """*domain*: where the stock is, if not in this domain."""
         self.stock = stock
         self.domain = domain
         self.sold: dict[str, int] = {}
 
     async def buy(self, order: str) -> int:
-        """What the stock says, twice over: two calls within one."""
+        """Return the stock's answers to two calls within one."""
         stock = hf.context.group(self.stock, domain=self.domain)
         first = await stock.reserve(order)
         self.sold[order] = first * 10 + await stock.reserve(f"{order}, again")
@@ -110,11 +110,11 @@ class Shop:
 
 @hf.interleaved
 class BusyShop(Shop):
-    """The same, for many who buy at once."""
+    """A shop for many concurrent buyers."""
 
 
 class Herald:
-    """Tells others, and waits for nobody."""
+    """Sends to others without waiting for answers."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -1,5 +1,5 @@
-"""A class that says itself what its state is, and gives or takes none while a file in *marks* says so. It
-leaves a line in another for each time that it did."""
+"""A class that provides its own state, and neither gives nor takes one while a file in *marks* says so. It
+writes a line to another file for each time that it did."""
 
 import os
 import time
@@ -10,7 +10,7 @@ import msgspec
 import holdfast as hf
 
 WORK_S = 0.03
-"""More than half of what a warm backup may lack: after each call it is brought forward."""
+"""More than half of what a warm backup may lack, so it is brought up to date after each call."""
 
 
 class Moody:

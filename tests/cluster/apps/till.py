@@ -1,4 +1,4 @@
-"""Objects that the application makes itself, beside those that the factories of the hosts make."""
+"""Objects that the application creates itself, next to those that the factories of the hosts create."""
 
 import gc
 from collections import Counter
@@ -13,7 +13,7 @@ asked: Counter[str] = Counter()
 
 class Till:
     living: ClassVar["WeakSet[Till]"] = WeakSet()
-    """All of this process."""
+    """All tills of this process."""
 
     def __init__(self, made_by: str = "a factory") -> None:
         self.made_by = made_by
@@ -36,7 +36,8 @@ class Till:
 
     @hf.query
     def whose(self) -> str:
-        """Who made the object that executes this. A query: members differ in it, and no replay may (E8)."""
+        """Return who made the object that executes this. It is a query: members differ in it, and no replay
+        may (E8)."""
         return self.made_by
 
 
@@ -45,8 +46,8 @@ OWN = Till("the application")
 
 
 class Onlooker:
-    """Sees what there is in the process of its host; to be made without replicas, and stateless. By
-    queries: they answer otherwise at another time, and no operation may (E8)."""
+    """Sees what is in the process of its host; to be created without replicas, and stateless. It uses
+    queries, because the answers change with time and an operation's must not (E8)."""
 
     @hf.query
     def total_of_own(self) -> int:

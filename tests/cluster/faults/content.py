@@ -1,4 +1,4 @@
-"""The bytes of one file: as programs see them, and as they would be found after a power cut."""
+"""The bytes of one file: as programs see them, and as they would be after a power cut."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ SECTOR_BYTES = 512
 """What a disk writes whole or not at all; writes tear between sectors."""
 
 _COPY_BYTES = 1 << 20
-"""Growth beyond this is allocated afresh: zero pages cost nothing until touched, extending touches them."""
+"""Growth beyond this is allocated anew: zero pages cost nothing until touched, and extending touches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,15 @@ class Survival:
 
 
 class Content:
-    """``data`` is what programs read. The disk holds the same, except for the sectors in ``_platter``.
+    """``data`` is what programs read. The disk has the same, except for the sectors in ``_platter``.
 
-    Keeping the *differences* makes a sync free however large the file: it forgets them.
+    Keeping only the *differences* makes a sync free however large the file: it forgets them.
     """
 
     def __init__(self) -> None:
         self.data = bytearray()
         self._durable_size = 0
-        self._platter: dict[int, bytes] = {}  # sector -> what the disk holds instead of what data says
+        self._platter: dict[int, bytes] = {}  # sector -> what the disk has instead of what data says
         self._dirty: set[int] = set()  # sectors of _platter that the next sync will write
         self._unreadable: set[int] = set()
 
@@ -56,7 +56,7 @@ class Content:
             self._grow(size)
 
     def damage(self, offset: int, mask: int) -> None:
-        """Flip the bits of *mask* in one byte, in what programs read and on the disk alike."""
+        """Flip the bits of *mask* in one byte, both in what programs read and on the disk."""
         self.data[offset] ^= mask
         sector, within = divmod(offset, SECTOR_BYTES)
         if within < len(self._platter.get(sector, b"")):
@@ -65,25 +65,25 @@ class Content:
             self._platter[sector] = bytes(held)
 
     def spoil(self, offset: int) -> None:
-        """Make the sector at *offset* unreadable; like a drive's, it is good again once written."""
+        """Make the sector at *offset* unreadable; as on a drive, it is good again once written."""
         self._unreadable.add(offset // SECTOR_BYTES)
 
     def sync(self) -> None:
-        """Everything written so far is durable, except what an earlier failed sync lost."""
+        """Make everything written so far durable, except what an earlier failed sync lost."""
         for sector in self._dirty:
             del self._platter[sector]
         self._dirty.clear()
         self._durable_size = len(self.data)
-        for sector in list(self._platter):  # what was lost: it ends where the file now ends
+        for sector in list(self._platter):  # what was lost ends where the file now ends
             width = max(0, len(self.data) - sector * SECTOR_BYTES)
             self._platter[sector] = self._platter[sector][:width]
 
     def lose_sync(self) -> None:
-        """A sync fails as on Linux: the pages stay readable but count as clean, so no later sync helps."""
+        """Let a sync fail as on Linux: the pages stay readable but count as clean, so no later sync helps."""
         self._dirty.clear()
 
     def cut(self, torn: random.Random | None) -> Survival:
-        """The power goes: unsynced sectors are lost, all of them or (*torn*) a random part of them."""
+        """Cut the power: unsynced sectors are lost, all of them or (*torn*) a random part of them."""
         changed = len(self._platter)
         survivors = self._survivors(torn)
         size = self._size_after_cut(survivors, torn)
@@ -100,7 +100,7 @@ class Content:
         return Survival(kept=len(survivors), lost=changed - len(survivors))
 
     def _will_change(self, start: int, end: int) -> None:
-        """Remember what the disk holds where data is about to differ from it."""
+        """Remember what the disk has where data is about to differ from it."""
         for sector in _sectors(start, end):
             if sector not in self._platter:
                 at = sector * SECTOR_BYTES
@@ -109,7 +109,7 @@ class Content:
             self._unreadable.discard(sector)
 
     def _grow(self, size: int) -> None:
-        # Zeros where an earlier, longer file left bytes on the disk: they are news to it.
+        # The disk must learn of zeros where an earlier, longer file left bytes.
         self._dirty.update(s for s in self._platter if s >= len(self.data) // SECTOR_BYTES)
         added = size - len(self.data)
         if added > _COPY_BYTES:
@@ -130,7 +130,7 @@ class Content:
         size = len(self.data)
         if torn is None:
             return self._durable_size
-        if torn.random() < 0.5:  # the new size had reached the disk, ahead of the data if need be
+        if torn.random() < 0.5:  # the new size had reached the disk, possibly ahead of the data
             return size
         reached = max(((sector + 1) * SECTOR_BYTES for sector in survivors), default=0)
         return max(self._durable_size, min(size, reached))
@@ -143,5 +143,5 @@ class Content:
 
 
 def _sectors(start: int, end: int) -> range:
-    """Those that the bytes from *start* to *end* touch."""
+    """Return the sectors that the bytes from *start* to *end* touch."""
     return range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES))

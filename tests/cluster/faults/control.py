@@ -1,7 +1,7 @@
-"""One test, one fault process, one socket between them: a line of JSON each way.
+"""One test, one fault process, and one socket between them: a line of JSON each way.
 
-The socket is also the leash. The fault process ends when it closes, so nothing outlives a test that failed,
-was interrupted or was killed.
+The fault process ends when the socket closes, so nothing outlives a test that failed, was interrupted or was
+killed.
 """
 
 import json
@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 ANSWER_TIMEOUT_S = 30.0
-"""Commands are instant; a fault process silent for so long is broken, and its test fails."""
+"""Commands are instant; a fault process that is silent this long is broken, and its test fails."""
 
 _PACKAGE = Path(__file__).parent
 
 
 class FaultProcessFailed(Exception):
-    """Raised when the fault process refuses a command or has gone: the test proves nothing then."""
+    """Raised when the fault process refuses a command or has gone: the test then proves nothing."""
 
 
 class FaultProcess:
-    """The test's end: starts ``python -m faults.<module>`` and gives it commands."""
+    """The test's end: it starts ``python -m faults.<module>`` and sends it commands."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         ours, theirs = socket.socketpair()
@@ -34,7 +34,7 @@ class FaultProcess:
                 [sys.executable, "-S", "-m", f"{_PACKAGE.name}.{module}", str(theirs.fileno()), *arguments],
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": str(_PACKAGE.parent)},
-                start_new_session=True,  # Ctrl-C is for the test; the leash ends this process
+                start_new_session=True,  # Ctrl-C is for the test; closing the socket ends this process
             )
         self._socket = ours
         self._answers = ours.makefile("rb")
@@ -44,7 +44,7 @@ class FaultProcess:
         return self._process.pid
 
     def call(self, command: str, **arguments: object) -> Any:
-        """Do *command* and return its result; it has taken effect when this returns."""
+        """Run *command* and return its result; it has taken effect when this returns."""
         try:
             self._socket.sendall(json.dumps([command, arguments]).encode() + b"\n")
             line = self._answers.readline()
@@ -58,7 +58,7 @@ class FaultProcess:
         return answer["result"]
 
     def close(self) -> None:
-        """Let go of the leash and wait until the process has cleaned up after itself."""
+        """Close the socket and wait until the process has cleaned up after itself."""
         self._answers.close()
         self._socket.close()
         try:
@@ -81,7 +81,7 @@ class Commands:
         return self._socket.fileno()
 
     def handle_one(self) -> bool:
-        """Read one command and answer it; False when the test has gone."""
+        """Read one command and answer it; returns False when the test has gone."""
         line = self._lines.readline()
         if not line:
             return False

@@ -19,7 +19,7 @@ class Held(Exception):
 
 
 class PowerGone(Exception):
-    """Raised when the power fails before the request that it was set to fail at."""
+    """Raised when the power fails just before a request, as it was told to."""
 
 
 @dataclass
@@ -27,13 +27,13 @@ class SyncFaults:
     """What happens to syncs of files and directories."""
 
     fail_after: int = 0
-    """So many syncs still succeed before failures begin."""
+    """The number of syncs that still succeed before failures begin."""
     fail_count: int = 0
-    """So many then fail with EIO; negative: all of them."""
+    """The number of syncs that then fail with EIO; negative: all of them."""
     ignored: bool = False
-    """The disk lies: it says "synced" and keeps nothing."""
+    """Whether the disk lies: it reports "synced" and keeps nothing."""
     hanging: bool = False
-    """Syncs neither succeed nor fail, until told to."""
+    """Whether syncs hang, neither succeeding nor failing, until told to."""
 
     def next_fails(self) -> bool:
         if self.fail_count == 0:
@@ -61,11 +61,11 @@ CHANGES = frozenset(
     {Op.SETATTR, Op.SYMLINK, Op.MKNOD, Op.MKDIR, Op.UNLINK, Op.RMDIR, Op.RENAME, Op.RENAME2, Op.LINK}
     | {Op.CREATE, Op.WRITE, Op.FALLOCATE, Op.FSYNC, Op.FSYNCDIR}
 )
-"""The requests between which it matters when the power goes."""
+"""The requests between which it matters when the power fails."""
 
 
 class FuseServer:
-    """One mount of a volume: :meth:`serve_one` per readable request on the device."""
+    """One mount of a volume: call :meth:`serve_one` for each readable request on the device."""
 
     def __init__(self, device: int, volume: Volume, faults: SyncFaults, counters: Counter[str]) -> None:
         self._device = device
@@ -75,7 +75,7 @@ class FuseServer:
         self._buffer = memoryview(bytearray(wire.REQUEST_BYTES_MAX))
         self._held: list[tuple[int, int, int, bytes]] = []
         self.changes_left: int | None = None
-        """The power goes before the change after so many; None: it stays."""
+        """The power fails after this many more changes; None means never."""
         self._handlers: dict[int, Handler] = {
             Op.INIT: self._init,
             Op.LOOKUP: self._lookup,
@@ -106,7 +106,8 @@ class FuseServer:
         }
 
     def serve_one(self) -> None:
-        """Read one request and answer it. Raises ``PowerGone`` in place of the one it was set to fail at."""
+        """Read one request and answer it. Raises ``PowerGone`` instead when the power is to fail at this
+        request."""
         request = self._next_request()
         if request is None or request.op in wire.NEVER_ANSWERED:
             return
@@ -126,7 +127,7 @@ class FuseServer:
             pass
 
     def release_held_syncs(self) -> None:
-        """Do the syncs that hang, and answer them."""
+        """Do the hanging syncs, and answer them."""
         held, self._held = self._held, []
         for op, number, node, payload in held:
             try:
@@ -318,14 +319,14 @@ class FuseServer:
         self._counters["written_bytes"] += written
         answer = wire.WRITE_OUT.pack(written, 0)
         if open_flags & os.O_DSYNC:
-            # Of the file, or of this write alone (RWF_DSYNC). The power may go between the two steps.
+            # Sync the file, or this write alone (RWF_DSYNC). The power may fail between the two steps.
             self._count_down()
             self._sync_or_hold(request, answer)
         return answer
 
     def _fallocate(self, request: Request) -> bytes:
         _, offset, length, mode, _ = wire.FALLOCATE_IN.unpack_from(request.body)
-        if mode:  # keeping the size, punching holes: nobody here needs them, and pretending would be a lie
+        if mode:  # keeping the size or punching holes: not needed here, and pretending would be wrong
             raise OSError(errno.EOPNOTSUPP, "only plain allocation")
         self._volume.allocate(request.node, offset, length)
         return b""

@@ -1,4 +1,4 @@
-"""How one direction between two machines treats packets. Values in, values out; a seed decides."""
+"""How one direction between two machines treats packets. It is pure computation; a seed decides."""
 
 import random
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The weather on a link."""
+    """The conditions on a link."""
 
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
-    """Up to so much more delay; packets still arrive in order."""
+    """The most additional delay; packets still arrive in order."""
     loss: float = 0.0
-    """Chance that a packet vanishes."""
+    """The probability that a packet is lost."""
     duplicate: float = 0.0
-    """Chance that it arrives twice."""
+    """The probability that it arrives twice."""
     reorder: float = 0.0
-    """Chance that it is held back for up to ``reorder_ms`` while later ones pass."""
+    """The probability that it is delayed by up to ``reorder_ms`` while later ones pass."""
     reorder_ms: float = 10.0
 
 

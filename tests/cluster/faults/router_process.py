@@ -1,4 +1,5 @@
-"""The process behind :class:`faults.internet.Internet`: carries packets between the machines' TUN interfaces.
+"""The process behind :class:`faults.internet.Internet`: it carries packets between the machines' TUN
+interfaces.
 
 Usage: ``python -m faults.router_process CONTROL_FD SEED MACHINE...``
 """
@@ -20,7 +21,7 @@ from .tun import Machine
 
 PACKET_BYTES_MAX = 65536
 IN_FLIGHT_MAX = 20_000
-"""Packets on their way; more are dropped, as by any full router."""
+"""The most packets in flight; more are dropped, as by any full router."""
 
 _DESTINATION = slice(16, 20)
 _IPV4 = 4
@@ -53,7 +54,7 @@ class Router:
         )
 
     def run(self) -> None:
-        """Carry packets until the test lets go."""
+        """Carry packets until the test closes the socket."""
         sources: list[Commands | Machine] = [self._commands, *self._machines.values()]
         while True:
             ready, _, _ = select.select(sources, [], [], self._idle_s())
@@ -73,7 +74,7 @@ class Router:
 
     def _take_packets(self, machine: Machine) -> None:
         source = self._by_address[socket.inet_aton(machine.address)]
-        for _ in range(64):  # then the others have their turn
+        for _ in range(64):  # then it is the others' turn
             try:
                 packet = os.read(machine.fileno(), PACKET_BYTES_MAX)
             except OSError:  # nothing more to read, or the interface is down
@@ -104,7 +105,7 @@ class Router:
             self._deliver(goal, packet)
 
     def _deliver(self, goal: str, packet: bytes) -> None:
-        with contextlib.suppress(OSError):  # the interface is down: the packet is lost, as in life
+        with contextlib.suppress(OSError):  # the interface is down: the packet is lost, as in reality
             os.write(self._machines[goal].fileno(), packet)
 
     # -- commands --------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class Router:
         return {name: (machine.address, machine.namespace_fd) for name, machine in self._machines.items()}
 
     def _chosen(self, source: str | None, goal: str | None, one_way: bool) -> Iterator[Link]:
-        """The links from *source* to *goal* and, unless *one_way*, those back; None is any machine."""
+        """Return the links from *source* to *goal* and, unless *one_way*, those back; None is any machine."""
         for (start, end), link in self._links.items():
             forth = source in (None, start) and goal in (None, end)
             back = source in (None, end) and goal in (None, start)

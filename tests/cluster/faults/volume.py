@@ -1,6 +1,6 @@
-"""A whole file system in memory that knows what of it is durable. It speaks neither FUSE nor sockets.
+"""A complete file system in memory that knows which part of it is durable. It uses neither FUSE nor sockets.
 
-The rules it keeps are the strictest that POSIX allows, since Holdfast must live with any of them:
+It follows the strictest rules that POSIX allows, since Holdfast must work under any of them:
 
 * a file's bytes and size are durable after a sync of that file, and only then;
 * a name created, renamed or removed is durable after a sync of its *directory*, and only then (D3);
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from .content import Content, Survival
 
 ROOT = 1
-"""The number of the root directory, as FUSE wants it."""
+"""The number of the root directory, as FUSE requires it."""
 
 Names = dict[bytes, int]
 
@@ -57,7 +57,8 @@ class Directory(Inode):
     pending: list[dict[bytes, int | None]] = field(default_factory=list)
 
     def change(self, change: dict[bytes, int | None]) -> None:
-        """Bind names to numbers, or (None) unbind them; the names of one change share their fate in a cut."""
+        """Bind names to numbers, or (None) unbind them; a power cut keeps or loses all names of one
+        change."""
         self.pending.append(change)
         _apply(self.names, change)
 
@@ -84,13 +85,13 @@ def _apply(names: Names, change: dict[bytes, int | None]) -> None:
 
 
 class Volume:
-    """Raises ``OSError`` with the number a real file system would give."""
+    """The file system. Its methods raise ``OSError`` with the number that a real file system would give."""
 
     def __init__(self) -> None:
         self._inodes: dict[int, Inode] = {ROOT: Directory(ROOT, stat.S_IFDIR | 0o755, links=2)}
         self._next_number = ROOT + 1
         self.capacity: int | None = None
-        """Bytes there is room for; None: enough. A file counts by its size, holes included."""
+        """The capacity in bytes; None means unlimited. A file counts by its size, including holes."""
 
     # -- finding ---------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ class Volume:
         return self.inode(number)
 
     def find(self, path: str) -> File:
-        """The file at *path*, which is relative to the root."""
+        """Return the file at *path*, which is relative to the root."""
         inode = self.inode(ROOT)
         for name in path.split("/"):
             inode = self.lookup(inode.number, os.fsencode(name))
@@ -130,7 +131,7 @@ class Volume:
     def make(
         self, parent: int, name: bytes, mode: int, *, uid: int, gid: int, rdev: int = 0, target: bytes = b""
     ) -> Inode:
-        """A new file, directory, symbolic link or other thing, by the type in *mode*."""
+        """Make a file, directory, symbolic link or other object, by the type in *mode*."""
         directory = self.directory(parent)
         if name in directory.names:
             raise _error(errno.EEXIST)
@@ -195,7 +196,8 @@ class Volume:
     # -- bytes -----------------------------------------------------------------------------------
 
     def write(self, number: int, offset: int, payload: memoryview) -> int:
-        """How much was written: on a nearly full disk perhaps only a part, as with any write."""
+        """Write, and return how much was written: on a nearly full disk possibly only a part, as with any
+        write."""
         file = self.file(number)
         room = self._room_for(file, offset, len(payload))
         if payload and not room:
@@ -227,13 +229,13 @@ class Volume:
         return sum(len(i.content.data) for i in self._inodes.values() if isinstance(i, File) and i.links > 0)
 
     def free_bytes(self) -> int:
-        """Room left; less than nothing is nothing. Meaningless without a capacity."""
+        """Return the room left, at least zero. Meaningless without a capacity."""
         return max(0, (self.capacity or 0) - self.used_bytes())
 
     # -- durability ------------------------------------------------------------------------------
 
     def power_cut(self, torn: random.Random | None) -> tuple[Survival, Survival]:
-        """Drop what was not synced; *torn* chooses a random part instead of all. Returns (sectors, names)."""
+        """Drop what was not synced; with *torn* only a random part of it. Returns (sectors, names)."""
         sectors = names = Survival()
         for inode in self._inodes.values():
             if isinstance(inode, File):

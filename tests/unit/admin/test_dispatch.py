@@ -1,4 +1,4 @@
-"""Who may order what of a host."""
+"""Who may give which order to a host."""
 
 import asyncio
 from types import SimpleNamespace
@@ -16,22 +16,22 @@ from holdfast.net import Role
 A, B, C = HostId("a"), HostId("b"), HostId("c")
 
 
-def administering(deafness: PartitionFilter, *, allows_chaos: bool = True) -> AdminDispatch:
-    """Of host a. The orders below need nothing else of it, or are refused before they would."""
+def admin_dispatch(partition: PartitionFilter, *, allows_chaos: bool = True) -> AdminDispatch:
+    """The dispatch of host a. The orders below need nothing else of it, or are refused before they would."""
     host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None, directory=None, domain="d")
     nothing: Any = None
     return AdminDispatch(
-        host, nothing, nothing, nothing, deafness, nothing, nothing, (A, B, C), allows_chaos=allows_chaos
+        host, nothing, nothing, nothing, partition, nothing, nothing, (A, B, C), allows_chaos=allows_chaos
     )
 
 
 def told(order: Order, by: Role = Role.ADMIN, *, allows_chaos: bool = True) -> object:
-    return asyncio.run(administering(PartitionFilter(), allows_chaos=allows_chaos).do(order, by))
+    return asyncio.run(admin_dispatch(PartitionFilter(), allows_chaos=allows_chaos).do(order, by))
 
 
 def test_a_host_is_deaf_to_whom_it_was_told_until_it_is_told_otherwise() -> None:
-    deafness = PartitionFilter()
-    host = administering(deafness)
+    partition = PartitionFilter()
+    host = admin_dispatch(partition)
     for order, deaf_to in (
         (Deafen(hosts=(C,)), (C,)),
         (Deafen(hosts=(B, C)), (B, C)),
@@ -39,7 +39,7 @@ def test_a_host_is_deaf_to_whom_it_was_told_until_it_is_told_otherwise() -> None
         (Deafen(hosts=(A, B, C), is_deaf=False), ()),
     ):
         assert asyncio.run(host.do(order, Role.ADMIN)) == Deafened(host=A, deaf_to=deaf_to)
-        assert deafness.to == deaf_to
+        assert partition.to == deaf_to
 
 
 def test_a_domain_without_chaos_cannot_be_cut() -> None:

@@ -1,4 +1,4 @@
-"""Wishes through a host, while coordinators change, fall silent or answer that they do not know."""
+"""Requests for changes while coordinators change, fall silent or answer that they do not know."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -35,8 +35,9 @@ Treatment = Callable[[Wish, Tell], None]
 
 
 class Coordinator:
-    """Grants wishes at once, unless the next of *treatments* does something else with one. It stands for the
-    manager of host a."""
+    """Stands for host a's manager: grants wishes at once, unless *treatments* handles the next
+    differently.
+    """
 
     def __init__(self) -> None:
         self.context = Context()
@@ -77,7 +78,7 @@ def _append(body: bytes, change: bytes) -> tuple[bytes, bytes]:
 
 PATIENT = ProposalPatience(wish_s=60.0, pause_s=0.001, seen_s=0.01)
 IMPATIENT = ProposalPatience(wish_s=0.2, pause_s=0.001, seen_s=0.01)
-"""For those whose wishes nobody will grant."""
+"""For wishes that nobody will grant."""
 
 
 class Pair:
@@ -131,7 +132,7 @@ def test_a_wish_is_granted_here_or_through_the_coordinator() -> None:
 
 @pytest.mark.parametrize("losses", [[True], [False, True], [True, True, False, True]])
 def test_lost_messages_are_said_again_and_the_wish_is_granted_once(losses: list[bool]) -> None:
-    """Whether the wish was lost or its answer."""
+    """This holds whether the wish or its answer was lost."""
     pair = Pair()
     pair.losses = losses
     outcome = run(pair.wishing.wish(b"x", "w1"))
@@ -141,16 +142,16 @@ def test_lost_messages_are_said_again_and_the_wish_is_granted_once(losses: list[
 
 
 def test_a_wish_is_made_again_as_soon_as_whom_it_was_told_is_gone() -> None:
-    """Without waiting for a word that will not come: this one would be waited for all day."""
+    """The host does not wait for an answer that will not come: here that would take all day."""
     pair = Pair(again_s=86_400.0)
     pair.losses = [True]
 
     async def work() -> Outcome:
-        wished = asyncio.create_task(pair.wishing.wish(b"x", "w1"))
+        desired = asyncio.create_task(pair.wishing.wish(b"x", "w1"))
         while pair.losses:
             await asyncio.sleep(0)
         pair.at_b.give_up()
-        return await wished
+        return await desired
 
     assert run(work()) == Accepted(1, b"0")
 
@@ -178,7 +179,7 @@ def test_a_refusal_after_doubt_is_settled_before_it_is_told() -> None:
 
 
 def test_what_was_perhaps_granted_is_never_said_to_have_failed() -> None:
-    """Nobody coordinates afterwards: the update that was left open is named."""
+    """Nobody coordinates afterwards: the outcome names the update that was left open."""
     a, own = here(IMPATIENT)
 
     def leave_open(wish: Wish, tell: Tell) -> None:

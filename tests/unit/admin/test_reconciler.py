@@ -1,4 +1,4 @@
-"""How often the manager looks at the domain, whatever it is told."""
+"""How often the manager examines the domain, whatever is reported to it."""
 
 import asyncio
 from itertools import pairwise
@@ -14,12 +14,12 @@ REPORT = FaultReport(FaultKind.IN_SYNC_SHRUNK, "main", Location.parse("host1")).
 
 
 class Looks:
-    """A host that does not coordinate, and counts how often it looks."""
+    """A host that does not coordinate, and counts how often it examines the domain."""
 
     def __init__(self) -> None:
         self.at_s: list[float] = []
         directory = SimpleNamespace(views={}, sessions={})
-        self.managing = Reconciler(
+        self.reconciler = Reconciler(
             cast(Any, SimpleNamespace(directory=directory)),
             cast(Any, None),
             cast(Any, SimpleNamespace(is_coordinator=False, coordinator=None)),
@@ -37,15 +37,15 @@ class Looks:
 
 
 def test_a_flood_of_faults_is_not_a_flood_of_looks() -> None:
-    """Each look waits for a moment after the last, however much is told."""
+    """Each round waits a moment after the last one, however many faults are reported."""
 
     async def run() -> Looks:
         looks = Looks()
-        working = asyncio.create_task(looks.managing.work())
+        working = asyncio.create_task(looks.reconciler.work())
         try:
             await looks.until(1)
             for number in range(200):
-                looks.managing.on_told(Told(number + 1, 0, REPORT))
+                looks.reconciler.on_told(Told(number + 1, 0, REPORT))
                 await asyncio.sleep(0.003)
             await looks.until(3)
         finally:

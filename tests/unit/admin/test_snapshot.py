@@ -1,4 +1,4 @@
-"""What a host counts of its domain: who is there, and since when others are gone."""
+"""What a host knows of its domain: which hosts are there, and since when others are gone."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,21 +15,21 @@ def session(host: HostId) -> Session:
 
 
 def test_a_host_that_was_added_later_is_missed_like_any_other_until_it_is_removed() -> None:
-    """It is not in the description that this process was started with; what it houses is not lost before it
-    has been gone for as long as any other may be."""
+    """The host is not in the description that this process was started with; still, its members are
+    considered lost only after it has been gone as long as any other host may be."""
     clock, removed = SimpleNamespace(time=SECOND), list[HostId]()
     directory: Any = SimpleNamespace(sessions={A: session(A), C: session(C)})
-    census = DomainSnapshot(
+    snapshot = DomainSnapshot(
         directory,
         (A, B),
         cast(Any, SimpleNamespace(now=lambda: clock.time)),
         loss_ns=10 * SECOND,
         removed=lambda: tuple(removed),
     )
-    assert [(each.host, each.is_alive) for each in census.look()] == [(A, True), (B, False), (C, True)]
+    assert [(each.host, each.is_alive) for each in snapshot.look()] == [(A, True), (B, False), (C, True)]
     directory.sessions = {A: session(A)}
-    assert [each.host for each in census.look() if not each.is_alive] == [B, C]
+    assert [each.host for each in snapshot.look() if not each.is_alive] == [B, C]
     clock.time += 10 * SECOND
-    assert census.lost() == (B, C)
+    assert snapshot.lost() == (B, C)
     removed.append(C)
-    assert [each.host for each in census.look()] == [A, B]
+    assert [each.host for each in snapshot.look()] == [A, B]

@@ -1,4 +1,4 @@
-"""A process in an agent's care: started, watched, proven dead, started again. With real processes."""
+"""A supervised process: started, watched, proven dead, restarted. With real processes."""
 
 import asyncio
 import os
@@ -30,12 +30,12 @@ WAIT_S = 60.0
 
 
 class Care:
-    """One ward and what is told of it."""
+    """One supervised process and what is reported of it."""
 
     def __init__(self, directory: Path, command: tuple[str, ...]) -> None:
         self.directory = directory
         self.deaths: list[Death] = []
-        self.ward = SupervisedProcess(
+        self.supervised = SupervisedProcess(
             "w",
             directory=directory / "w",
             command=command,
@@ -59,7 +59,7 @@ def locker(directory: Path, incarnation: int, *more: str) -> tuple[str, ...]:
 
 
 def start_locker(directory: Path, incarnation: int) -> "subprocess.Popen[str]":
-    """One that was started by an earlier agent; it holds the directory when this returns."""
+    """A process that an earlier agent started; it holds the directory when this returns."""
     process = subprocess.Popen(locker(directory, incarnation), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -74,48 +74,48 @@ def end(process: "subprocess.Popen[str]") -> None:
 def test_a_child_that_ends_is_proven_dead_by_waitpid_and_started_again(tmp_path: Path) -> None:
     async def story() -> None:
         care = Care(tmp_path, locker(tmp_path, 7))
-        care.ward.start()
+        care.supervised.start()
         await care.until(lambda: (tmp_path / "w.log").read_text() == "ready\n")
-        first = care.ward.pid
+        first = care.supervised.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        await care.until(lambda: care.ward.is_running and care.ward.pid != first)
+        await care.until(lambda: care.supervised.is_running and care.supervised.pid != first)
         assert care.deaths == [Death(7, "waitpid", "was ended by SIGKILL", is_crash=True)]
-        assert care.ward.restarts.count == 1
-        await care.ward.stop()
-        assert care.ward.state is ProcessState.STOPPED
+        assert care.supervised.restarts.count == 1
+        await care.supervised.stop()
+        assert care.supervised.state is ProcessState.STOPPED
 
     run(story())
 
 
 def test_a_process_that_says_why_it_ends_is_quoted(tmp_path: Path) -> None:
-    """Whoever asks for the status must not have to look for a log first."""
+    """The status says why, so that nobody has to look for a log first."""
     says = "import sys; print('holdfast: no room', file=sys.stderr); print('later', flush=True); sys.exit(1)"
 
     async def story() -> None:
         care = Care(tmp_path, (sys.executable, "-c", says))
-        care.ward.start()
+        care.supervised.start()
         await care.until(lambda: bool(care.deaths))
         assert care.deaths[0] == Death(None, "waitpid", "exited with code 1: no room", is_crash=True)
-        assert care.ward.last_exit == "exited with code 1: no room"
-        await care.ward.stop()
+        assert care.supervised.last_exit == "exited with code 1: no room"
+        await care.supervised.stop()
 
     run(story())
 
 
 def test_a_start_that_fails_is_tried_again(tmp_path: Path) -> None:
-    """A full disk or a missing permission must not end the care, and with it the host, for good."""
+    """A full disk or a missing permission must not end the supervision, and with it the host, for good."""
 
     async def story() -> None:
         care = Care(tmp_path, SLEEPER)
         in_the_way = tmp_path / "w"
         in_the_way.write_text("a file where the directory should be")
-        care.ward.start()
-        assert care.ward.state is ProcessState.WAITING
-        assert "could not be started" in (care.ward.last_exit or "")
+        care.supervised.start()
+        assert care.supervised.state is ProcessState.WAITING
+        assert "could not be started" in (care.supervised.last_exit or "")
         in_the_way.unlink()
-        await care.until(lambda: care.ward.state is ProcessState.RUNNING)
-        await care.ward.stop()
+        await care.until(lambda: care.supervised.state is ProcessState.RUNNING)
+        await care.supervised.stop()
 
     run(story())
 
@@ -126,14 +126,14 @@ def test_a_process_that_died_while_no_agent_ran_is_told_of_once(tmp_path: Path) 
 
     async def story() -> None:
         care = Care(tmp_path, SLEEPER)
-        care.ward.start()
+        care.supervised.start()
         assert care.deaths == [Death(3, "lock", "ended while no agent ran")]
-        assert care.ward.pid is not None
-        os.kill(care.ward.pid, signal.SIGKILL)
+        assert care.supervised.pid is not None
+        os.kill(care.supervised.pid, signal.SIGKILL)
         await care.until(lambda: len(care.deaths) == 2)
-        # This one ended before it locked anything: whose word is found there is none of its own.
+        # This one ended before it locked anything: the incarnation found there is not its own.
         assert care.deaths[1].incarnation is None
-        await care.ward.stop()
+        await care.supervised.stop()
 
     run(story())
 
@@ -143,16 +143,16 @@ def test_a_running_process_is_taken_into_care_not_started_twice(tmp_path: Path) 
 
     async def story() -> None:
         care = Care(tmp_path, locker(tmp_path, 6))
-        care.ward.start()
-        assert (care.ward.state, care.ward.pid) == (ProcessState.ADOPTED, older.pid)
+        care.supervised.start()
+        assert (care.supervised.state, care.supervised.pid) == (ProcessState.ADOPTED, older.pid)
         await asyncio.sleep(0.1)
         assert care.deaths == []
         older.kill()
         await care.until(lambda: bool(care.deaths))
         assert care.deaths[0].incarnation == 5
         assert care.deaths[0].proof == "lock"
-        await care.until(lambda: care.ward.state is ProcessState.RUNNING)
-        await care.ward.stop()
+        await care.until(lambda: care.supervised.state is ProcessState.RUNNING)
+        await care.supervised.stop()
 
     try:
         run(story())
@@ -165,9 +165,9 @@ def test_an_adopted_process_is_stopped_in_order(tmp_path: Path) -> None:
 
     async def story() -> None:
         care = Care(tmp_path, SLEEPER)
-        care.ward.start()
-        await care.ward.stop()
-        assert care.ward.state is ProcessState.STOPPED
+        care.supervised.start()
+        await care.supervised.stop()
+        assert care.supervised.state is ProcessState.STOPPED
         assert care.deaths[0].incarnation == 5
 
     try:
@@ -182,9 +182,9 @@ def test_a_process_deaf_to_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest
 
     async def story() -> None:
         care = Care(tmp_path, locker(tmp_path, 1, "deaf"))
-        care.ward.start()
+        care.supervised.start()
         await care.until(lambda: (tmp_path / "w.log").read_text() == "ready\n")
-        await care.ward.stop()
+        await care.supervised.stop()
         assert care.deaths == [Death(1, "waitpid", "was ended by SIGKILL")]
 
     run(story())
@@ -193,10 +193,10 @@ def test_a_process_deaf_to_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest
 def test_a_ward_stopped_while_it_waits_is_not_started(tmp_path: Path) -> None:
     async def story() -> None:
         care = Care(tmp_path, (sys.executable, "-c", "raise SystemExit(1)"))
-        care.ward.start()
-        await care.until(lambda: len(care.deaths) == 3 and care.ward.state is ProcessState.WAITING)
-        await care.ward.stop()
+        care.supervised.start()
+        await care.until(lambda: len(care.deaths) == 3 and care.supervised.state is ProcessState.WAITING)
+        await care.supervised.stop()
         await asyncio.sleep(0.5)
-        assert (care.ward.state, len(care.deaths)) == (ProcessState.STOPPED, 3)
+        assert (care.supervised.state, len(care.deaths)) == (ProcessState.STOPPED, 3)
 
     run(story())

@@ -1,4 +1,4 @@
-"""The gateway to etcd while etcd is slow, ends its watches, or is no etcd at one of its addresses."""
+"""The gateway to etcd while etcd is slow, ends its watches, or one of its addresses is no etcd."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from holdfast.model.ids import Revision
 
 
 class SlowEtcd:
-    """Answers for leases at once, and nothing else."""
+    """Answers lease requests at once, and nothing else."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -29,13 +29,13 @@ class SlowEtcd:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
         else:
             self.asked += 1
-        await reader.read()  # until it is hung up
+        await reader.read()  # until the client hangs up
         writer.close()
         await writer.wait_closed()
 
 
 def test_a_session_is_kept_while_more_is_asked_than_there_is_room_for() -> None:
-    """It would end while its host is merely busy, and others would take its groups."""
+    """Otherwise the session of a busy host would end, and other hosts would take its groups."""
 
     async def work() -> None:
         etcd = SlowEtcd()
@@ -59,12 +59,12 @@ def test_a_session_is_kept_while_more_is_asked_than_there_is_room_for() -> None:
 
 
 Answer = Callable[[str, dict[str, Any]], tuple[int, str]]
-"""From path and body to status and body."""
+"""Maps a path and a body to a status and a body."""
 
 
 @asynccontextmanager
 async def etcd_that(answer: Answer) -> AsyncIterator[str]:
-    """The address of one that answers so, once for each connection."""
+    """Run a server that gives *answer* once per connection, and yield its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -83,7 +83,7 @@ async def etcd_that(answer: Answer) -> AsyncIterator[str]:
 
 
 def test_an_endpoint_without_a_gateway_is_passed_over_while_another_has_one() -> None:
-    """Otherwise a host would end when the endpoint before it in the row dies, though etcd serves."""
+    """Otherwise a host would end when the endpoint before it in the list dies, although etcd serves."""
 
     async def work() -> None:
         deaf = etcd_that(lambda path, body: (404, "404 page not found\n"))
@@ -97,7 +97,7 @@ def test_an_endpoint_without_a_gateway_is_passed_over_while_another_has_one() ->
 
 
 def test_a_watch_that_etcd_cancels_goes_on_where_it_stopped() -> None:
-    """What it says last names the newest revision, and nothing of what lies between was delivered."""
+    """The cancellation names the newest revision, but nothing before it was delivered."""
     starts: list[str] = []
 
     def answer(path: str, body: dict[str, Any]) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""How calls during checkpoints are held against calls without: which time is compared with which."""
+"""Which calls during checkpoints are compared with which calls without."""
 
 import asyncio
 import time
@@ -72,9 +72,9 @@ def test_what_callers_saw_is_kept_call_by_call() -> None:
 
 def test_what_the_disk_stood_still_is_told_for_any_stretch() -> None:
     witness = Witness([seconds(1, 2), seconds(4, 7)])
-    assert witness.stood_still_ns(seconds(2, 4)) == 0
-    assert witness.stood_still_ns(seconds(1.5, 5)) == round(1.5 * SLICE_NS)
-    assert witness.stood_still_ns(seconds(5, 6)) == SLICE_NS
+    assert witness.stalled_ns(seconds(2, 4)) == 0
+    assert witness.stalled_ns(seconds(1.5, 5)) == round(1.5 * SLICE_NS)
+    assert witness.stalled_ns(seconds(5, 6)) == SLICE_NS
     assert witness.longest_ns([seconds(0, 3), seconds(4.5, 9)]) == SLICE_NS
     assert witness.longest_ns([seconds(2, 4)]) == 0
 
@@ -87,4 +87,4 @@ def test_a_witness_looks_at_a_real_disk_and_is_gone_afterwards(tmp_path: Path) -
             time.sleep(0.01)
         seen = testimony.read()
     assert (tmp_path / "synced").exists()
-    assert seen.stood_still_ns(Window(0, began)) == 0
+    assert seen.stalled_ns(Window(0, began)) == 0

@@ -1,4 +1,4 @@
-"""A client's connections to hosts that have several addresses."""
+"""Tests a client's connections to hosts that have several addresses."""
 
 import asyncio
 
@@ -12,11 +12,11 @@ from holdfast.net import Connection
 
 HOST = HostId("server")
 RETRIES_S = 0.5
-"""A link that does not rest has tried again several times by then."""
+"""Long enough for a link that does not rest to try again several times."""
 
 
 class Told:
-    """Who is up, as the client was told."""
+    """The connected hosts, as the client was told."""
 
     def __init__(self) -> None:
         self.ups: list[HostId] = []
@@ -36,8 +36,8 @@ class Told:
 
 
 def test_the_same_process_at_a_second_address_is_left_alone_until_the_first_is_gone() -> None:
-    """One connection to each process; the others are not opened and closed again and again, and serve when
-    it ends."""
+    """Each process has one connection. Its other addresses are not opened and closed again and again, and
+    they serve when that connection ends."""
 
     async def story(world: World) -> None:
         receivers: list[list[Kept]] = [[], []]

@@ -1,4 +1,4 @@
-"""Requests and replies that come in pieces, and of which only some come (FTC 27.2.8.3)."""
+"""Tests requests and replies that arrive in pieces, or only in part (FTC 27.2.8.3)."""
 
 import asyncio
 from itertools import cycle
@@ -12,21 +12,21 @@ import holdfast as hf
 from holdfast.net import Address
 
 PIECES = (1, 3, 700, 20_000)
-"""How many bytes go on at a time, in turn: less than a header, and more than a read."""
+"""How many bytes are passed on at a time, in turn: less than a header, and more than a read."""
 LONG = 1 << 20
 MIDDLE = LONG // 2
-"""Bytes after which a connection breaks: heartbeats alone never come to so many."""
+"""The number of bytes after which a connection breaks; heartbeats alone never amount to so many."""
 
 
 class Passage:
-    """Passes bytes on to one host and back in pieces; breaks off where it is told, once."""
+    """Passes bytes on to one host and back in pieces, and breaks off once where it is told."""
 
     def __init__(self, target: Address) -> None:
         self._target = target
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
         self.left = {"requests": -1, "replies": -1}
-        """Bytes until it breaks off; negative: never."""
+        """The bytes left until it breaks off; negative if it never does."""
         self.broken: list[str] = []
 
     async def start(self) -> Address:
@@ -70,7 +70,7 @@ class Passage:
 
 
 class InPieces(Cluster):
-    """Hosts that are reached through passages alone."""
+    """Hosts that are reached only through passages."""
 
     async def __aenter__(self) -> "InPieces":
         await super().__aenter__()
@@ -98,8 +98,8 @@ class Shelf:
 @pytest.mark.covers("FTC-113")
 @pytest.mark.parametrize("broken", [[], ["requests"], ["replies"]], ids=str)
 def test_what_comes_in_pieces_is_as_what_comes_whole(broken: list[str]) -> None:
-    """It is executed once, and answered; also when the connection breaks in the middle of the request, or of
-    its reply: half of a request is none, and half of a reply is sent again."""
+    """The call is executed once and answered, even if the connection breaks in the middle of the request or
+    of its reply. Half a request is none, and half a reply is sent again."""
 
     async def run() -> None:
         shelf = Shelf()

@@ -1,4 +1,5 @@
-"""A call whose expiration was reckoned in a wrong time is made anew, if it has not run (X4)."""
+"""Tests that a call whose expiration counted in a wrong time is made again with a new id, if it has not run
+(X4)."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -24,7 +25,7 @@ REFERENCE = Reference(
     GROUP, "ledger", Epoch(1), A, (MemberAddress(A, "127.0.0.1:1"), MemberAddress(B, "127.0.0.1:2"))
 )
 GUESS_NS = 1000 * SECOND
-"""What a host says whose clock is an hour behind."""
+"""The time on a host whose clock is an hour behind."""
 TIME_NS = GUESS_NS + HOUR
 EXPIRED = encode_outcome(Refused("expired", "it has expired"))
 TOO_LATE = encode_outcome(Refused(INVALID_POLICY, "it expires too late"))
@@ -32,7 +33,7 @@ POLICY = CallPolicy()
 
 
 class Client:
-    """One that found the group through a host with a wrong clock; its own stands still."""
+    """A client that found the group through a host with a wrong clock; its own clock stands still."""
 
     def __init__(self, guess_ns: int = GUESS_NS) -> None:
         self.sent: list[tuple[str, object]] = []
@@ -72,7 +73,7 @@ class Client:
         return None
 
     def take_frames(self) -> list[list[Call]]:
-        """The calls of every frame that leaves now."""
+        """Return the calls of every frame that leaves now."""
         self.sent.clear()
         self.group.flush()
         frames = [message for _, message in self.sent if isinstance(message, Calls)]
@@ -86,7 +87,7 @@ class Client:
 
 
 def by_the_groups_time(call: Call) -> bytes:
-    """What the group's table says to a call that it has not seen (X2)."""
+    """Return the answer of the group's table to a call that it has not seen (X2)."""
     if call.expiration_s > TIME_NS // SECOND + KEPT_S_MAX:
         return TOO_LATE
     return EXPIRED if call.expiration_s * SECOND <= TIME_NS else encode_returned(call.method)
@@ -94,8 +95,8 @@ def by_the_groups_time(call: Call) -> bytes:
 
 @pytest.mark.covers("FTC-95")
 def test_a_call_reckoned_by_a_clock_that_is_years_ahead_is_made_anew() -> None:
-    """A host with a wrong clock must not have good calls refused: they are reckoned again, by the time that
-    the refusal told (X4)."""
+    """A host with a wrong clock must not cause good calls to be refused: they get a new expiration, by the
+    time that the refusal told (X4)."""
     client = Client(TIME_NS + 10_000 * 24 * HOUR)
     client.group.call("first", "deposit", NO_ARGUMENTS, POLICY)
     [refused] = client.take_frames()
@@ -108,7 +109,7 @@ def test_a_call_reckoned_by_a_clock_that_is_years_ahead_is_made_anew() -> None:
 
 
 def test_a_lost_copy_that_expires_too_late_is_not_made_anew() -> None:
-    """It does not run now; whether it does, in years, nobody knows."""
+    """It does not run now, but nobody knows whether it will in years."""
     client = Client(TIME_NS + 10_000 * 24 * HOUR)
     client.group.call("first", "deposit", NO_ARGUMENTS, POLICY)
     client.take_frames()
@@ -120,7 +121,7 @@ def test_a_lost_copy_that_expires_too_late_is_not_made_anew() -> None:
 
 
 def test_a_call_reckoned_in_the_time_of_a_wrong_clock_is_made_anew() -> None:
-    """Its user hears of the second request only, which expires in the group's time."""
+    """The user sees only the second request, which expires in the group's time."""
     client = Client()
     client.group.call("first", "deposit", NO_ARGUMENTS, POLICY)
     client.group.call("read", "balance", NO_ARGUMENTS, POLICY, is_query=True)
@@ -150,7 +151,8 @@ def test_what_may_have_run_is_not_made_anew() -> None:
 
 
 def test_what_the_group_says_by_the_right_time_is_final() -> None:
-    """A refusal that the group's time does not explain ends the call: made anew it would be refused again."""
+    """A refusal that the group's time does not explain ends the call, because a new request would be refused
+    again."""
     client = Client()
     client.group.call("any", "deposit", NO_ARGUMENTS, POLICY)
     client.answer(client.take_frames()[0], lambda call: encode_returned(1))
@@ -163,7 +165,7 @@ def test_what_the_group_says_by_the_right_time_is_final() -> None:
 
 
 def test_a_lane_keeps_its_order_when_its_first_call_is_made_anew() -> None:
-    """Until the group has replied its calls go one by one (X5)."""
+    """Until the group has replied, its calls go one by one (X5)."""
     client, lane, ran = Client(), OrderedLane(), list[str]()
 
     def run(call: Call) -> bytes:
@@ -181,7 +183,7 @@ def test_a_lane_keeps_its_order_when_its_first_call_is_made_anew() -> None:
 
 
 def test_a_stale_read_does_not_tell_the_groups_time() -> None:
-    """Any member answers it, and no clock but the primary's stamps."""
+    """Any member answers a stale read, but only the primary's clock stamps."""
     client = Client()
     read = client.group.call("read", "balance", NO_ARGUMENTS, POLICY, stale_ms=1000)
     client.group.flush()

@@ -1,4 +1,4 @@
-"""The face for ordinary functions: nobody waits for ever, when the domain is left or the process forked."""
+"""The synchronous client: nobody waits for ever when the domain is left or the process is forked."""
 
 import asyncio
 import subprocess
@@ -42,7 +42,7 @@ def tell(story: Callable[[Cluster], None]) -> None:
 
 
 class Asker(threading.Thread):
-    """Asks once; ``ended`` is what it came to."""
+    """Asks once; ``ended`` is the outcome."""
 
     def __init__(self, ask: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -139,7 +139,7 @@ with hf.connect_sync(sys.argv[1]) as domain:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert counter.add(1) == 2
 """
-"""In a process of its own: to fork one with threads, as tests have, is warned of."""
+"""Run in a separate process: forking one with threads, such as the tests' own, causes a warning."""
 
 
 def test_a_forked_process_can_connect_anew_and_leaves_its_parents_domain_alone() -> None:

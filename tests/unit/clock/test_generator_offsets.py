@@ -1,4 +1,4 @@
-"""Logical time: under any mix of readings, peers, roll-overs and restarts it only grows."""
+"""Logical time only grows, under any mix of readings, peers, roll-overs and restarts."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from holdfast.model.ids import SECOND, ReplicaId
 START_S = 1000
 MAX_SKEW_S = 20
 FAR_S = 2000
-"""A stored future that is never reached."""
+"""A stored future timestamp that is never reached."""
 
 readings = st.integers(900 * SECOND, 1100 * SECOND)
 remotes = st.builds(
@@ -35,7 +35,8 @@ steps = st.lists(
 @pytest.mark.covers("CSN-19", "CSN-20", "CSN-27", "CSN-30", "CSN-31")
 @given(steps)
 def test_grows_whatever_happens(history: list[tuple[str, object]]) -> None:
-    """(T, S) and both offsets never go back, T is the sum's whole seconds, skew has its limit."""
+    """(T, S) and both offsets never go back, T is the whole seconds of the sum, and the skew has its
+    limit."""
     time = LogicalTime(START_S * SECOND)
     for step, argument in history:
         before = (time.timestamp, time.sequence, time.local_ns, time.network_ns)
@@ -75,7 +76,8 @@ def observe(time: LogicalTime, csn: Csn, system_ns: int) -> None:
 @pytest.mark.covers("CSN-24")
 @given(readings, st.integers(START_S + 1, START_S + 50))
 def test_waits_below_what_is_stored(system_ns: int, until: int) -> None:
-    """A reading beyond the stored future brings the time to just below it; one behind it is taken whole."""
+    """A reading beyond the stored future moves the time to just below it; an earlier one is taken as it
+    is."""
     time = LogicalTime(START_S * SECOND)
     time.sample(system_ns, until=until)
     assert time.timestamp == min(max(system_ns // SECOND, START_S), until - 1)

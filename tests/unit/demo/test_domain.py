@@ -1,4 +1,4 @@
-"""Ending before the time: the first signal lets everything be counted, the second does not."""
+"""Ending early: after the first signal everything is still counted, after the second it is not."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import pytest
 from holdfast.demo.domain import ASKED, SIGNALS, Ending, run_until_asked
 
 LONG_S = 60.0
-"""Longer than any of these may take: nobody waits for it."""
+"""Longer than any of these tests may take: nobody waits for it."""
 
 
 def signal_self(number: signal.Signals) -> None:
@@ -18,7 +18,7 @@ def signal_self(number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_under_load_asks_for_an_end_in_order(number: signal.Signals) -> None:
-    """Whoever rests between two faults goes on at once, and what is found is handed on."""
+    """A rest between two faults ends at once, and the results are returned."""
     said: list[str] = []
 
     async def main(ending: Ending) -> str:
@@ -35,7 +35,7 @@ def test_the_first_signal_under_load_asks_for_an_end_in_order(number: signal.Sig
 
 
 def test_without_a_signal_a_rest_is_as_long_as_it_is_said_to_be() -> None:
-    """And nobody has asked for an end then."""
+    """No end has been requested then."""
 
     async def main(ending: Ending) -> bool:
         ending.on_load()
@@ -47,7 +47,7 @@ def test_without_a_signal_a_rest_is_as_long_as_it_is_said_to_be() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_before_there_is_anything_to_count_ends_at_once(number: signal.Signals) -> None:
-    """What was begun is tidied up nevertheless."""
+    """What was begun is still cleaned up."""
     tidied: list[str] = []
 
     async def main(ending: Ending) -> None:
@@ -63,7 +63,7 @@ def test_a_signal_before_there_is_anything_to_count_ends_at_once(number: signal.
 
 
 def test_a_second_signal_ends_at_once_and_a_third_does_not_cut_that_short() -> None:
-    """It would leave processes behind."""
+    """Cutting the cleanup short would leave processes behind."""
     tidied: list[str] = []
     said: list[str] = []
 

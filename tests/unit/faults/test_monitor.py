@@ -1,4 +1,4 @@
-"""Pull monitoring: who is asked, when, and what its answers and its silence lead to."""
+"""Tests pull monitoring: which members are asked, when, and what their answers and their silence lead to."""
 
 from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
@@ -35,14 +35,14 @@ def monitored(
 
 
 class Desk:
-    """A monitor on a hand-turned clock, and members that answer as they are told to."""
+    """A monitor on a clock that is set by hand, and members that answer as they are told to."""
 
     def __init__(self) -> None:
         self.time = 0
         self.answers: dict[int, str | None] = {}
-        """By group: why it is not alive, or None to stay silent; others are well."""
+        """For each group, why it is not alive, or None to stay silent; all others are well."""
         self.asked: list[tuple[int, int]] = []
-        """(when, whom)"""
+        """The questions, as (when, which member)."""
         self.numbers: dict[int, int] = {}
         self.suspicions: list[Suspicion] = []
         self.reliefs: list[Relief] = []
@@ -96,7 +96,7 @@ class Desk:
         self.time = until
 
     def pause(self, for_ns: int) -> None:
-        """The whole process stands still: timers that fall due meanwhile fire afterwards."""
+        """Pause the whole process: timers that fall due in the meantime fire afterwards."""
         self.time += for_ns
 
     @property
@@ -116,7 +116,7 @@ def test_every_member_is_asked_at_about_its_interval() -> None:
 
 
 def test_an_interval_that_is_changed_holds_at_once() -> None:
-    """Also when the next question would have been an hour away."""
+    """This holds even if the next question was an hour away."""
     desk = Desk()
     desk.monitoring.watch(monitored(1, interval_ns=3600 * SECOND))
     desk.run(5 * SECOND)
@@ -127,7 +127,7 @@ def test_an_interval_that_is_changed_holds_at_once() -> None:
 
 
 def test_who_is_not_monitored_costs_nothing() -> None:
-    """No timer, no question, and none that lasts after somebody who was is forgotten."""
+    """There is no timer and no question, and none remains after a monitored member is forgotten."""
     desk = Desk()
     assert desk.pending == 0
     desk.monitoring.watch(monitored(1))
@@ -151,7 +151,7 @@ def test_a_member_that_says_no_is_suspected_at_once() -> None:
 
 @pytest.mark.covers("FTC-248")
 def test_a_member_that_does_not_answer_in_time_is_suspected() -> None:
-    """Soon after its timeout, and not before."""
+    """It is suspected soon after its timeout, and not before."""
     desk = Desk()
     desk.answers[1] = None
     desk.monitoring.watch(monitored(1))
@@ -175,7 +175,8 @@ def test_an_answer_that_comes_too_late_is_no_answer_to_the_next_question() -> No
 
 
 def test_a_monitor_suspects_nobody_for_its_own_pause() -> None:
-    """However long: the member could not answer either. Once both run again it has the rest of its time."""
+    """This holds however long the pause is, because the member could not answer either. Once both run again,
+    the member has the rest of its time."""
     desk = Desk()
     desk.answers[1] = None
     desk.monitoring.watch(monitored(1))
@@ -187,11 +188,11 @@ def test_a_monitor_suspects_nobody_for_its_own_pause() -> None:
     desk.run(TIMEOUT_NS)
     assert not desk.suspicions
     desk.run(INTERVAL_NS + TIMEOUT_NS)
-    assert len(desk.suspicions) == 1  # and one that stays silent while the monitor runs is found
+    assert len(desk.suspicions) == 1  # a member that stays silent while the monitor runs is found
 
 
 def test_a_suspicion_ends_with_the_first_good_answer() -> None:
-    """Nobody is suspected for ever who is not faulty for ever."""
+    """No member is suspected for ever unless it is faulty for ever."""
     desk = Desk()
     desk.answers[1] = "broken"
     desk.monitoring.watch(monitored(1))
@@ -203,7 +204,7 @@ def test_a_suspicion_ends_with_the_first_good_answer() -> None:
 
 
 def test_one_that_keeps_failing_is_asked_less_often_and_is_news_once() -> None:
-    """What follows from a fault costs something: it must not be all that a host does."""
+    """Handling a fault costs something, and must not take up all of a host's time."""
     desk = Desk()
     desk.answers[1] = "broken"
     desk.monitoring.watch(monitored(1))
@@ -213,7 +214,7 @@ def test_one_that_keeps_failing_is_asked_less_often_and_is_news_once() -> None:
 
 
 def test_one_that_is_well_again_is_asked_as_often_as_any_other() -> None:
-    """Its next fault is found no later than the first was, however often it has failed before."""
+    """Its next fault is found no later than the first, however often it has failed before."""
     desk = Desk()
     desk.answers[1] = "broken"
     desk.monitoring.watch(monitored(1))
@@ -231,7 +232,7 @@ def test_one_that_is_well_again_is_asked_as_often_as_any_other() -> None:
 
 
 def test_one_that_fails_again_soon_is_left_alone_for_longer() -> None:
-    """Until it has been well for a while: then its earlier faults do not count."""
+    """Once it has been well for a while, its earlier faults no longer count."""
     desk = Desk()
     desk.monitoring.watch(monitored(1))
     for well in (1, 1, FORGIVEN_AFTER):
@@ -265,7 +266,7 @@ def test_one_member_of_a_location_or_of_a_type_there_stands_for_the_others() -> 
 
 @pytest.mark.covers("FTC-145")
 def test_who_is_asked_anyway_represents_those_that_need_not_be() -> None:
-    """One that is monitored as a member of its own stands for one monitored by its location."""
+    """A member that is monitored for itself represents one that is monitored by its location."""
     assert asked(monitored(1, granularity=LOC), monitored(2)) == {2: Scope.LOCATION}
     assert asked(monitored(1, "app:A", LOC_AND_TYPE), monitored(2, "app:B")) == {
         1: Scope.TYPE,
@@ -303,7 +304,8 @@ def told(suspicion: Suspicion) -> list[FaultReport]:
 
 @pytest.mark.covers("FTC-252", "FTC-253", "FTC-254")
 def test_a_report_names_whom_the_member_stood_for() -> None:
-    """One member, all of its type there, or all that is there; a hang says how long it was waited for."""
+    """It is about one member, all objects of its type there, or all objects there; a hang says how long it
+    was waited for."""
     suspicion = Suspicion(GroupId(7), "app:A", Scope.MEMBER, "broken")
     assert [(each.kind, each.type_id, each.group) for each in told(suspicion)] == [
         (FaultKind.OBJECT_CRASH, "app:A", 7)

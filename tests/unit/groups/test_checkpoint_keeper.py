@@ -1,4 +1,4 @@
-"""Checkpoints of a host's groups: the newest is the one that stands for most."""
+"""Tests that the newest checkpoint of a group is the one with the highest position."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,11 @@ from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.record import Point
 
 SYNCS_MAX = 10
-"""More than one checkpoint is synced in."""
+"""More turns than one checkpoint needs for its syncs."""
 
 
 class Silent:
-    """A journal that nobody reads."""
+    """A journal that discards everything."""
 
     def info(self, event: str, **fields: object) -> None: ...
     def warning(self, event: str, **fields: object) -> None: ...
@@ -27,8 +27,8 @@ class Silent:
 
 
 def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_written() -> None:
-    """A backup's own checkpoint is on its way to a slow disk; it is dropped, learns, and is given a state
-    that stands for more: that one it must load, for its log begins there."""
+    """A backup's own checkpoint is still being written to a slow disk. The backup is dropped from the view,
+    becomes a learner and receives a newer state. It must load that state, because its log begins there."""
     machine = Machine()
     machine.open()
     machine.write(*[b"one operation"] * 8)
@@ -58,7 +58,7 @@ def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_writt
 
 
 def test_in_memory_a_state_received_is_not_replaced_by_an_older_one() -> None:
-    """What the member captured itself meanwhile stands for less."""
+    """The state that the member captured itself in the meantime is older."""
     later: list[Callable[[], None]] = []
     keeping = MemoryCheckpoints(MemoryLog(lambda number: None), later.append)
     receiving = keeping.receive(A, Point(Position(58), FIRST, 1))

@@ -1,4 +1,4 @@
-"""Questions along waiting calls, at one host: what they are sent on for, and what news is too old (E10)."""
+"""Tests deadlock probes at one host: when they are sent on, and which news is too old (E10)."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,8 +23,8 @@ YOUNG, OLD = Root(1 << 62, "far", A, 1), Root(1, "far", A, 1)
 
 
 class Host:
-    """A host on which a group is served whose number 1 waits for the group ``called``; 2 stands in line, and
-    another group waits for it, unless it is a client's own."""
+    """A host that serves a group whose operation 1 waits for the group ``called``. Operation 2 is queued
+    behind it. Another group waits for operation 2, unless it is a client's own."""
 
     def __init__(self, style: str, *, is_nested: bool = True) -> None:
         Spy.runs.clear()
@@ -40,13 +40,13 @@ class Host:
         made.outgoing.clear()
         self.sent: list[tuple[str, Any]] = []
         self.soon: list[Any] = []
-        housed = SimpleNamespace(
+        hosted = SimpleNamespace(
             group=HERE,
             record=SimpleNamespace(name="here"),
             style=self.replica,
             replica=self.replica,
             member=self.replica.sequence,
-            chronicle=SimpleNamespace(note=lambda *_, **__: None),
+            history=SimpleNamespace(note=lambda *_, **__: None),
             ask_turn=lambda: None,
             is_ready=True,
         )
@@ -63,9 +63,9 @@ class Host:
             return timers
 
         guard = SimpleNamespace(soon=self.soon.append, timers=make)
-        self.housed = cast(Any, housed)
+        self.hosted = cast(Any, hosted)
         self.circling = DeadlockProbes(
-            ME, {HERE: self.housed}, cast(Any, directory), cast(Any, ports), cast(Any, guard)
+            ME, {HERE: self.hosted}, cast(Any, directory), cast(Any, ports), cast(Any, guard)
         )
 
     def send(self, peer: str, message: object) -> None:
@@ -102,7 +102,7 @@ def host(request: pytest.FixtureRequest) -> Host:
 
 
 def test_a_question_goes_on_for_a_call_that_the_full_log_keeps_out(host: Host) -> None:
-    """E10: it stands in no line, and waits for the one that waits here all the same."""
+    """E10: the call is in no queue, yet it waits for the operation that waits here."""
     probe = Probe(HERE, A, 9, (far(7),))
     host.circling.on_message(OTHER, probe)
     assert host.take() == []
@@ -114,7 +114,7 @@ def test_a_question_goes_on_for_a_call_that_the_full_log_keeps_out(host: Host) -
 
 
 def test_a_call_is_asked_about_when_it_has_waited_and_not_any_more_when_it_has_ended(host: Host) -> None:
-    host.circling.watch(host.housed, host.outgoing)
+    host.circling.watch(host.hosted, host.outgoing)
     assert host.take() == []
     host.made.clock.time_ns += FIRST_NS
     host.on_timer("ask")
@@ -127,9 +127,10 @@ def test_a_call_is_asked_about_when_it_has_waited_and_not_any_more_when_it_has_e
 
 
 def test_nobody_is_asked_about_a_call_that_only_clients_wait_for() -> None:
-    """It is in no circle; five hundred interleaved ones would be asked about again and again."""
+    """Such a call is in no circle. Five hundred interleaved ones would otherwise be probed again and
+    again."""
     host = Host("warm", is_nested=False)
-    host.circling.watch(host.housed, host.outgoing)
+    host.circling.watch(host.hosted, host.outgoing)
     host.made.clock.time_ns += FIRST_NS
     host.on_timer("ask")
     assert host.take() == []
@@ -153,7 +154,7 @@ def test_a_question_goes_on_from_a_call_in_line_to_whom_the_line_waits_for(host:
 def test_a_question_that_comes_round_has_the_youngest_give_way(
     host: Host, root: Root, is_refused_here: bool
 ) -> None:
-    """In whichever of the two lines it stands."""
+    """The youngest call gives way, no matter in which of the two queues it is."""
     own = msgspec.structs.replace(host.own, is_in_line=True)
     host.circling.on_message(OTHER, Probe(HERE, A, 2, (own, far(7, root))))
     (told,) = host.take()
@@ -193,11 +194,11 @@ def test_the_call_that_is_to_give_way_is_refused(host: Host) -> None:
 
 
 def test_old_news_refuses_nothing(host: Host) -> None:
-    """The line has moved on since, or the call has begun, or the group has moved."""
+    """The queue has moved on since, the call has begun, or the group has moved."""
     host.give_way(2, msgspec.structs.replace(host.own, call=2))
     host.give_way(2, far(7))
     host.give_way(1, host.own)
-    host.housed.is_ready = False
+    host.hosted.is_ready = False
     host.give_way(2, host.own)
     assert host.ends() == {}
     host.replica.on_nested_outcome(Request(A, 1), 1, encode_outcome(Returned("x")))

@@ -1,4 +1,4 @@
-"""A host's chronicle of a group: which views it saw, and the steps of its own claims."""
+"""Tests a host's history of a group: which views it saw, and the steps of its own claims."""
 
 from holdfast.authority.history import Chapter, Steps, Unkept
 from holdfast.authority.views import Cause, View, ViewMember, Why
@@ -33,20 +33,20 @@ class Heard:
 
 
 class Story:
-    """A chronicle, and how often it had news."""
+    """A group history, and how often it had news."""
 
     def __init__(self) -> None:
         self.clock = Hands()
         self.news = 0
         self.trace = Heard()
-        self.chronicle = GroupHistory(self.trace, self.clock, self._on_news, ME)
+        self.history = GroupHistory(self.trace, self.clock, self._on_news, ME)
 
     def _on_news(self) -> None:
         self.news += 1
 
     def note(self, at: int, kind: str, **fields: object) -> None:
         self.clock.at = at
-        self.chronicle.note(kind, **fields)
+        self.history.note(kind, **fields)
 
 
 def view(epoch: int, primary: HostId = A) -> View:
@@ -62,25 +62,26 @@ def view(epoch: int, primary: HostId = A) -> View:
 
 def test_the_steps_of_a_claim_count_from_the_word_of_the_death() -> None:
     story = Story()
-    story.chronicle.on_view(view(1))
+    story.history.on_view(view(1))
     story.clock.at = 105
-    story.chronicle.on_ground(view(1), A, 30)
+    story.history.on_ground(view(1), A, 30)
     story.note(110, "claim", epoch=2)
     story.note(120, "won", epoch=2)
-    story.chronicle.on_view(view(2, B))
+    story.history.on_view(view(2, B))
     story.note(130, "serving", epoch=2)
     story.note(140, "replayed", operations=7)
     story.note(150, "taken_up", position=9)
     steps = Steps(claimed_ns=15, committed_ns=25, ready_ns=45, replayed=7, silent_ns=30)
-    assert story.chronicle.chapters() == (Chapter.of(view(1)), Chapter.of(view(2, B), steps))
+    assert story.history.chapters() == (Chapter.of(view(1)), Chapter.of(view(2, B), steps))
     assert story.news == 2
 
 
 def test_the_first_answer_after_a_fail_over_is_told_once() -> None:
-    """Unless it comes so late that nobody was waiting; and what is taken up without a claim has none."""
+    """It is not told if it comes so late that no caller was waiting, or if an object became ready without a
+    claim."""
     for at, told in ((170, [20]), (150 + FIRST_ANSWER_NS, [])):
         story = Story()
-        story.chronicle.on_view(view(1))
+        story.history.on_view(view(1))
         story.note(110, "claim", epoch=2)
         story.note(120, "won", epoch=2)
         story.note(150, "taken_up", position=9)
@@ -92,32 +93,32 @@ def test_the_first_answer_after_a_fail_over_is_told_once() -> None:
 
 
 def test_the_death_of_a_backup_begins_no_fail_over() -> None:
-    """The claim that comes much later counts from itself."""
+    """A claim that comes much later is measured from its own start."""
     story = Story()
-    story.chronicle.on_view(view(1))
-    story.chronicle.on_ground(view(1), B)
+    story.history.on_view(view(1))
+    story.history.on_ground(view(1), B)
     story.note(500, "claim", epoch=2)
     story.note(510, "won", epoch=2)
-    story.chronicle.on_view(view(2, B))
-    assert story.chronicle.chapters()[-1].steps == Steps(claimed_ns=10)
+    story.history.on_view(view(2, B))
+    assert story.history.chapters()[-1].steps == Steps(claimed_ns=10)
 
 
 def test_a_silence_of_long_ago_is_not_where_a_fail_over_begins() -> None:
-    """The primary came back; much later it dies."""
+    """The primary came back, and dies much later."""
     story = Story()
-    story.chronicle.on_view(view(1))
-    story.chronicle.on_ground(view(1), A)
+    story.history.on_view(view(1))
+    story.history.on_ground(view(1), A)
     story.clock.at += 2 * GROUND_NS
     died = story.clock.at
-    story.chronicle.on_ground(view(1), A)
+    story.history.on_ground(view(1), A)
     story.note(died + 5, "claim", epoch=2)
     story.note(died + 20, "won", epoch=2)
-    story.chronicle.on_view(view(2, B))
-    assert story.chronicle.chapters()[-1].steps == Steps(claimed_ns=20)
+    story.history.on_view(view(2, B))
+    assert story.history.chapters()[-1].steps == Steps(claimed_ns=20)
 
 
 def test_a_change_of_members_is_news_without_steps() -> None:
-    """Also when it comes before the claim that made this member primary has ended."""
+    """This holds even if the change comes before the claim that made this member primary has ended."""
     story = Story()
     story.note(110, "claim", epoch=2)
     story.note(120, "won", epoch=2)
@@ -126,8 +127,8 @@ def test_a_change_of_members_is_news_without_steps() -> None:
     story.note(150, "taken_up", position=1)
     story.note(160, "won", epoch=4)
     for epoch in (2, 3, 4):
-        story.chronicle.on_view(view(epoch))
-    claimed, added, dropped = story.chronicle.chapters()
+        story.history.on_view(view(epoch))
+    claimed, added, dropped = story.history.chapters()
     assert claimed.steps == Steps(claimed_ns=10, committed_ns=30, ready_ns=40)
     assert (added.steps, dropped.steps) == (None, None)
 
@@ -137,38 +138,38 @@ def test_an_object_that_is_made_again_without_a_claim_changes_nothing() -> None:
     story.note(110, "claim", epoch=2)
     story.note(120, "won", epoch=2)
     story.note(150, "taken_up", position=1)
-    story.chronicle.on_view(view(2))
-    before = story.chronicle.chapters()
+    story.history.on_view(view(2))
+    before = story.history.chapters()
     story.note(900, "replayed", operations=1000)
     story.note(950, "taken_up", position=1)
-    assert story.chronicle.chapters() == before
+    assert story.history.chapters() == before
 
 
 def test_a_checkpoint_that_failed_is_news_until_one_is_made() -> None:
     story = Story()
-    assert story.chronicle.unkept is None, "what its host's last process said stands"
+    assert story.history.unkept is None, "what its host's last process said stands"
     story.note(5, "checkpoint_failed", why="Held.at holds a float")
     process = Incarnation(3)
     why = "Held.at holds a float"
-    assert story.chronicle.unkept == Unkept(host=A, why=why, at_ns=story.clock.wall(), incarnation=process)
+    assert story.history.unkept == Unkept(host=A, why=why, at_ns=story.clock.wall(), incarnation=process)
     story.note(6, "checkpoints_well")
-    assert story.chronicle.unkept == Unkept(host=A, why="", at_ns=story.clock.wall(), incarnation=process)
+    assert story.history.unkept == Unkept(host=A, why="", at_ns=story.clock.wall(), incarnation=process)
     assert story.news == 2
 
 
 def test_only_the_latest_views_are_kept() -> None:
     story = Story()
     for epoch in range(1, VIEWS_KEPT + 5):
-        story.chronicle.on_view(view(epoch))
-    assert [each.epoch for each in story.chronicle.chapters()] == list(range(5, VIEWS_KEPT + 5))
+        story.history.on_view(view(epoch))
+    assert [each.epoch for each in story.history.chapters()] == list(range(5, VIEWS_KEPT + 5))
 
 
 def test_how_long_a_failover_took_is_noted_once_it_serves() -> None:
-    """For histograms; an object that is taken up again without a claim is no failover."""
+    """The note feeds histograms. An object that becomes ready again without a claim is no failover."""
     heard, clock = Heard(), Hands()
-    chronicle = GroupHistory(heard, clock, lambda: None, ME)
+    history = GroupHistory(heard, clock, lambda: None, ME)
     for at, kind in ((110, "claim"), (120, "won"), (130, "serving"), (150, "taken_up"), (190, "taken_up")):
         clock.at = at
-        chronicle.note(kind, epoch=2)
+        history.note(kind, epoch=2)
     told = [fields for kind, fields in heard.notes if kind == "failed_over"]
     assert told == [{"claimed_ns": 10, "committed_ns": 20, "ready_ns": 40, "silent_ns": None}]

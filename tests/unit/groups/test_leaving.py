@@ -1,4 +1,4 @@
-"""A host that leaves a group, and what it hears of the group meanwhile (M6)."""
+"""Tests a host that leaves a group, and what it hears of the group in the meantime (M6)."""
 
 from collections.abc import Callable
 
@@ -15,14 +15,14 @@ A, B, C = map(HostId, "abc")
 
 
 class House(BenchHost):
-    """Host c of a domain: it was told to leave a group which no view of lists it."""
+    """Host c of a domain. It was told to leave a group, and no view of the group lists it."""
 
     def __init__(self, bench: Bench, group: GroupId) -> None:
         super().__init__(bench)
         self.group = group
         self.forgotten: list[Callable[[], None]] = []
         self.taken_in: list[int] = []
-        """The stays in which the group was taken in."""
+        """The stays in which the group was hosted."""
         self.leaving = LeavingGroups(
             C,
             self.recipes,
@@ -33,8 +33,8 @@ class House(BenchHost):
         )
 
     def on_record(self) -> None:
-        """The watch tells the record that stands now, as to
-        :class:`holdfast.groups.authority_events.Notices`."""
+        """Deliver the current record, as the watch does to
+        :class:`holdfast.groups.authority_events.AuthorityEvents`."""
         found = self.bench.run(read_group(self.group))
         assert isinstance(found, Seen)
         self.leaving.on_record(found.value)
@@ -59,8 +59,8 @@ def test_the_entry_goes_when_all_is_forgotten_and_not_before(house: House) -> No
 
 
 def test_a_group_that_is_placed_anew_before_the_host_knows_that_it_left_is_taken_in(house: House) -> None:
-    """The answer to "I have left" is lost; the group is placed there anew, and of that the host hears before
-    it has asked again. Nothing comes after it that would tell the record once more."""
+    """The answer to "I have left" is lost. The group is placed on the host again, and the host hears of that
+    before it has asked again. No later event would deliver the record once more."""
     house.on_record()
     house.treat = house.bench.lose_answer
     house.forgotten.pop()()

@@ -1,4 +1,5 @@
-"""How a call from group to group ends that has no answer in time: never run, or unknown; no guess (X3)."""
+"""Tests how a call between groups ends if it is not answered in time: never run, or unknown, without guessing
+(X3)."""
 
 import random
 from collections.abc import Callable, Hashable, Iterable
@@ -44,7 +45,7 @@ REFERENCE = Reference(
 
 
 class Timers:
-    """Of everything in one test, to be fired by moving the clock."""
+    """All timers of one test; moving the clock fires them."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
@@ -70,7 +71,7 @@ class Timers:
 
 
 class Calling:
-    """A call of the shop to its stock, which is waited for one second."""
+    """A call of the group ``shop`` to ``stock``, which is waited for one second."""
 
     def __init__(self, *, may_have_left: bool = False) -> None:
         self.clock = FakeClock()
@@ -98,7 +99,7 @@ class Calling:
             trace=NoTrace(),
             soon=lambda work: work(),
         )
-        housed = SimpleNamespace(
+        hosted = SimpleNamespace(
             replica=self, group=SHOP, ask_turn=lambda: None, time_ns=lambda _: self.clock.time_ns
         )
         self.called = OutboundGroups(
@@ -110,7 +111,7 @@ class Calling:
             None,
             lambda: None,
         )
-        awaited = OutboundCall(cast(Any, housed), outgoing)
+        awaited = OutboundCall(cast(Any, hosted), outgoing)
         time_ns = self.clock.time_ns
         self.called.call(REFERENCE, awaited, sent_by(SHOP, outgoing), awaited.left_ns(time_ns), time_ns)
 
@@ -166,7 +167,7 @@ def test_one_of_which_an_earlier_copy_may_have_left_is_asked_about() -> None:
 )
 def test_what_the_called_group_settles_is_the_end(settled: bytes, expected: type[Exception]) -> None:
     calling = Calling()
-    calling.timers.pass_time(1020 * MILLISECOND)  # it was sent, and not answered
+    calling.timers.pass_time(1020 * MILLISECOND)  # it was sent and not answered
     (asked,) = calling.take(Settle)
     calling.answer(asked.number, settled)
     (told,) = calling.told
@@ -200,14 +201,14 @@ def test_a_group_that_has_forgotten_it_leaves_it_unknown() -> None:
 
 
 def test_a_host_that_ends_says_nothing_of_the_calls_it_made() -> None:
-    """The next primary makes them again; an end from here would be a record without need."""
+    """The next primary makes the calls again. An end reported from here would be a needless record."""
     calling = Calling()
     calling.called.close()
     calling.timers.pass_time(3 * SECOND)
     assert calling.told == []
 
 
-# --- until when
+# --- expirations
 
 
 def job(expiration: int, chain: tuple[str, ...] = ()) -> Job:
@@ -221,7 +222,7 @@ def test_a_timeout_counts_from_when_the_call_is_made_and_never_beyond_the_operat
 
 
 def test_the_called_group_knows_a_call_for_longer_than_it_is_waited_for() -> None:
-    """Or it could not say what became of it."""
+    """Otherwise the called group could not say what became of the call."""
     assert expiration_s(1_500 * MILLISECOND) == 2 + SETTLING_S
 
 

@@ -1,4 +1,4 @@
-"""Nested calls (E3): whom they reach, and what the caller is told of one that finds no group."""
+"""Tests nested calls (E3): which hosts they reach, and what the caller is told if it finds no group."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -58,7 +58,7 @@ class Caller:
 
 
 class Callees:
-    """The connections of the calling host: where it wants to be connected, and what it has sent."""
+    """The connections of the calling host: the wanted addresses, and what was sent."""
 
     def __init__(self) -> None:
         self.connected: list[HostId] = []
@@ -92,11 +92,11 @@ def outgoing(*, may_have_left: bool = False) -> Outgoing:
 def test_a_group_that_is_gone_was_not_called_unless_an_earlier_copy_may_have_left(
     may_have_left: bool, expected: type[Outcome]
 ) -> None:
-    """A makes the call, which is executed, and dies before it has the answer; the called group is removed; B
-    makes the call again. To say "never run" would be a guess, and a wrong one."""
+    """A makes the call, which is executed, and dies before it has the answer. The called group is removed,
+    and B makes the call again. To say "never run" would be a guess, and a wrong one."""
     recipes = SimpleNamespace(start=lambda _, then: then(NoSuchName("stock")))
     directory = SimpleNamespace(find=lambda name: None)
-    nesting = OutboundCalls(
+    outbound_calls = OutboundCalls(
         ClientId("h:1"),
         cast(Any, directory),
         cast(Any, None),
@@ -106,7 +106,7 @@ def test_a_group_that_is_gone_was_not_called_unless_an_earlier_copy_may_have_lef
         ClientConfig(),
     )
     caller = Caller()
-    nesting.call(cast(Any, caller), outgoing(may_have_left=may_have_left))
+    outbound_calls.call(cast(Any, caller), outgoing(may_have_left=may_have_left))
     assert [type(each) for each in caller.told] == [expected]
 
 
@@ -123,7 +123,7 @@ def view(epoch: int, *hosts: HostId) -> View:
 
 
 class Calling:
-    """A host that calls the group ``stock``, of which the authority tells it when it asks."""
+    """A host that calls the group ``stock``, which the authority describes when asked."""
 
     def __init__(self, standing: View) -> None:
         nothing = cast(Any, lambda *_, **__: None)
@@ -148,7 +148,7 @@ class Calling:
             soon=lambda work: work(),
         )
         timers = SimpleNamespace(set=lambda delay_ns, tag: None, cancel=lambda tag: None, close=lambda: None)
-        self.nesting = OutboundCalls(
+        self.outbound_calls = OutboundCalls(
             ClientId("h:1"),
             self.directory,
             cast(Any, SimpleNamespace(time_ns=clock.now)),
@@ -158,34 +158,34 @@ class Calling:
             ClientConfig(),
         )
         self.learn(standing)
-        self.nesting.call(cast(Any, Caller()), outgoing())
+        self.outbound_calls.call(cast(Any, Caller()), outgoing())
 
     def learn(self, standing: View) -> None:
         self.directory.learn(Seen(keys.view(STOCK), standing, Revision(standing.epoch)))
 
     def meet(self, *hosts: HostId) -> None:
         self.directory.sessions = {host: session(host) for host in hosts}
-        self.nesting.on_hosts()
+        self.outbound_calls.on_hosts()
 
     def _on_view(self, _: Seen[View]) -> None:
         reference = self.directory.reference(STOCK)
         assert reference is not None
-        self.nesting.on_reference(reference)
+        self.outbound_calls.on_reference(reference)
 
 
 def test_a_group_called_before_its_hosts_were_known_is_reached_when_they_are() -> None:
-    """A host that has just started calls a group before it knows of any session. The view stays as it is: no
-    newer reference will come to tell the addresses."""
+    """A host that has just started calls a group before it knows of any session. The view does not change, so
+    no newer reference will bring the addresses."""
     calling = Calling(view(4, A, B))
     assert calling.callees.kept == []
     calling.meet(A, B)
     assert calling.callees.kept == ["a:7400", "b:7400"]
-    calling.nesting.on_up(A)
+    calling.outbound_calls.on_up(A)
     assert [peer for peer, message in calling.callees.sent if isinstance(message, Nested)] == [A]
 
 
 def test_a_member_whose_session_is_heard_of_after_its_view_is_reached() -> None:
-    """B restarts and claims; the news of its view comes before that of its session."""
+    """B restarts and claims. Its view arrives before its session does."""
     calling = Calling(view(4, A))
     calling.meet(A)
     calling.learn(view(5, B, A))
@@ -197,13 +197,14 @@ def test_a_member_whose_session_is_heard_of_after_its_view_is_reached() -> None:
 
 
 def test_a_call_whose_time_was_up_before_it_could_leave_does_not_leave() -> None:
-    """Its group was busy, or could not commit for so long: it is not made, and its caller knows."""
+    """The calling group was busy, or could not commit for so long. The call is not made, and its caller is
+    told so."""
     calling = Calling(view(4, A))
     calling.meet(A)
-    calling.nesting.on_up(A)
+    calling.outbound_calls.on_up(A)
     calling.callees.sent.clear()
     calling.clock.time_ns = 1200 * SECOND
     caller = Caller()
-    calling.nesting.call(cast(Any, caller), outgoing())
+    calling.outbound_calls.call(cast(Any, caller), outgoing())
     assert [each for each in caller.told if isinstance(each, Refused)] == caller.told != []
     assert not [message for _, message in calling.callees.sent if isinstance(message, Nested)]

@@ -1,4 +1,4 @@
-"""A host and the notes of groups that were removed: what it forgets, when, and what it says of it."""
+"""Tests a host and the notes of removed groups: what it forgets, when, and how it reports that."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ class House(BenchHost):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.known: set[GroupId] = set()
-        """Whose records it has heard of."""
+        """The groups whose records this host has heard of."""
         self.forgotten: list[tuple[GroupRecord, Callable[[], None]]] = []
         self.hear: Callable[[WatchEvent], None]
         self.forgetting = RemovedGroups(
@@ -53,14 +53,14 @@ def house(bench: Bench) -> House:
 
 
 def test_a_removal_leaves_a_note_to_each_host_of_the_record(house: House) -> None:
-    """Listed or not: a learner holds something too."""
+    """Hosts that are not listed get a note too, because a learner holds data as well."""
     group = house.bench.group_on((A, B, C), listed=(A,))
     house.remove(group)
     assert [house.noted(host) for host in (A, B, C)] == [[group]] * 3
 
 
 def test_a_host_that_is_placed_while_the_group_is_removed_finds_a_note(bench: Bench) -> None:
-    """The removal was decided by a record without it, so it is decided again."""
+    """The removal was based on a record without that host, so it is decided again."""
     house = House(bench)
     group = bench.group_on((A, B), listed=(A,))
     race = bench.race(lambda: bench.run(add_member(group, C, nonce=bench.nonce())))
@@ -83,7 +83,7 @@ def test_what_ended_while_the_host_was_away_is_forgotten_at_its_start_and_the_no
 
 
 def test_a_list_without_a_record_and_without_a_note_proves_nothing(house: House) -> None:
-    """The authority was put back to a time before the group was made (A5)."""
+    """The authority was restored to a time before the group was created (A5)."""
     house.forgetting.start()
     house.forgetting.on_gone(GroupId(7))
     assert house.forgotten == []

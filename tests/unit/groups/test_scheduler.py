@@ -1,4 +1,4 @@
-"""The turns of all groups on a host: those asked for together are taken together (S5)."""
+"""Tests the turns of all groups on a host: those asked for together run together (S5)."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from holdfast.model.ports import TimerId
 
 
 @dataclass(frozen=True)
-class FakeHoused:
+class FakeHosted:
     group: GroupId
     turn: Callable[[], None]
 
 
 class World:
-    """A host's loop by hand, and groups of which one may fail."""
+    """A host's loop driven by hand, and groups of which one may fail."""
 
     def __init__(self) -> None:
         self.taken: list[int] = []
@@ -49,13 +49,13 @@ class World:
     def close(self) -> None:
         return
 
-    def _nothing(self, housed: object) -> None:
+    def _nothing(self, hosted: object) -> None:
         return
 
     def ask(self, number: int) -> None:
-        """Let a group have a turn, which stands for all that a real one does in it."""
-        housed: Any = FakeHoused(GroupId(number), lambda: self._take(number))
-        self.turns.later(housed)
+        """Give a group a turn that stands for all that a real turn does."""
+        hosted: Any = FakeHosted(GroupId(number), lambda: self._take(number))
+        self.turns.later(hosted)
 
     def _take(self, number: int) -> None:
         if number in self.fails:
@@ -63,14 +63,14 @@ class World:
         self.taken.append(number)
 
     def run(self) -> None:
-        """Whatever was asked for."""
+        """Run everything that was asked for."""
         work, self._soon[:] = list(self._soon), []
         for each in work:
             each()
 
 
 def test_groups_behind_one_whose_turn_fails_have_theirs_all_the_same() -> None:
-    """What they have ordered leaves in their turns: without one it would wait for the next call."""
+    """What the groups have ordered leaves in their turns. Without a turn it would wait for the next call."""
     world = World()
     world.fails = {2}
     for number in (1, 2, 3, 4):

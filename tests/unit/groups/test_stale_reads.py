@@ -1,4 +1,5 @@
-"""A backup answers a read once it knows that its state is young enough, and has what the client saw (S7)."""
+"""Tests that a backup answers a read once its state is known to be fresh enough and has what the client saw
+(S7)."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class Replica:
 
 @dataclass
 class Group:
-    """As much of a housed group as freshness looks at."""
+    """The parts of a hosted group that stale reads use."""
 
     group: GroupId = GROUP
     view: View = field(default_factory=View)
@@ -69,7 +70,7 @@ class World:
         self.told: list[str] = []
         self.delays: list[int] = []
         self.group = Group()
-        self.freshness = StaleReads(
+        self.stale_reads = StaleReads(
             {GROUP: cast(HostedGroup, self.group)},
             self,
             self.make_timers,  # type: ignore[arg-type]  # a stand-in
@@ -103,14 +104,14 @@ class World:
             lambda: self.told.append(name),
             lambda why: self.told.append(f"{name} turned away"),
         )
-        self.freshness.read(cast(HostedGroup, self.group), read)
+        self.stale_reads.read(cast(HostedGroup, self.group), read)
 
     def answer(self, number: int, position: int) -> None:
-        self.freshness.on_message(PRIMARY, ThisFar(GROUP, number, Position(position)))
+        self.stale_reads.on_message(PRIMARY, ThisFar(GROUP, number, Position(position)))
 
     def reach(self, position: int) -> None:
         self.group.replica.reached = Position(position)
-        self.freshness.on_turn(cast(HostedGroup, self.group))
+        self.stale_reads.on_turn(cast(HostedGroup, self.group))
 
 
 def test_a_backup_asks_its_primary_and_answers_when_it_has_come_so_far() -> None:
@@ -164,7 +165,7 @@ def test_a_client_reads_what_it_has_seen() -> None:
 
 
 def test_a_read_that_waits_too_long_is_turned_away() -> None:
-    """The primary may be gone; whoever comes next asks again."""
+    """The primary may be gone. The next read asks again."""
     world = World()
     world.read("one")
     world.time_ns += WAIT_NS - 1
@@ -179,24 +180,24 @@ def test_a_read_that_waits_too_long_is_turned_away() -> None:
 
 
 def test_only_a_primary_that_may_read_says_how_far_the_group_is() -> None:
-    """One that another has replaced would not know (R1)."""
+    """A primary that was replaced would not know (R1)."""
     world = World()
     member = world.group.member
     member.committed = Position(9)
-    world.freshness.on_message(BACKUP, HowFar(GROUP, 3))
+    world.stale_reads.on_message(BACKUP, HowFar(GROUP, 3))
     assert world.sent == []
     member.is_serving = True
-    world.freshness.on_message(BACKUP, HowFar(GROUP, 3))
+    world.stale_reads.on_message(BACKUP, HowFar(GROUP, 3))
     assert world.sent == [(BACKUP, ThisFar(GROUP, 3, Position(9)))]
 
 
 def test_without_leases_the_authority_is_asked_and_what_was_committed_before_is_told() -> None:
-    """R2: what it answers confirms what was there when it was asked, and no more."""
+    """R2: the answer confirms what was committed when the authority was asked, and no more."""
     world = World()
     member = world.group.member
     member.is_serving, member.may, member.committed = True, False, Position(9)
-    world.freshness.on_message(BACKUP, HowFar(GROUP, 3))
-    world.freshness.on_message(BACKUP, HowFar(GROUP, 4))
+    world.stale_reads.on_message(BACKUP, HowFar(GROUP, 3))
+    world.stale_reads.on_message(BACKUP, HowFar(GROUP, 4))
     assert world.sent == []
     member.committed = Position(11)
     member.confirms[0](True)
@@ -217,7 +218,7 @@ def test_a_primary_without_leases_asks_the_authority_for_itself() -> None:
 
 
 def test_a_member_without_an_object_says_so_at_once_and_to_those_who_wait_in_time() -> None:
-    """A cold primary that has become a backup."""
+    """A cold primary has become a backup."""
     world = World()
     world.read("one")
     world.group.replica.has_object = False
@@ -235,5 +236,5 @@ def test_the_reads_that_wait_are_bounded_and_end_with_the_group() -> None:
         world.read(str(number))
     with pytest.raises(Overloaded):
         world.read("one more")
-    world.freshness.forget(GROUP)
+    world.stale_reads.forget(GROUP)
     assert len(world.told) == WAITING_MAX

@@ -142,7 +142,7 @@ def test_it_is_decided_once_per_method() -> None:
 
 
 def test_a_method_with_a_plain_annotation_makes_no_more_python_calls() -> None:
-    """From the call to its bytes: the method, and three functions around it."""
+    """From the call to its bytes there are four Python calls: the method, and three functions around it."""
     made: list[str] = []
     execution = Execution(Definition("shop", Counter, Counter))
     run(execution, 1, "add")
@@ -174,7 +174,7 @@ def bytes_of(value: object) -> bytes:
 
 
 NUMBERS = [number << 16 for number in range(6)]
-"""Their hashes are the same in every process, and collide: a set has them in the order of insertion."""
+"""Their hashes are the same in every process and collide, so a set has them in the order of insertion."""
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_set_has_one_order_wherever_it_stands(made: Any) -> None:
     ids=lambda each: str(each)[:40],
 )  # fmt: skip
 def test_nothing_else_changes_and_the_value_is_left_as_it_is(made: Any) -> None:
-    """With sets of one item there is one order only: the bytes are those that msgspec makes."""
+    """Sets of one item have only one order: the bytes are those that msgspec makes."""
     assert bytes_of(made) == msgspec.msgpack.encode((0, made))
 
 
@@ -284,7 +284,7 @@ METHODS = [name for name in Interface(Tracker).operations if name != "take"]
 
 
 def run(execution: Execution, number: int, method: str) -> bytes:
-    """The outcome, if there is one, and everything that is compared between members."""
+    """The outcome, if there is one, and everything that members compare."""
     call = Call(number, method, encode_arguments((), {}), BEGUN_S + 60)
     sent = Sent(ClientId("c"), number, BEGUN_S + 60, encode_calls([call]))
     stamp = Stamp(Csn(BEGUN_S, number, ReplicaId(1)), 0)
@@ -295,7 +295,7 @@ def run(execution: Execution, number: int, method: str) -> bytes:
 
 
 def main() -> None:
-    """Print what each method comes to here, and the digest of all that was sent and set."""
+    """Print the result of each method here, and the digest of everything sent and set."""
     for method in METHODS:
         execution = Execution(Definition("tracker", Tracker, Tracker))
         print(method, run(execution, 1, method), execution.digest().hex())
@@ -321,4 +321,4 @@ def test_two_processes_with_other_hash_seeds_encode_the_same() -> None:
     assert one == two
     assert [line.split()[0] for line in one] == METHODS
     without_names = [line.split()[0] for line in one if NAMES[3] not in line]
-    assert without_names == ["sends", "sets_timer"]  # which are in the digest
+    assert without_names == ["sends", "sets_timer"]  # these are in the digest

@@ -1,4 +1,4 @@
-"""Every door names whom it admits: to each kind of frame, to each order, to each HTTP endpoint."""
+"""Every server names the roles it admits: for each kind of frame, each order and each HTTP endpoint."""
 
 import asyncio
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from holdfast.net.frame import FIRST_APPLICATION_KIND
 from holdfast.net.handshake import (
     AGENT_ADMITS,
     AUTHORITY_ADMITS,
-    HEART_ADMITS,
+    HEARTBEAT_ADMITS,
     HOST_ADMITS,
     roles_in,
 )
@@ -29,7 +29,7 @@ from holdfast.web.settings import Grade
 SERVERS = {
     "authority": AUTHORITY_ADMITS,
     "agent": AGENT_ADMITS,
-    "heart": HEART_ADMITS,
+    "heart": HEARTBEAT_ADMITS,
     "host": HOST_ADMITS,
 }
 ANSWERS = {
@@ -40,12 +40,12 @@ ANSWERS = {
     Kind.CALL_ANSWER,
     Kind.GROUP_ANSWER,
 }
-"""What servers send, and take from nobody."""
+"""Kinds that servers send and accept from nobody."""
 UNUSED = {Kind.AUTHORITY_WATCH, Kind.AUTHORITY_EVENT, Kind.AUTHORITY_UNWATCH, Kind.AGENT_ORDER}
 
 
 def test_every_kind_of_frame_is_somebodys_to_send() -> None:
-    """A kind that no table names is refused everywhere: whoever adds one says who may send it."""
+    """A kind that no table names is refused everywhere: adding a kind means saying who may send it."""
     named = {kind for admits in SERVERS.values() for kind in admits}
     assert named | ANSWERS | UNUSED == {kind for kind in Kind if kind >= FIRST_APPLICATION_KIND}
     assert not named & (ANSWERS | UNUSED)
@@ -55,7 +55,7 @@ def test_every_kind_of_frame_is_somebodys_to_send() -> None:
 def test_a_clients_certificate_opens_neither_the_authority_nor_what_hosts_tell_each_other() -> None:
     assert roles_in(AUTHORITY_ADMITS) == {Role.HOST, Role.AGENT, Role.ADMIN}
     assert roles_in(AGENT_ADMITS) == {Role.HOST, Role.AGENT, Role.ADMIN}
-    assert roles_in(HEART_ADMITS) == {Role.HOST}
+    assert roles_in(HEARTBEAT_ADMITS) == {Role.HOST}
     assert {kind for kind, roles in HOST_ADMITS.items() if Role.CLIENT in roles} == {
         Kind.CALL,
         Kind.GROUP_ORDER,
@@ -64,7 +64,7 @@ def test_a_clients_certificate_opens_neither_the_authority_nor_what_hosts_tell_e
 
 
 class Taken:
-    """Keeps the kinds that come through; and how the connection ended."""
+    """Records the kinds that come through, and how the connection ended."""
 
     def __init__(self, *, answers: bool) -> None:
         self._answers = answers
@@ -124,7 +124,7 @@ def test_every_order_names_its_roles() -> None:
 
 @pytest.mark.parametrize("order", ROLES, ids=lambda order: order.__name__)
 def test_an_order_is_refused_to_every_role_that_it_does_not_name(order: type[Order]) -> None:
-    """Before anything of it is looked at: no value of it is right here."""
+    """The refusal comes before the order is examined: none of its values is valid here."""
     host: Any = SimpleNamespace(
         me=SimpleNamespace(host=HostId("a")), recovery=None, directory=None, domain=""
     )
@@ -155,11 +155,11 @@ def test_an_order_that_nobody_is_named_for_is_refused_to_everybody() -> None:
 
 OPEN_TO_ALL = {"/healthz", "/openapi.json", "/docs"}
 FOR_CLIENTS = {"/v1/groups/{name}/calls/{method}", "/v1/outcomes"}
-"""Who may call which group is looked at in the handler."""
+"""The handler checks who may call which group."""
 FOR_READERS = {"/cluster/index"}
-"""Commands of which one asks; the others are looked at in the handler."""
+"""Endpoints of which one command only reads; the handler checks the others."""
 NOT_WRITTEN_DOWN = {"/v1/faults", "/cluster/heartbeat"}
-"""Made by programs, all the time."""
+"""Requests that programs make all the time."""
 
 
 def test_every_http_endpoint_names_a_grade_or_is_known_to_be_open() -> None:

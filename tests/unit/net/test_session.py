@@ -1,4 +1,4 @@
-"""The session: handshake, order, one reason for every end, whatever bytes come."""
+"""The session: handshake, order of frames, and one reason for every end, whatever bytes arrive."""
 
 import random
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def hello(**changes: object) -> bytes:
 
 
 def test_both_ends_know_each_other_after_the_handshake() -> None:
-    """Each end has the other's identity, and the longest payload the other takes."""
+    """Each end knows the other's identity and the longest payload it accepts."""
     one, other = connector(), acceptor()
     shake_hands(one, other)
     assert one.state is other.state is State.OPEN
@@ -89,8 +89,8 @@ def test_both_ends_know_each_other_after_the_handshake() -> None:
 
 
 def test_frames_are_handed_on_until_the_session_ends() -> None:
-    """Those before a frame of the connection itself at once, those behind it as a list, in order; none after
-    the one at which the receiver has ended the session."""
+    """Frames before a frame of the connection itself are delivered at once, those after it as a list, in
+    order. None comes after the frame at which the receiver ended the session."""
     session, taken = open_acceptor(), list[bytes]()
 
     def take(to: list[bytes], kind: Kind, payload: bytes) -> None:
@@ -119,11 +119,11 @@ def test_a_frame_that_could_not_be_handed_on_is_named() -> None:
     data = encode_frame(Kind.HEARTBEAT, b"fine") + encode_frame(Kind.STATUS_REQUEST, b"not")
     with pytest.raises(msgspec.DecodeError):
         session.hand_on(data, take, None)
-    assert session.kind_at_hand is Kind.STATUS_REQUEST
+    assert session.current_kind is Kind.STATUS_REQUEST
 
 
 def test_frames_right_behind_the_welcome_are_given() -> None:
-    """The accepting end may speak at once, with frames longer than a handshake, in the same segment."""
+    """The accepting end may send at once, in the same segment, with frames longer than a handshake."""
     one, other = connector(), acceptor()
     other.receive(one.take_output())
     long = b"x" * PAYLOAD_BYTES_MAX
@@ -153,7 +153,7 @@ def test_frames_right_behind_the_welcome_are_given() -> None:
     ],
 )
 def test_a_bad_beginning_is_refused_with_one_reason(spoil: Callable[[], bytes], why: Why) -> None:
-    """The session ends, says why in one Goodbye, and gives no frame, also of what follows."""
+    """The session ends, sends one Goodbye with the reason, and returns no frame, not even of what follows."""
     session = acceptor()
     assert session.receive(spoil() + encode_frame(Kind.HEARTBEAT, b"hidden")) == []
     assert session.state is State.ENDED
@@ -165,7 +165,7 @@ def test_a_bad_beginning_is_refused_with_one_reason(spoil: Callable[[], bytes], 
 
 
 def test_a_later_version_with_more_fields_is_understood() -> None:
-    """A Hello may grow at its end, and offers that include our version are taken."""
+    """A Hello may grow at its end, and an offer that includes our version is accepted."""
     fields = ["holdfast", 1, 5, "test", "client", "client1", 0, 1000, 15_000, "a field of tomorrow", {"x": 1}]
     session = acceptor()
     session.receive(encode_frame(Kind.HELLO, msgspec.msgpack.encode(fields)))
@@ -196,7 +196,7 @@ def test_a_welcome_of_a_version_that_was_not_offered_is_refused() -> None:
 def test_the_peer_must_be_who_is_expected_and_certified(
     expected: Expected, certified: CertifiedName | None, is_open: bool
 ) -> None:
-    """Role and id must be admitted, and agree with the certificate, at the accepting end ..."""
+    """At the accepting end, role and id must be admitted and must match the certificate."""
     one, other = connector(), acceptor(expected, certified)
     shake_hands(one, other)
     assert (other.state is State.OPEN) is is_open
@@ -207,7 +207,7 @@ def test_the_peer_must_be_who_is_expected_and_certified(
 
 
 def test_the_connecting_end_checks_too() -> None:
-    """... and at the connecting end: a server that is someone else is left with a Goodbye."""
+    """The connecting end makes the same checks: it leaves a server of another identity with a Goodbye."""
     one, other = connector(Expected(id="host2")), acceptor()
     shake_hands(one, other)
     assert one.reason is not None
@@ -225,7 +225,7 @@ VERSION_1_GOODBYE = bytes.fromhex("0000000d0392a4646f6e65a6636c6f736564")
 
 
 def test_version_1_stays_as_it_was_on_the_wire() -> None:
-    """The first version's bytes: understood for ever, and sent unchanged while it is spoken."""
+    """The first version's bytes are understood forever, and sent unchanged while that version is in use."""
     one, other = connector(), acceptor()
     assert one.take_output() == VERSION_1_HELLO
     other.receive(VERSION_1_HELLO)
@@ -238,7 +238,7 @@ def test_version_1_stays_as_it_was_on_the_wire() -> None:
 
 
 def test_frames_before_a_violation_are_given() -> None:
-    """What was in order is delivered; the violation and what follows it is not."""
+    """Frames before a violation are delivered; the violation and what follows it are not."""
     session = open_acceptor()
     good, bad = session.frame(Kind.HEARTBEAT, b"1"), encode_frame(Kind.HELLO, b"again")
     assert session.receive(good + bad + good) == [(Kind.HEARTBEAT, b"1")]
@@ -247,7 +247,7 @@ def test_frames_before_a_violation_are_given() -> None:
 
 
 def test_alive_is_nobodys_business() -> None:
-    """ALIVE frames between others are taken out, and change nothing."""
+    """ALIVE frames between others are removed and change nothing."""
     session = open_acceptor()
     beat, alive = session.frame(Kind.HEARTBEAT, b"1"), encode_frame(Kind.ALIVE, b"")
     assert session.receive(beat + alive + beat) == [(Kind.HEARTBEAT, b"1")] * 2
@@ -255,7 +255,7 @@ def test_alive_is_nobodys_business() -> None:
 
 
 def test_the_end_of_the_stream_inside_a_frame_is_truncation() -> None:
-    """Between frames it is a loss; inside one it is a truncation, and the peer is told."""
+    """The stream's end is a loss between frames, a truncation inside one; the peer is told."""
     cut, clean = open_acceptor(), open_acceptor()
     cut.receive(cut.frame(Kind.HEARTBEAT, b"12345")[:-1])
     cut.receive_eof()
@@ -268,7 +268,7 @@ def test_the_end_of_the_stream_inside_a_frame_is_truncation() -> None:
 
 
 def test_the_first_reason_stands() -> None:
-    """A session ends once: neither a second end nor a late Goodbye changes why."""
+    """A session ends once: neither a second end nor a late Goodbye changes the reason."""
     session = open_acceptor()
     session.end(Reason(Why.SHUTTING_DOWN, "bye"))
     session.end(Reason(Why.INTERNAL, "later"))
@@ -278,7 +278,7 @@ def test_the_first_reason_stands() -> None:
 
 
 def test_a_goodbye_is_read_with_care() -> None:
-    """A code of a later version, control characters and great length are all survived."""
+    """A code of a later version, control characters and great length do no harm."""
     session = open_acceptor()
     text = "\x1b[31m\n" + "x" * 500
     session.receive(encode_frame(Kind.GOODBYE, msgspec.msgpack.encode(["of_tomorrow", text])))
@@ -289,7 +289,7 @@ def test_a_goodbye_is_read_with_care() -> None:
 
 
 def test_names_that_cannot_travel_are_refused_at_home() -> None:
-    """An identity is checked when it is made, not when the peer refuses it."""
+    """An identity is checked when it is created, not when the peer refuses it."""
     with pytest.raises(InvalidRequest):
         PeerIdentity("test", Role.HOST, "a b")
     with pytest.raises(InvalidRequest):
@@ -299,7 +299,7 @@ def test_names_that_cannot_travel_are_refused_at_home() -> None:
 @settings(max_examples=400)
 @given(data=st.binary(max_size=600), is_connector=st.booleans())
 def test_random_bytes_never_open_a_session(data: bytes, is_connector: bool) -> None:
-    """Whatever a stranger says: no frame, no exception, at most one Goodbye."""
+    """Whatever an unknown peer sends, there is no frame, no exception, and at most one Goodbye."""
     session = connector() if is_connector else acceptor()
     session.take_output()
     assert session.receive(data) == []
@@ -309,8 +309,8 @@ def test_random_bytes_never_open_a_session(data: bytes, is_connector: bool) -> N
 
 
 def test_mutated_conversations_end_in_a_documented_way(rounds: Callable[..., int]) -> None:
-    """A good conversation with bytes changed, dropped, doubled or cut: frames and then one reason, never an
-    exception, and never more bytes held than one frame."""
+    """A good conversation with bytes changed, dropped, doubled or cut gives frames and then one reason, never
+    an exception, and never holds more bytes than one frame."""
     script = [
         encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)),
         *(encode_frame(Kind.STATUS_REQUEST, b"payload %d" % n) for n in range(8)),

@@ -1,4 +1,4 @@
-"""What a host does in the background for its domain: whatever goes wrong there, its groups serve on."""
+"""A host's background work for its domain: whatever goes wrong there, its groups keep serving."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -21,7 +21,7 @@ from holdfast.node.faults.shipper import FaultShipper
 
 
 class Fails:
-    """Raises whenever something is asked of it, and counts that."""
+    """Raises *error* whenever it is used, and counts how often."""
 
     def __init__(self, error: BaseException) -> None:
         self.count = 0
@@ -45,8 +45,8 @@ def works(fails: Fails, what: str) -> Coroutine[Any, Any, None]:
             groups, cast(Any, None), cast(Any, fails), cast(Any, None), lambda: Nonce("n")
         ).work()
     if what == "hearing":
-        notifying: Any = SimpleNamespace(name="")
-        return FaultConsumer(cast(Any, fails), notifying, groups, cast(Any, None), lambda told: None).work()
+        notifiers: Any = SimpleNamespace(name="")
+        return FaultConsumer(cast(Any, fails), notifiers, groups, cast(Any, None), lambda told: None).work()
     backlog = Backlog(MachineClock())
     backlog.report(FaultReport(FaultKind.HOST_CRASH, "main", Location.parse("host2")))
     return FaultShipper(HostId("host1"), backlog, cast(Any, fails), groups, cast(Any, None)).work()
@@ -62,7 +62,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("what", ["managing", "hearing", "reporting"])
 def test_what_nobody_thought_of_is_tried_again(what: str) -> None:
-    """It is the same at every host that takes over: one after the other, all of them would end."""
+    """Every host that took over would meet the same error: one after the other, all of them would end."""
 
     async def work() -> None:
         fails = Fails(AttributeError("nobody thought of it"))
@@ -79,7 +79,7 @@ def test_what_nobody_thought_of_is_tried_again(what: str) -> None:
 
 @pytest.mark.parametrize("what", ["managing", "hearing", "reporting"])
 def test_a_broken_invariant_is_not(what: str) -> None:
-    """The process must end by it."""
+    """The process must end because of it."""
 
     async def work() -> None:
         async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""Copies of a process that write large checkpoints: what they leave behind, and what they never hold up."""
+"""Copies of a process that write large checkpoints: what they leave behind, and what they never delay."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from holdfast.machine.process_tuning import SHORT_NS, USUAL_NS, ask_for_slices, 
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.node import fork_checkpoint
-from holdfast.node.fork_checkpoint import NICENESS, NICENESS_MAX, ProcessCopies, let_forward, niceness_in
+from holdfast.node.fork_checkpoint import NICENESS, NICENESS_MAX, ProcessCopies, niceness_in, restore_priority
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, checkpoint_of, read_chunks
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
@@ -76,7 +76,7 @@ class World:
 
 
 def test_what_a_copy_writes_becomes_a_checkpoint(tmp_path: Path) -> None:
-    """The state as of the fork, whole and hashed; under its final name only when it is adopted."""
+    """The checkpoint holds the whole state as of the fork, hashed; it is renamed when it is adopted."""
 
     async def run() -> None:
         world = World(tmp_path)
@@ -137,7 +137,7 @@ def test_a_copy_that_fails_leaves_nothing_and_the_next_one_works(tmp_path: Path)
 
 
 def test_a_copy_that_hangs_is_killed(tmp_path: Path) -> None:
-    """After its time it is ended and reported; there is never a second one beside it."""
+    """The copy is killed and reported after its time limit; there is never a second one beside it."""
 
     async def run() -> None:
         world = World(tmp_path, limit_s=0.3)
@@ -186,7 +186,7 @@ def test_a_full_disk_stops_the_member(tmp_path: Path) -> None:
 
 
 def test_a_copy_keeps_no_connection_alive(tmp_path: Path) -> None:
-    """Whoever was connected to the host hears of its end, though a copy of it still runs."""
+    """Peers of the host see its connections close, though a copy of it still runs."""
 
     async def run() -> None:
         world = World(tmp_path)
@@ -220,7 +220,7 @@ asyncio.run(main())
 
 
 def test_a_copy_dies_with_its_host_and_never_holds_its_lock(tmp_path: Path) -> None:
-    """Whoever gets the lock has proof that the host is gone (K2); its copy follows without being asked."""
+    """Getting the lock proves that the host is gone (K2); its copy ends by itself."""
     with subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path)], stdout=subprocess.PIPE) as host:
         assert host.stdout is not None
         copy = os.pidfd_open(int(host.stdout.readline()))
@@ -258,13 +258,13 @@ def test_the_name_says_which_checkpoint_it_is(name: str) -> None:
 
 
 def niceness(pid: int | str) -> int:
-    """Of a session, where the system shares the processor out by session."""
+    """The niceness of a session, on systems that share the processor by session."""
     return niceness_in(Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii"))
 
 
 @pytest.mark.parametrize(("said", "meant"), [("/autogroup-21 nice -3\n", -3), ("", 0), ("\n", 0)])
 def test_the_session_that_everybody_begins_in_has_no_niceness(said: str, meant: int) -> None:
-    """The kernel says nothing of it; a host that a bare init has started is in it."""
+    """The kernel says nothing of it; a host started by a bare init is in it."""
     assert niceness_in(said) == meant
 
 
@@ -285,7 +285,7 @@ def test_a_copy_that_cannot_part_from_its_host_says_why(
 
 
 def test_a_copy_goes_behind_its_host(tmp_path: Path) -> None:
-    """By niceness, which every kernel heeds among the processes of one session."""
+    """The copy's niceness is higher, which every kernel honours among the processes of one session."""
 
     async def run() -> None:
         world = World(tmp_path)
@@ -305,21 +305,21 @@ def test_a_copy_goes_behind_its_host(tmp_path: Path) -> None:
 def test_a_copy_is_made_where_the_kernel_knows_no_autogroups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is shared out by session there: nothing to step back in, and nothing to take back."""
+    """Without autogroups, there is no session priority to lower and none to restore."""
 
     async def run() -> None:
         world = World(tmp_path)
         monkeypatch.setattr(fork_checkpoint, "_session_of", lambda _: tmp_path / "absent" / "autogroup")
         assert isinstance(await world.copy(pieces), Written)
-        let_forward(os.getpid())
+        restore_priority(os.getpid())
         world.disk.close()
 
     asyncio.run(run())
 
 
-# A kernel without them is tried above.
+# The test above covers kernels without autogroups.
 def test_a_copy_has_not_the_short_slices_of_its_host(tmp_path: Path) -> None:
-    """It computes for long, and shall not be let in before those who have a message to answer."""
+    """The copy computes for long, and must not run before threads that have a message to answer."""
     usual_ns = slice_ns()
     if not (ask_for_slices(SHORT_NS) and slice_ns() == SHORT_NS):
         pytest.skip("this kernel grants no slices (Linux before 6.12, or forbidden here)")
@@ -341,10 +341,10 @@ def test_a_copy_has_not_the_short_slices_of_its_host(tmp_path: Path) -> None:
         ask_for_slices(USUAL_NS)
 
 
-# A kernel may be built without autogroups: then there is nothing that niceness could be read off.
+# A kernel may be built without autogroups; then no session's niceness can be read.
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups in this kernel")
 def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path) -> None:
-    """It steps back at first; one that takes long gets its share, or it would never end on a busy machine."""
+    """The copy starts with low priority; later it gets its share, or it might never end."""
 
     async def run() -> None:
         world = World(tmp_path)
@@ -354,7 +354,7 @@ def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path
         async with asyncio.timeout(WAIT_S):
             while niceness(pid) != min(mine + NICENESS, NICENESS_MAX):
                 await asyncio.sleep(0.01)
-        let_forward(pid)
+        restore_priority(pid)
         assert niceness(pid) == mine
         os.kill(pid, signal.SIGKILL)
         await ended

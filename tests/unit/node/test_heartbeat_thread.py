@@ -1,4 +1,4 @@
-"""The heart of a host: it beats for leases while the host's loop stands, but not for ever (R4, K3)."""
+"""The heartbeat thread: it keeps leases while the host's loop stands still, but not for ever (R4, K3)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 
 A, B = HostId("a"), HostId("b")
 LIMIT_NS = 600 * SECOND
-"""Longer than any test: these hearts do not end their process."""
+"""Longer than any test: these threads do not end their process."""
 LEASES = LeaseConfig(lease_ns=60 * SECOND, interval_ns=10 * MILLISECOND)
 ONE = Incarnation(1)
 WAIT_S = 60.0
@@ -26,30 +26,32 @@ SETTLED_S = 0.5
 
 
 class Host:
-    """A heart, and the age of a loop that does not exist."""
+    """A heartbeat thread, and the age of a loop that does not exist."""
 
     def __init__(self, name: HostId) -> None:
         self.name = name
         self.loop_age_ns = 0
-        self.deafness = PartitionFilter()
-        self.heart = HeartbeatThread(
+        self.partition = PartitionFilter()
+        self.heartbeat_thread = HeartbeatThread(
             name,
             "main",
             listen=Address("127.0.0.1", 0),
             config=HeartbeatConfig(hang_limit_ns=LIMIT_NS),
-            deafness=self.deafness,
+            partition=self.partition,
         )
-        self.beats = LeaseHeartbeats(incarnation=ONE, clock=MachineClock(), network=self.heart, config=LEASES)
-        self.address = self.heart.listen()
+        self.beats = LeaseHeartbeats(
+            incarnation=ONE, clock=MachineClock(), network=self.heartbeat_thread, config=LEASES
+        )
+        self.address = self.heartbeat_thread.listen()
 
     def start(self, others: list["Host"]) -> None:
-        self.heart.start(ONE, lambda: Vitals(loop_age_ns=self.loop_age_ns, sync_age_ns=0))
+        self.heartbeat_thread.start(ONE, lambda: Vitals(loop_age_ns=self.loop_age_ns, sync_age_ns=0))
         self.beats.start([each.name for each in others])
-        self.heart.carry(self.beats)
+        self.heartbeat_thread.carry(self.beats)
         self.meet(others)
 
     def meet(self, others: list["Host"]) -> None:
-        self.heart.set_peers({each.name: each.session for each in others})
+        self.heartbeat_thread.set_peers({each.name: each.session for each in others})
 
     @property
     def session(self) -> Session:
@@ -75,8 +77,8 @@ def pair() -> Iterator[tuple[Host, Host]]:
         b.start([a])
         yield a, b
     finally:
-        a.heart.stop()
-        b.heart.stop()
+        a.heartbeat_thread.stop()
+        b.heartbeat_thread.stop()
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -94,7 +96,7 @@ def is_quiet(host: Host, other: HostId) -> bool:
 
 
 def test_leases_are_kept_while_no_loop_turns(pair: tuple[Host, Host]) -> None:
-    """In both directions: promises are made, and answers taken in."""
+    """In both directions, promises are made and answers are taken in."""
     a, b = pair
     until(lambda: b.answered(A) >= 5 and a.answered(B) >= 5)
     lease = a.beats.peers[B].lease
@@ -103,7 +105,7 @@ def test_leases_are_kept_while_no_loop_turns(pair: tuple[Host, Host]) -> None:
 
 
 def test_nobody_vouches_for_a_loop_that_has_stood_for_too_long(pair: tuple[Host, Host]) -> None:
-    """It does, again, when the loop turns after all: the whole process may have been paused."""
+    """The heartbeats resume when the loop turns again: the whole process may have been paused."""
     a, b = pair
     until(lambda: b.answered(A) >= 1)
     a.loop_age_ns = LIMIT_NS + 1
@@ -114,7 +116,7 @@ def test_nobody_vouches_for_a_loop_that_has_stood_for_too_long(pair: tuple[Host,
 
 
 def test_a_host_that_is_gone_from_the_authority_keeps_its_leases(pair: tuple[Host, Host]) -> None:
-    """It may be cut off from the authority, and from nobody else."""
+    """The host may be cut off from the authority and from nobody else."""
     a, b = pair
     until(lambda: b.answered(A) >= 1)
     a.meet([])
@@ -125,5 +127,5 @@ def test_a_host_that_is_gone_from_the_authority_keeps_its_leases(pair: tuple[Hos
 def test_the_deaf_hear_no_heartbeats_of_leases(pair: tuple[Host, Host]) -> None:
     _, b = pair
     until(lambda: b.answered(A) >= 1)
-    b.deafness.begin([A])
+    b.partition.begin([A])
     until(lambda: is_quiet(b, A))

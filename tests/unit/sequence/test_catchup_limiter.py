@@ -1,4 +1,4 @@
-"""So many members of a host ask another host at a time, and everybody has its turn."""
+"""Only so many members of a host ask another host at a time, and every member gets its turn."""
 
 from collections.abc import Callable, Hashable
 
@@ -10,14 +10,14 @@ B, C = HostId("b"), HostId("c")
 
 
 class Host:
-    """Whose members ask, and whose time passes when it is told to."""
+    """A host whose members ask, and whose time passes on command."""
 
     def __init__(self, asking_max: int) -> None:
         self.time_ns = 0
         self.gone: list[int] = []
         self._number = 0
         self._due: dict[TimerId, tuple[int, Hashable]] = {}
-        self.turnstiles = CatchupLimiter(self, self._timers, asking_max=asking_max)
+        self.catchup_limiter = CatchupLimiter(self, self._timers, asking_max=asking_max)
 
     def now(self) -> int:
         return self.time_ns
@@ -38,7 +38,7 @@ class Host:
         del self._due[timer]
 
     def passes(self, ns: int) -> None:
-        """Time, and what is due by then."""
+        """Let time pass, and fire the timers that are due by then."""
         until = self.time_ns + ns
         while self._due and min(self._due.values())[0] <= until:
             self.time_ns = max(self.time_ns, min(self._due.values())[0])
@@ -46,20 +46,20 @@ class Host:
         self.time_ns = until
 
     def fire(self) -> None:
-        """The next timer, whether it is time or not."""
+        """Fire the next timer, whether it is due or not."""
         assert len(self._due) == 1, "one timer for all"
         _, tag = self._due.popitem()[1]
         self._on_timer(tag)
 
     def ask(self, group: int, host: HostId = B) -> bool:
-        return self.turnstiles.enter(host, GroupId(group), lambda: self.gone.append(group))
+        return self.catchup_limiter.enter(host, GroupId(group), lambda: self.gone.append(group))
 
     def leave(self, group: int) -> None:
-        self.turnstiles.leave(GroupId(group))
+        self.catchup_limiter.leave(GroupId(group))
 
 
 def test_so_many_ask_at_a_time_and_the_next_when_one_is_fed() -> None:
-    """Who waits is called once there is room, in the order in which they came, and only then."""
+    """Members that wait are called once there is room, in order of arrival, and not before."""
     host = Host(asking_max=2)
     assert [host.ask(group) for group in range(5)] == [True, True, False, False, False]
     assert host.ask(0), "who is inside may ask again"
@@ -75,7 +75,8 @@ def test_so_many_ask_at_a_time_and_the_next_when_one_is_fed() -> None:
 
 
 def test_who_is_not_fed_makes_room_for_who_waits() -> None:
-    """A primary that does not answer holds up nobody else for long; and who was put out waits at the end."""
+    """A primary that does not answer holds up nobody else for long. A member that was put out waits at the
+    end."""
     host = Host(asking_max=1)
     assert host.ask(0)
     assert not host.ask(1)
@@ -87,7 +88,7 @@ def test_who_is_not_fed_makes_room_for_who_waits() -> None:
 
 
 def test_a_timer_that_comes_early_is_set_again() -> None:
-    """The machine's timers may fire a moment before their time; nobody waits for ever for that."""
+    """The machine's timers may fire a moment early; no member may wait forever because of that."""
     host = Host(asking_max=1)
     host.ask(0)
     host.ask(1)
@@ -99,7 +100,7 @@ def test_a_timer_that_comes_early_is_set_again() -> None:
 
 
 def test_nobody_is_put_out_for_nobody() -> None:
-    """While no other waits one may ask for as long as it likes, and there is no timer."""
+    """While nobody else waits, a member may ask for as long as it likes, and there is no timer."""
     host = Host(asking_max=1)
     assert host.ask(0)
     host.passes(10 * STAY_NS)
@@ -108,7 +109,8 @@ def test_nobody_is_put_out_for_nobody() -> None:
 
 
 def test_each_host_has_its_own() -> None:
-    """A host that does not answer keeps nobody from asking another; who follows another asks there."""
+    """A host that does not answer keeps nobody from asking another. A member that follows another host asks
+    there."""
     host = Host(asking_max=1)
     assert host.ask(0, B)
     assert host.ask(1, C)
@@ -123,10 +125,10 @@ def test_each_host_has_its_own() -> None:
 
 
 def test_who_is_called_may_go_elsewhere() -> None:
-    """By the time of its turn a member may follow the primary on another host, not asked before."""
+    """When its turn comes, a member may follow a primary on another host that nobody has asked before."""
     host = Host(asking_max=1)
     host.ask(0, B)
-    assert not host.turnstiles.enter(B, GroupId(1), lambda: host.gone.append(host.ask(1, C)))
+    assert not host.catchup_limiter.enter(B, GroupId(1), lambda: host.gone.append(host.ask(1, C)))
     host.leave(0)
     host.passes(0)
     assert host.gone == [True]
@@ -146,7 +148,7 @@ def test_who_leaves_while_it_waits_is_not_called() -> None:
 
 
 def test_thousands_have_their_turn_though_nobody_answers() -> None:
-    """All who ask an unreachable host are called in the time that their number gives."""
+    """All members that ask an unreachable host are called, within a time proportional to their number."""
     host, groups, room = Host(asking_max=16), 1_000, 16
     let = sum(host.ask(group) for group in range(groups))
     assert let == room

@@ -1,4 +1,4 @@
-"""A primary whose loop stood still drops nobody for what it could not read meanwhile (M1, decision 0016)."""
+"""A primary whose loop was blocked drops nobody for messages that it could not read (M1, decision 0016)."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,7 +39,8 @@ VIEW = View(group=GroupId(1), epoch=Epoch(3), primary=A.host, members=(A, B, C),
 
 
 def dropped(*, awake_since: int) -> list[str]:
-    """Whom A drops at NOW, when B has owed it an answer for longer than anybody may, and C owes nothing."""
+    """The members that A drops at NOW, when B has owed it an answer for longer than allowed and C owes
+    nothing."""
     found: list[str] = []
     followers = ProgressOfAll()
     for each in (B, C):
@@ -47,7 +48,7 @@ def dropped(*, awake_since: int) -> list[str]:
     late = followers.get(B)
     assert late is not None
     late.owing_since = NOW - 2 * SILENCE_NS
-    footing = SimpleNamespace(
+    state = SimpleNamespace(
         me=A,
         now=NOW,
         config=SequenceConfig(),
@@ -55,14 +56,14 @@ def dropped(*, awake_since: int) -> list[str]:
         ports=SimpleNamespace(leases=SimpleNamespace(awake_since=lambda: awake_since)),
         is_dead=lambda _: False,
         note=lambda _, **told: found.append(told["host"]),
-        wish=lambda *_, **__: None,
+        propose=lambda *_, **__: None,
     )
     submission = SimpleNamespace(followers=followers, acknowledged_by=lambda _: Position(9))
 
     def ask(change: ViewChange) -> None:
         pass
 
-    Membership(cast(Any, footing), cast(Any, submission), ask).sweep()
+    Membership(cast(Any, state), cast(Any, submission), ask).sweep()
     return found
 
 
@@ -76,5 +77,5 @@ def dropped(*, awake_since: int) -> list[str]:
     ],
 )
 def test_silence_counts_from_when_one_can_hear(awake_since: int, expected: list[str]) -> None:
-    """What the backup sent while the loop stood still waits to be read."""
+    """What the backup sent while the loop was blocked is still unread."""
     assert dropped(awake_since=awake_since) == expected

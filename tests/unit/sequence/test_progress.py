@@ -1,4 +1,4 @@
-"""What a primary knows of a follower: how much is on its way to it."""
+"""A primary's knowledge of a follower: how much is in flight to it."""
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import HostId, Incarnation, Opening, Position, StoreId
@@ -6,7 +6,7 @@ from holdfast.sequence.progress import Progress
 
 
 def test_bytes_in_flight_end_with_their_acknowledgement() -> None:
-    """Acknowledgements are cumulative and may be old; what is sent again is counted anew."""
+    """Acknowledgements are cumulative and may be old; records that are sent again are counted again."""
     member = ViewMember(host=HostId("b"), store=StoreId("b"), incarnation=Incarnation(1), opening=Opening(1))
     follower = Progress(member, next=Position(0), agreed=Position(0))
     for last, size in ((3, 100), (5, 200), (9, 400)):
@@ -18,5 +18,5 @@ def test_bytes_in_flight_end_with_their_acknowledgement() -> None:
     follower.has(Position(5))
     assert (follower.acknowledged, follower.in_flight_bytes) == (9, 0)
     follower.sent(Position(12), 50)
-    follower.lost_all()
+    follower.resend_all()
     assert follower.in_flight_bytes == 0

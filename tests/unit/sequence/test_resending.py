@@ -20,7 +20,7 @@ A, B = HostId("a"), HostId("b")
 
 
 class Passing(Surroundings):
-    """Time passes there."""
+    """Surroundings whose time passes."""
 
     time_ns = 0
 
@@ -29,7 +29,7 @@ class Passing(Surroundings):
 
 
 class StandingLog(MemoryLog):
-    """Its records may wait for a new file, and cannot be read until they are in it."""
+    """A log whose records may have to wait for a new file, and cannot be read until they are in it."""
 
     is_standing = False
 
@@ -39,8 +39,8 @@ class StandingLog(MemoryLog):
         return super().read(group, first, last)
 
 
-def reigning(on: MemberState, around: Passing) -> Submission:
-    """A is primary, and B, of which an earlier process was heard, is listed."""
+def start_primary(on: MemberState, around: Passing) -> Submission:
+    """A is primary; B is listed, and an earlier process of B was heard."""
     on.ports = dataclasses.replace(on.ports, clock=around, network=around)
     on.me = on.standing.me = ViewMember(
         host=A, store=StoreId("a"), incarnation=Incarnation(1), opening=Opening(1)
@@ -54,11 +54,11 @@ def reigning(on: MemberState, around: Passing) -> Submission:
 
 
 def test_a_window_that_was_lost_before_its_first_acknowledgement_is_sent_again() -> None:
-    """A follower far behind says what it holds and is sent as much as its window takes; of none of it is
-    anything heard. *Without it:* the window stays closed, and the follower behind, for good."""
+    """A follower that is far behind says what it holds and is sent a full window, all of which is lost.
+    *Without it:* the window stays closed, and the follower stays behind for good."""
     primary, around = Follower(20_000), Passing()
     on = primary.on
-    submission = reigning(on, around)
+    submission = start_primary(on, around)
     around.sent.clear()
     held = Follower(5).store.points()
     submission.on_hello(B, Hello(GROUP, E2, StoreId("b"), Incarnation(8), Opening(2), held))
@@ -71,14 +71,14 @@ def test_a_window_that_was_lost_before_its_first_acknowledgement_is_sent_again()
 
 
 def test_what_cannot_be_read_now_is_sent_by_a_sweep_and_nobody_is_blamed_for_it() -> None:
-    """Records that wait for a new file of the log cannot be read to be sent. *Without it:* the error leaves
+    """Records that wait for a new file of the log cannot be read to be sent. *Without it:* the error escapes
     in the middle of a flush; other followers get nothing, and our own sync is not counted."""
     primary, around, durability = Follower(0), Passing(), Durability(lambda: 0)
     on, log = primary.on, StandingLog(durability.on_durable)
     for number in range(10):
         log.append(GROUP, E1, b"%d" % number)
-    on.store = GroupStore(GROUP, log, durability)  # with nothing at hand
-    submission = reigning(on, around)
+    on.store = GroupStore(GROUP, log, durability)  # with an empty cache
+    submission = start_primary(on, around)
     held = Follower(0).store.points()
     log.is_standing = True
     submission.on_hello(B, Hello(GROUP, E2, StoreId("b"), Incarnation(8), Opening(2), held))

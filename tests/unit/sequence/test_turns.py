@@ -1,4 +1,4 @@
-"""Who claims first when several members have the same ground to."""
+"""Which member claims first when several have the same reason to."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -52,20 +52,20 @@ class Backup:
                 leases=SimpleNamespace(hears=lambda host: host not in self.silent, is_clock_off=is_clock_off)
             ),
         )
-        self.precedence = ClaimOrder(self.on)
+        self.claim_order = ClaimOrder(self.on)
 
     def wait_ns(self, ground: Why = Why.DEAD) -> int:
-        return self.precedence.wait_ns(ground)
+        return self.claim_order.wait_ns(ground)
 
 
 def test_each_group_begins_with_another_candidate() -> None:
-    """So the groups of a host that died are shared out among those that are left."""
+    """So the groups of a host that died are shared among the remaining hosts."""
     assert [in_order((B, C), GroupId(group))[0] for group in range(1, 5)] == [B, C, B, C]
     assert in_order((C,), GroupId(7)) == (C,)
 
 
 def test_the_claim_is_left_to_who_comes_first() -> None:
-    """Two that claim hold each other up; the wait counts from the moment there was ground."""
+    """Two claimants hold each other up. The wait counts from the moment when there was a reason to claim."""
     assert [Backup(B).wait_ns(), Backup(C).wait_ns()] == [0, TURN_NS]
     assert [Backup(B, group=2).wait_ns(), Backup(C, group=2).wait_ns()] == [TURN_NS, 0]
     second = Backup(C)
@@ -90,13 +90,13 @@ def test_who_has_much_to_load_comes_last_and_says_so_once() -> None:
     assert far.wait_ns() == TURN_NS
     far.wait_ns()
     assert far.sent == [(C.host, Waived(GroupId(1), Epoch(3)))]
-    near.precedence.on_waived(B.host)
+    near.claim_order.on_waived(B.host)
     assert near.wait_ns() == 0
 
 
 @pytest.mark.parametrize("ground", list(Why))
 def test_who_has_the_wrong_time_leaves_the_claim_to_the_others(ground: Why) -> None:
-    """X4: whatever the ground, and they are told not to wait."""
+    """X4: this holds for any reason to claim, and the others are told not to wait."""
     wrong = Backup(B, is_clock_off=True)
     assert wrong.wait_ns(ground) == CLOCK_WAIT_NS
     assert wrong.sent == [(C.host, Waived(GroupId(1), Epoch(3)))]
@@ -106,34 +106,34 @@ def test_of_two_with_much_to_load_one_goes_first() -> None:
     first, second = Backup(B, is_near=False), Backup(C, is_near=False)
     for one, other in ((first, C), (second, B)):
         one.wait_ns()
-        one.precedence.on_waived(other.host)
+        one.claim_order.on_waived(other.host)
     assert [first.wait_ns(), second.wait_ns()] == [0, TURN_NS]
 
 
 def test_a_new_view_begins_anew() -> None:
     second = Backup(C)
-    second.precedence.on_waived(B.host)
+    second.claim_order.on_waived(B.host)
     assert second.wait_ns() == 0
-    second.precedence.on_new_view()
+    second.claim_order.on_new_view()
     second.on.now += 1
     assert second.wait_ns() == TURN_NS
 
 
 def test_whose_object_differs_never_leads_and_says_so_once() -> None:
-    """E8; the others do not wait for it."""
+    """E8: the others do not wait for this member."""
     unfit = Backup(B, fitness=Fitness(Rank.UNFIT, "it differs"))
-    assert unfit.precedence.must_not_lead()
+    assert unfit.claim_order.must_not_lead()
     assert [(host, type(message)) for host, message in unfit.sent] == [(C.host, Waived)]
-    assert unfit.precedence.must_not_lead()
+    assert unfit.claim_order.must_not_lead()
     assert len(unfit.sent) == 1
     second = Backup(C)
-    second.precedence.on_waived(B.host)
+    second.claim_order.on_waived(B.host)
     assert second.wait_ns() == 0
-    assert not Backup(B, fitness=Fitness(Rank.UNABLE, "no object")).precedence.must_not_lead()
+    assert not Backup(B, fitness=Fitness(Rank.UNABLE, "no object")).claim_order.must_not_lead()
 
 
 def test_who_has_no_object_comes_last() -> None:
-    """O3: it claims all the same, if nobody else does."""
+    """O3: the member claims all the same if nobody else does."""
     unable = Backup(B, fitness=Fitness(Rank.UNABLE, "no object"))
     assert unable.wait_ns() == TURN_NS
     assert [type(message) for _, message in unable.sent] == [Waived]

@@ -1,4 +1,4 @@
-"""Checkpoints of an object that was not the group's are not loaded by whoever starts next (E8)."""
+"""A later process does not load checkpoints of an object that was not the group's (E8)."""
 
 from storage_machine import FIRST, A, Machine
 
@@ -10,7 +10,7 @@ from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.record import Point
 
 ROUNDS = 10
-"""More than one checkpoint, or one mark, is synced in."""
+"""More rounds than the sync of one checkpoint or mark takes."""
 
 
 class Store:

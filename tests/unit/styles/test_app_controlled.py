@@ -13,7 +13,7 @@ from holdfast.styles.ports import StylePorts
 
 
 class Till:
-    """Keeps its sum in a place of its own."""
+    """Keeps its sum outside Holdfast."""
 
     kept = 0
     is_broken = False
@@ -33,7 +33,7 @@ class Till:
 
 
 class Ports:
-    """What a member reports."""
+    """Collects what a member reports."""
 
     def __init__(self) -> None:
         self.faults: list[tuple[str, str]] = []
@@ -55,7 +55,7 @@ class Ports:
             call_out=unused,
             checkpoint=unused,
             save_checkpoint=unused,
-            pass_on=self.passed_on.append,
+            pass_on=lambda why, *, log_below=None: self.passed_on.append(why),
             fault=lambda kind, what: self.faults.append((kind, what)),
         )
 
@@ -74,7 +74,7 @@ def added(member: AppControlled, amount: int) -> object:
 
 @pytest.mark.covers("FTC-13", "FTC-137")
 def test_the_new_primary_recovers_its_own_state_before_it_takes_calls() -> None:
-    """Nothing is carried over by us: what it has, it has found itself."""
+    """Holdfast transfers nothing: the new primary finds its state itself."""
     old, new = (AppControlled(definition(Till), Ports().style) for _ in range(2))
     old.on_serving(Epoch(1))
     old.turn()

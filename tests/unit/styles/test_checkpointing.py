@@ -1,6 +1,7 @@
-"""States of every style: when they are captured and kept, and objects that cannot give theirs."""
+"""The states of every style: when they are captured and kept, and objects that cannot give theirs."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,15 +17,16 @@ from holdfast.model.errors import Corruption, Overloaded, Unavailable
 from holdfast.model.ids import SECOND, Position
 from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
 from holdfast.sequence.ports import Captured
+from holdfast.sequence.role import Rank
 from holdfast.styles.config import StyleConfig
 
 
 class Fickle:
-    """A Checkpointable whose state is sometimes not to be had, or not to be taken."""
+    """A Checkpointable whose state is sometimes not available or not accepted."""
 
     unavailable = 0
     taken: int | None = None
-    """So many more states are taken, by any object; None: all."""
+    """How many more states any object accepts; None: all."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -103,7 +105,7 @@ def test_an_object_that_refuses_its_state_counts_as_failed() -> None:
 @pytest.mark.covers("FTC-295", "FTC-299")
 @pytest.mark.parametrize("style", ALL)
 def test_replies_survive_the_pruning_of_their_records(style: str) -> None:
-    """X1: a repetition after a checkpoint and a failover still gets the first reply."""
+    """X1: a retry after a checkpoint and a failover still gets the first reply."""
     made = group(style)
     write(made, 1)
     pass_interval(made)
@@ -134,7 +136,7 @@ def test_a_checkpoint_interval_that_is_set_while_a_group_runs_holds_from_then_on
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_state_that_never_became_final_is_no_checkpoint(style: str) -> None:
-    """E1: other records may take the places of those it was made of."""
+    """E1: other records may replace those it was made from."""
     made = group(style)
     write(made, 1)
     made.clock.time_ns += INTERVAL_NS
@@ -170,7 +172,7 @@ def test_a_captured_state_is_dropped_with_the_object_it_was_taken_of(style: str)
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
-    """Between two operations, though others stand in line."""
+    """It is captured between two operations, although others are queued."""
     made = group(style, Counter)
     for number in range(1, 4):
         made.replicas["a"].on_calls("t", sent(call(number, "fetch", "h", "x")))
@@ -198,7 +200,7 @@ def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
 
 
 def ask_on(made: FakeGroup, rounds: int) -> None:
-    """Two callers of a method that waits for another group: when one ends, the next one waits already. An
+    """Two callers of a method that waits for another group: when one ends, the next already waits. An
     interval passes now and then."""
     number = made.members[made.primary].tail + 1
     made.replicas[made.primary].on_calls(
@@ -222,7 +224,7 @@ def ask_on(made: FakeGroup, rounds: int) -> None:
 @pytest.mark.parametrize("style", ALL)
 def test_members_of_a_group_in_which_a_method_always_waits_all_get_checkpoints(style: str) -> None:
     """Every step is ordered in the middle of a call. Without checkpoints, logs grow until they are full, and
-    then also a successor's is."""
+    then a successor's is full, too."""
     made = group(style)
     ask_on(made, rounds=60)
     for member in made.members.values():
@@ -315,7 +317,7 @@ def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) ->
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_new_primary_is_ready_once_its_object_has_what_it_lacked(style: str) -> None:
-    """Clients are told of it then: told before, they would be turned away and look elsewhere."""
+    """Clients are told only then: told earlier, they would be refused and look elsewhere."""
     made = group(style, config=msgspec.structs.replace(CONFIG, slice_ns=1))
     for number in range(1, 10):
         write(made, number)
@@ -330,7 +332,7 @@ def test_a_new_primary_is_ready_once_its_object_has_what_it_lacked(style: str) -
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_small_state_is_captured_long_before_a_large_one_would_be(style: str) -> None:
-    """Or whoever starts again replays a long log for it before it can take over."""
+    """Otherwise a restarted member replays a long log before it can take over."""
     config = msgspec.structs.replace(CONFIG, checkpoint_bytes_least=2000, replay_budget_ns=1)
     made = group(style, Counter, config)
     for number in range(1, 201):
@@ -342,7 +344,7 @@ def test_a_small_state_is_captured_long_before_a_large_one_would_be(style: str) 
 
 @pytest.mark.parametrize("style", ALL)
 def test_few_calls_with_long_arguments_cut_the_log_of_every_member_too(style: str) -> None:
-    """D4: they are soon executed and take few positions, so backups are brought forward for nothing else."""
+    """D4: these calls execute quickly and take few positions, so nothing else advances the backups."""
     config = StyleConfig(
         checkpoint_bytes=3000,
         long_log_bytes=12_000,
@@ -360,7 +362,8 @@ def test_few_calls_with_long_arguments_cut_the_log_of_every_member_too(style: st
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_long_log_makes_a_checkpoint_due_and_a_longer_one_refuses_calls(style: str) -> None:
-    """D4: what brings about checkpoints still finds room; once they are there calls are taken again."""
+    """D4: the records that lead to checkpoints still find room; once there are checkpoints, calls are taken
+    again."""
     made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600))
     with pytest.raises(Overloaded, match="waits for checkpoints"):
         for number in range(1, 100):
@@ -373,7 +376,7 @@ def test_a_long_log_makes_a_checkpoint_due_and_a_longer_one_refuses_calls(style:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_checkpoint_that_is_put_off_comes_though_no_call_does(style: str) -> None:
-    """The process copies itself for another group while this one's log grows too long for calls; nothing is
+    """The process copies itself for another group while this one's log grows too long for calls. Nothing is
     executed from then on, and the checkpoint that lets calls in again is still due."""
     made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600, inline_state_bytes_max=1))
     made.copies["a"].is_busy = True
@@ -396,8 +399,8 @@ def test_a_checkpoint_that_is_put_off_comes_though_no_call_does(style: str) -> N
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_log_too_long_for_calls_gets_the_second_checkpoint_that_lets_it_go(style: str) -> None:
-    """Calls that were on their way fill it beyond what one takes: the log reaches back to the older of two
-    checkpoints, and no call is executed any more that would make the second one due."""
+    """Calls already under way fill the log beyond what one checkpoint frees: the log reaches back to the
+    older of two checkpoints, and no call is executed any more that would make the second one due."""
     config = StyleConfig(long_log_bytes=500, log_bytes_max=600, sent_state_bytes_max=1)
     made = group(style, config=config)
     for member in made.members.values():
@@ -415,7 +418,7 @@ def test_a_log_too_long_for_calls_gets_the_second_checkpoint_that_lets_it_go(sty
 
 
 class Broken:
-    """Its state can be neither given nor, when it *refuses*, taken."""
+    """Its state cannot be returned nor, if it *refuses*, loaded."""
 
     refuses = False
 
@@ -451,7 +454,7 @@ def test_an_object_that_cannot_give_its_state_is_reported_and_serves_on(style: s
 def test_an_object_that_cannot_give_its_state_is_asked_now_and_then_however_long_its_log_is(
     style: str,
 ) -> None:
-    """What says that a state was to be captured is a record as well: one must not bring about the next."""
+    """The record that requests a capture is in the log as well: one must not cause the next."""
     made = group(style, Broken, StyleConfig(long_log_bytes=100, log_bytes_max=10_000))
     for number in range(1, 21):
         made.replicas["a"].on_calls("t", sent(call(number, "add")))
@@ -460,6 +463,56 @@ def test_an_object_that_cannot_give_its_state_is_asked_now_and_then_however_long
     asked = [name for name, kind, _ in made.faults if kind == "object_failed"].count("a")
     assert 1 <= asked <= 2
     assert made.members["a"].tail < 20 + 10
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_primary_whose_checkpoints_fail_hands_over_once_its_log_is_full(style: str) -> None:
+    """E9: only to a member that could make checkpoints, and so has a short log; and not again and again."""
+    made = group(style, Broken, StyleConfig(long_log_bytes=600, log_bytes_max=1000))
+    for number in range(1, 4):
+        made.replicas["a"].on_calls("t", sent(call(number, "add")))
+        made.settle()
+    assert not made.passed_on, "there is still room"
+    with pytest.raises(Overloaded, match="the last one failed"):
+        for number in range(4, 100):
+            made.replicas["a"].on_calls("t", sent(call(number, "add")))
+            made.settle()
+    for _ in range(10):
+        made.settle()
+    assert made.passed_below == [800]
+    name, why = made.passed_on[0]
+    assert name == "a"
+    assert "log here is full" in why
+
+
+@pytest.mark.parametrize("style", ["active", "warm"])
+def test_a_backup_that_alone_can_make_no_checkpoints_asks_for_the_primarys_state(style: str) -> None:
+    """E9, O3: its log would fill, and then the group could take no calls."""
+    is_broken = False
+
+    def fresh() -> Fickle:
+        if is_broken:
+            raise OSError("a file of the class is gone")
+        return Fickle()
+
+    config = msgspec.structs.replace(CONFIG, long_log_bytes=900, log_bytes_max=40_000, sent_state_bytes_max=1)
+    made = group(style, Fickle, config)
+    made.classes["b"] = replace(made.definition, fresh=fresh)
+    made.restart("b")
+    for number in range(1, 60):
+        made.replicas["a"].on_calls("t", sent(call(number, "add")))
+        pass_interval(made)
+        is_broken = True
+    assert made.members["a"].log_bytes < config.long_log_bytes < made.members["b"].log_bytes
+    replica = made.replicas["b"]
+    fitness = replica.fitness()
+    assert fitness.rank is Rank.NEAR, "should the others die, it has its object"
+    assert fitness.wants_state
+    state = made.replicas["a"].capture(fitness.found_at)
+    assert state is not None
+    made.members["b"].keep(state)
+    replica.install(state)
+    assert not replica.fitness().wants_state
 
 
 @pytest.mark.parametrize("style", PASSIVE)
@@ -478,7 +531,8 @@ def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str) -> None:
-    """D2: who meets damage below the mark stops loudly; it is not hidden behind another attempt."""
+    """D2: a host that finds damage below the mark stops loudly; the damage is not hidden behind another
+    attempt."""
     made = group(style, config=msgspec.structs.replace(CONFIG, scan_positions=1))
     made.members["b"].damage = Corruption("rotten", file="log", offset=0, expected=1, found=2)
     write(made, 1, 2)
@@ -489,8 +543,8 @@ def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) -> None:
-    """What says that one is due is a record itself: it must not make the next one due, until the log is
-    full."""
+    """The record that requests a checkpoint is in the log itself: it must not make the next one due until the
+    log is full."""
     made = group(style, config=StyleConfig(long_log_bytes=1))
     made.replicas["a"].on_calls("t", sent(call(1, "ask", "asked")))
     made.settle()
@@ -503,8 +557,8 @@ def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) ->
 
 def test_a_copy_that_waits_for_its_digest_is_not_dropped_for_the_next() -> None:
     """E8: marks may follow each other faster than a primary writes. *Without it:* a backup that lags drops
-    each copy before it was compared, and its log is never let go. Once the primary has told a later digest
-    the word will not come, and the next state takes its place."""
+    each copy before it was compared, and its log is never pruned. Once the primary has told a later digest,
+    this one's will not come, and the next state replaces it."""
     made = group(
         "active", config=StyleConfig(inline_state_bytes_max=0, checkpoint_interval_ns=10**6 * SECOND)
     )

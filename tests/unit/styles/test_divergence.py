@@ -1,4 +1,4 @@
-"""A member whose object differs gives it up, and never leads until it has its primary's state (E8)."""
+"""A member whose object differs gives it up, and does not lead until it has its primary's state (E8)."""
 
 import random
 from typing import ClassVar
@@ -17,7 +17,7 @@ from holdfast.styles.divergence import TIMES_MAX, WITHIN_NS, Absence, Diverged
 
 
 class Swayed(Spy):
-    """What it answers depends on something that is not in its state."""
+    """Its answers depend on something that is not in its state."""
 
     is_otherwise: ClassVar[bool] = False
 
@@ -26,7 +26,7 @@ class Swayed(Spy):
 
 
 REPLAYS = msgspec.structs.replace(CONFIG, sent_state_bytes_max=1)
-"""No state is small enough to be sent: backups replay."""
+"""No state is small enough to be sent, so backups replay."""
 
 
 def ranks(made: FakeGroup) -> dict[str, Rank]:
@@ -34,7 +34,7 @@ def ranks(made: FakeGroup) -> dict[str, Rank]:
 
 
 def spoil(made: FakeGroup, name: str) -> None:
-    """Something on that host changes its object by itself."""
+    """Change the object of that host without a record."""
     execution = made.replicas[name].execution
     assert execution is not None
     execution.line.instance.lines.append("a bit has flipped")  # type: ignore[attr-defined]  # of the journal
@@ -47,7 +47,7 @@ def interval(made: FakeGroup) -> None:
 
 
 def give_state(made: FakeGroup, to: str) -> Position:
-    """What the sequence does for a member that wants a state."""
+    """Do what the sequence does for a member that wants a state."""
     replica, member = made.replicas[to], made.members[to]
     fitness = replica.fitness()
     assert fitness.wants_state
@@ -95,7 +95,7 @@ def test_a_backup_that_differs_gives_up_its_object_and_takes_the_primarys(style:
 def test_a_new_primary_that_replays_otherwise_does_not_serve(
     style: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The recorded replies stand, and its object would not be the one that gave them."""
+    """The recorded replies remain valid, and its object would not be the one that gave them."""
     made = group(style, Swayed)
     write(made, 1)
     made.settle()
@@ -202,7 +202,7 @@ def test_a_host_may_withhold_the_object_for_a_reason_of_its_own(style: str) -> N
 
 @pytest.mark.parametrize("style", ["warm", "active"])
 def test_what_was_kept_since_the_last_equal_digest_is_void(style: str) -> None:
-    """Of one that was primary: nobody has compared what it kept then."""
+    """This is a former primary: nobody has compared what it kept as primary."""
     made = group(style, config=REPLAYS)
     write(made, 1)
     interval(made)
@@ -240,7 +240,7 @@ def test_a_process_that_finds_its_checkpoints_void_has_no_object(style: str) -> 
 
 
 def test_one_that_stays_without_takes_states_to_keep_its_log_short() -> None:
-    """A full log acknowledges nothing (D4); but no object is made of them."""
+    """A full log acknowledges nothing (D4), so the member takes states, but makes no object from them."""
     made = group("warm")
     write(made, 1)
     made.settle()

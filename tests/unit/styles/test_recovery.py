@@ -1,4 +1,4 @@
-"""Logging and recovery by the checklist: what a complete log is, and what a successor takes from it."""
+"""Logging and recovery by the checklist: what a complete log contains, and what a successor takes from it."""
 
 from typing import Any
 
@@ -21,11 +21,12 @@ LARGE = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, inline
 ALL = ("cold", "warm", "active")
 
 done: list[str] = []
-"""What any object of the class below was made to do, on whichever member."""
+"""What any object of the class below did, on any member."""
 
 
 class Journal:
-    """Lines, in the order they came; says what changed since it was last asked, unless told not to."""
+    """Keeps lines in the order they came, and reports what changed since it was last asked, unless told not
+    to."""
 
     is_mute = False
 
@@ -92,7 +93,8 @@ def lines(made: FakeGroup, name: str) -> list[str]:
 @pytest.mark.covers("FTC-290")
 @pytest.mark.parametrize("style", ALL)
 def test_a_successor_has_everything_in_the_order_in_which_it_came(style: str) -> None:
-    """Two clients' calls, interleaved; their order is the log's, before a failover and after it."""
+    """The calls of two clients are interleaved; their order is that of the log, before and after a
+    failover."""
     made = group(style)
     for number in (1, 2, 3):
         write(made, number, client=B)
@@ -106,7 +108,7 @@ def test_a_successor_has_everything_in_the_order_in_which_it_came(style: str) ->
 
 @pytest.mark.covers("FTC-297")
 def test_recovery_takes_the_newest_state_then_later_updates_then_later_calls() -> None:
-    """A member that starts from its disk alone: each part once, in that order, and nothing before it."""
+    """A member that starts from its disk alone applies each part once, in that order, and nothing earlier."""
     made = group("cold", STEPPING)
     write(made, 1)
     made.settle()
@@ -130,7 +132,8 @@ def test_recovery_takes_the_newest_state_then_later_updates_then_later_calls() -
 @pytest.mark.covers("FTC-291")
 @pytest.mark.parametrize("style", ALL)
 def test_a_state_stands_where_it_was_asked_for_however_late_it_comes(style: str) -> None:
-    """A copy of the process writes it while calls go on: what they did is after it, and is replayed."""
+    """A copy of the process writes the state while calls continue: their effects come after it, and are
+    replayed."""
     made = group(style, LARGE)
     write(made, *range(1, 31))
     made.settle()
@@ -156,7 +159,7 @@ def test_a_state_stands_where_it_was_asked_for_however_late_it_comes(style: str)
 
 @pytest.mark.covers("FTC-291")
 def test_an_update_stands_where_it_was_asked_for() -> None:
-    """Calls that were taken before it and after it are on their sides of it in the log of every member."""
+    """Calls before and after the update are on the correct side of it in the log of every member."""
     made = group("warm", STEPPING)
     write(made, 1)
     made.settle()
@@ -172,7 +175,8 @@ def test_an_update_stands_where_it_was_asked_for() -> None:
 
 @pytest.mark.covers("FTC-292", "FTC-298")
 def test_an_update_that_was_asked_for_and_not_given_changes_nothing() -> None:
-    """Unanswered it is no update: backups go by the calls, and the next complete one begins after them."""
+    """An update that was not returned is no update: backups replay the calls, and the next complete update
+    starts after them."""
     made = group("warm", STEPPING)
     write(made, 1)
     made.settle()
@@ -192,7 +196,7 @@ def test_an_update_that_was_asked_for_and_not_given_changes_nothing() -> None:
 
 @pytest.mark.covers("FTC-305")
 def test_an_update_that_is_refused_counts_as_a_failed_object() -> None:
-    """InvalidUpdate: that member has no object any more, says so, and is whole again after a state."""
+    """InvalidUpdate: that member loses its object, reports it, and recovers with a state."""
     made = group("warm", STEPPING)
     write(made, 1)
     made.settle()
@@ -209,7 +213,7 @@ def test_an_update_that_is_refused_counts_as_a_failed_object() -> None:
 @pytest.mark.covers("FTC-285")
 @pytest.mark.parametrize("style", ALL)
 def test_a_class_that_knows_nothing_of_logging_is_recovered_all_the_same(style: str) -> None:
-    """No interface of logging or recovery is the application's: an ordinary class has none of them."""
+    """The application implements no logging or recovery interface: an ordinary class has none of them."""
     made = FakeGroup(style, definition(Plain), CONFIG)
     made.clock.step_ns = 1000
     made.replicas["a"].on_calls("t", sent(call(1, "put", "x"), call(2, "put", "y")))
@@ -224,7 +228,7 @@ def test_a_class_that_knows_nothing_of_logging_is_recovered_all_the_same(style: 
 
 
 class Plain:
-    """As its author wrote it."""
+    """An ordinary class, as its author wrote it."""
 
     def __init__(self) -> None:
         self.things: list[str] = []
@@ -253,7 +257,7 @@ def with_large_checkpoints(style: str, cls: type = Plain) -> FakeGroup:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_large_state_is_loaded_before_it_is_needed(style: str) -> None:
-    """A member that was started again says that it has much to load, until it has; a warm one loads without
+    """A restarted member reports that it has much to load, until it has loaded it; a warm one loads without
     being called. A cold one is never nearer than the others."""
     made = with_large_checkpoints(style)
     made.crash("b")
@@ -279,7 +283,7 @@ class Giving(Plain):
 def test_a_large_state_that_cannot_be_loaded_costs_the_object_and_not_the_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What else its host has must serve on (FTC-310)."""
+    """The other groups of its host must continue to be served (FTC-310)."""
     made = with_large_checkpoints("warm", Giving)
     monkeypatch.setattr(Giving, "refuses", True)
     made.crash("b")

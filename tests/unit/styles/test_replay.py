@@ -1,4 +1,4 @@
-"""A backup looks ahead for steps; what lies behind one counts towards the next checkpoint, not the last."""
+"""A backup scans for steps; the records after a step count towards the next checkpoint, not the last."""
 
 from collections.abc import Generator
 
@@ -13,7 +13,7 @@ from holdfast.styles.replay import StepScanner
 
 STEP = encode_record(Forward())
 CALLS = b"\x92\x00" + bytes(98)
-"""No step: its tag is another."""
+"""Not a step: it has another tag."""
 
 
 def record(position: int, body: bytes) -> Record:
@@ -36,7 +36,7 @@ def test_a_record_counts_once_and_when_it_is_passed() -> None:
     assert grown == []
     looking.passed(Position(2))
     assert grown == [len(CALLS), len(STEP)]
-    assert found(looking.last_step([page])) == 4  # it was given up, and looks again
+    assert found(looking.last_step([page])) == 4  # the scan was stopped, and starts again
     looking.passed(Position(4))
     assert sum(grown) == 2 * (len(CALLS) + len(STEP))
     looking.took_steps()
@@ -53,7 +53,7 @@ def test_where_there_is_no_step_everything_is_passed() -> None:
 
 
 def test_while_the_log_is_long_a_look_is_due_whatever_is_new() -> None:
-    """D4: a full log is let go by a checkpoint, and no call makes the next look due any more."""
+    """D4: a full log is freed by a checkpoint, and no call makes the next scan due any more."""
     config, clock = StyleConfig(), FakeClock()
     clock.step_ns = 0
     looking = StepScanner(config, clock, lambda _: None, lambda _: None)
@@ -66,7 +66,7 @@ def test_while_the_log_is_long_a_look_is_due_whatever_is_new() -> None:
 
 
 def test_a_warm_backup_keeps_up_with_few_long_calls() -> None:
-    """E5: what it has to replay when it takes over is counted in time, not in calls."""
+    """E5: what a backup has to replay when it takes over is counted in time, not in calls."""
     config = StyleConfig(checkpoint_interval_ns=10**6 * SECOND, sent_state_bytes_max=1)
     made = group("warm", config=config)
     made.clock.step_ns = 10 * MILLISECOND

@@ -1,4 +1,4 @@
-"""Faults over HTTP, on a notifier without a domain: nobody waits without end, and streams end well."""
+"""Faults over HTTP, on a notifier without a domain: nobody waits without end, and streams end properly."""
 
 import asyncio
 from contextlib import aclosing
@@ -23,7 +23,7 @@ CRASH = NewFault(kind="ObjectCrashFault", location="rack1/host2")
 
 
 class Silent(LocalNotifier):
-    """A notifier that has no primary, and gets none; or whose group is not there."""
+    """A notifier that has no primary and gets none, or whose group does not exist."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Silent(LocalNotifier):
 
 
 def site_of(local: LocalNotifier) -> WebContext:
-    inside = SimpleNamespace(faults=local.faults(), interior=SimpleNamespace(domain="main"))
+    inside = SimpleNamespace(faults=local.faults(), host_context=SimpleNamespace(domain="main"))
     return cast(WebContext, SimpleNamespace(inside=inside, streams=0))
 
 
@@ -48,7 +48,7 @@ def asked(body: Any = None, **query: str) -> Asked:
 def test_a_notifier_that_does_not_answer_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Whoever asks gets 503 in time: each that waited on would hold one of the door's few places."""
+    """The caller gets 503 in time: each waiting request occupies one of the door's few places."""
     monkeypatch.setattr(about_faults, "ORDER_S", 0.05)
     monkeypatch.setattr(faults_module, "RETRY_S", 0.01)
 
@@ -66,7 +66,7 @@ def test_a_notifier_that_does_not_answer_is_not_waited_for_without_end(
 
 
 def test_a_stream_after_a_number_never_given_is_refused() -> None:
-    """As of a notifier that was before this one: a stream that only ends would be asked for again."""
+    """The number may be from an earlier notifier: a stream that only ends would be requested again."""
 
     async def work() -> None:
         with pytest.raises(NoSuchNumber):
@@ -76,8 +76,7 @@ def test_a_stream_after_a_number_never_given_is_refused() -> None:
 
 
 def test_a_listener_that_leaves_between_two_events_ends_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is told that nothing is new, or waits: the stream is over, without a failure, and counts no
-    more."""
+    """Whether it gets a sign of life or waits, the stream ends without a failure and no longer counts."""
     monkeypatch.setattr(keepalive, "QUIET_S", 0.01)
 
     async def work() -> None:
@@ -104,7 +103,7 @@ def test_a_listener_that_leaves_between_two_events_ends_its_stream(monkeypatch: 
 
 
 def test_streams_that_begin_while_another_waits_for_the_notifier_count() -> None:
-    """As many as there may be, and no more: also when many are asked for at a time."""
+    """The limit holds also when many are requested at the same time."""
 
     class Slow(LocalNotifier):
         async def _open(self, name: str, cls: type) -> LocalNotifier:
@@ -122,7 +121,7 @@ def test_streams_that_begin_while_another_waits_for_the_notifier_count() -> None
 
 
 def test_a_stream_ends_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a failure: whoever listens comes again, with the last id."""
+    """The stream ends without a failure: the listener reconnects with the last id."""
     monkeypatch.setattr(about_faults, "STREAM_S_MAX", 0.05)
 
     async def work() -> None:

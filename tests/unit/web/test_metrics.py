@@ -1,4 +1,4 @@
-"""What operators watch of detectors, in Prometheus' form."""
+"""The metrics of failures and failovers that operators watch, in Prometheus' form."""
 
 import re
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from means import ROOT
 
 
 def test_failovers_and_detections_are_histograms() -> None:
-    """Of what members note: each step of a failover, and how long who is suspected had been silent."""
+    """They record what members note: each step of a failover, and how long a suspect had been silent."""
     metrics, trace = Metrics(), CountingTrace(NoTrace())
     trace.listeners.append(metrics.on_note)
     steps = {"claimed_ns": SECOND // 100, "committed_ns": SECOND // 50, "ready_ns": None}
@@ -42,20 +42,20 @@ def test_failovers_and_detections_are_histograms() -> None:
 
 def test_the_page_of_metrics_lists_what_a_host_tells_and_nothing_else() -> None:
     metrics = Metrics()
-    metrics.watch(interior())
+    metrics.watch(host_context())
     told = {line.split()[2] for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")}
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(holdfast_\w+)`", page, re.MULTILINE)
     assert sorted(listed) == sorted(name for name in told if not name.endswith("_created"))
 
 
-def interior() -> Any:
-    """Of a host without groups."""
+def host_context() -> Any:
+    """The context of a host without groups."""
     report = SimpleNamespace(host="a", incarnation=1, in_session=True, log_bytes=1, peers=())
     return SimpleNamespace(
         domain="main",
         report=lambda: report,
-        groups=SimpleNamespace(housed={}, directory=SimpleNamespace(sessions={})),
+        groups=SimpleNamespace(hosted={}, directory=SimpleNamespace(sessions={})),
         notes={"won": 1},
         reports=Backlog(1),
         listeners=[],

@@ -1,10 +1,10 @@
-"""The systems that are measured side by side: Holdfast, and peers with three members each on this machine.
+"""The systems that are compared: Holdfast, and peers with three members each on this machine.
 
 Each is started anew for every round, with an empty directory, and ended after it, so that none idles while
-another is measured. Every member is a session of its own, as our hosts are: a busy machine may share its time
-out by sessions (autogroup), and members in their client's session would have another share of it. A peer is
-driven as its own documents advise, and its configuration is part of the result: who doubts a figure can see
-what was asked of whom.
+another is measured. Every member has its own session, as Holdfast's hosts do: a busy machine may divide its
+time by sessions (autogroup), and members in their client's session would get a different share. A peer is
+driven as its own documentation advises, and its configuration is part of the result, so that anyone who
+doubts a figure can see what was measured.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -15,9 +15,9 @@ from holdfast.bench.callers import Load
 
 Durability = Literal["disk", "memory"]
 START_S = 120.0
-"""How long a system may take until it answers."""
+"""The longest time until a system answers after its start."""
 FAIL_OVER_S = 60.0
-"""How long a system may take until it answers again."""
+"""The longest time until a system answers again after a failure."""
 CALLERS_AT_FAIL_OVER = 64
 
 
@@ -26,15 +26,18 @@ class Absent(Exception):
 
 
 class Running(Protocol):
-    """A system that answers."""
+    """A system that is running and answers."""
 
     async def load(self, *, in_flight: int, seconds: float) -> Load:
-        """Measure it under this load."""
+        """Measure the system under this load."""
         ...
 
     async def fail_over(self) -> float | None:
-        """Kill -9 the member that orders, under load; seconds until a call begun after that is acknowledged.
-        None where the system as it is set up has no failover. Nothing else is asked of it afterwards."""
+        """Kill -9 the member that orders, under load.
+
+        Return the seconds until a call begun after that is acknowledged, or None where the system as
+        configured has no failover. The system is not used afterwards.
+        """
         ...
 
 
@@ -51,9 +54,9 @@ class System(Protocol):
 
     @property
     def configuration(self) -> str:
-        """Version, options, and how it is called: for people."""
+        """Version, options, and how the system is called, for people."""
         ...
 
     def running(self, directory: Path) -> AbstractAsyncContextManager[Running]:
-        """Start it in an empty directory; it is gone afterwards. Raises :class:`Absent`."""
+        """Start the system in an empty directory; it ends with the context. Raises :class:`Absent`."""
         ...

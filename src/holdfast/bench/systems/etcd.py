@@ -1,4 +1,4 @@
-"""etcd: three members, called at the leader over gRPC."""
+"""The peer etcd: three members, called at the leader over gRPC."""
 
 import asyncio
 import itertools
@@ -21,7 +21,7 @@ from holdfast.bench.systems.grpc import CallFailed, GrpcConnection, free_ports
 
 PUT: Final = "/etcdserverpb.KV/Put"
 CONNECTIONS: Final = 4
-"""With one, its stream would be the limit before etcd is; other numbers were not compared."""
+"""With one connection, its stream would be the limit before etcd is; other numbers were not compared."""
 KEYS: Final = 1_000
 POLL_S: Final = 0.02
 RETRY_S: Final = 0.001
@@ -30,7 +30,7 @@ MEMORY: Final = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class Etcd:
-    """On disk, or with its files in memory: it has no mode without syncs."""
+    """An etcd on disk, or with its files in memory: it has no mode without syncs."""
 
     durability: Durability = "disk"
 
@@ -76,7 +76,7 @@ class RunningEtcd:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """The clients' URLs of its members."""
+        """The URLs of its members for clients."""
         return tuple(f"http://127.0.0.1:{port}" for port in self._ports)
 
     async def load(self, *, in_flight: int, seconds: float) -> Load:
@@ -101,8 +101,8 @@ class RunningEtcd:
         turns = itertools.cycle(connections)
 
         async def insist() -> None:
-            # A member without a leader refuses, or holds the call until it gives up: so a call is not waited
-            # for longer than an election is expected to take, and others follow it.
+            # A member without a leader refuses the call, or keeps it until it gives up. So no call waits
+            # longer than an election is expected to take, and others follow it.
             while True:
                 try:
                     async with asyncio.timeout(1.0):
@@ -178,7 +178,7 @@ def _status(port: int) -> dict[str, Any] | None:
 
 
 def _put(key: bytes, value: bytes) -> bytes:
-    """A PutRequest: field 1 the key, field 2 the value."""
+    """Encode a PutRequest: field 1 is the key, field 2 the value."""
     return b"\x0a" + bytes([len(key)]) + key + b"\x12" + bytes([len(value)]) + value
 
 

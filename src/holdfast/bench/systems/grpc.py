@@ -1,10 +1,9 @@
-"""Unary gRPC calls on one HTTP/2 connection: no more of either protocol than calling a peer takes.
+"""Unary gRPC calls on one HTTP/2 connection, and free ports for the processes of a peer.
 
-An etcd client in Python would measure itself. This one encodes a call's headers once, writes what a turn of
-the loop brings in one piece, and reads frames without decoding what they say: a unary call that fails has no
-message, so a message is success. HPACK's table is switched off, so that no header need be understood.
-
-Ports for the processes of a peer.
+It implements no more of either protocol than calling a peer needs, because an etcd client in Python would
+measure itself. This one encodes a call's headers once, writes everything of one loop turn in one piece, and
+reads frames without decoding their content: a unary call that fails has no message, so a message means
+success. HPACK's table is switched off, so that no header need be understood.
 """
 
 import asyncio
@@ -18,15 +17,16 @@ DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
 HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE = 1, 4
 WINDOW: Final = 1 << 30
-"""What the server may send unasked: more than all its answers in a run."""
+"""How much the server may send without asking: more than all its answers in a run."""
 SEND_WINDOW: Final = 65_535
-"""What the client may send until told otherwise (RFC 9113, 6.9.2). Messages here are far below a stream's."""
+"""How much the client may send until told otherwise (RFC 9113, 6.9.2). Messages here are far below a stream's
+limit."""
 _HEADER: Final = struct.Struct(">HBBBI")
 _PREFIX: Final = struct.Struct(">BI")
 
 
 class CallFailed(Exception):
-    """Raised when a call ended without a message, or its connection did."""
+    """Raised when a call or its connection ended without a message."""
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -51,7 +51,7 @@ class GrpcConnection(asyncio.Protocol):
         return connection
 
     def call(self, message: bytes) -> asyncio.Future[None]:
-        """Done when the server has answered with a message. Raises :class:`CallFailed`."""
+        """Make a call; done when the server has answered with a message. Raises :class:`CallFailed`."""
         answered: asyncio.Future[None] = self._loop.create_future()
         if self._is_lost:
             answered.set_exception(CallFailed("the connection is gone"))
@@ -67,7 +67,7 @@ class GrpcConnection(asyncio.Protocol):
     def close(self) -> None:
         self._transport.abort()
 
-    # --- the loop's
+    # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -123,7 +123,7 @@ class GrpcConnection(asyncio.Protocol):
             answered.set_exception(error)
 
     def _flush(self) -> None:
-        """Send what was called in this turn, as far as the server's window is open."""
+        """Send the calls made in this loop turn, as far as the server's window permits."""
         self._is_flush_asked = False
         frames: list[bytes] = []
         while self._held and self._window >= len(self._held[0][1]):
@@ -143,7 +143,10 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _header_block(method: str, authority: str) -> bytes:
-    """Literal fields, none to be remembered (RFC 7541, 6.2.2); the numbers are of its static table."""
+    """Encode literal header fields that are not indexed (RFC 7541, 6.2.2).
+
+    Numbers refer to its static table.
+    """
 
     def text(value: str) -> bytes:
         return bytes([len(value)]) + value.encode()
@@ -160,7 +163,7 @@ def _header_block(method: str, authority: str) -> bytes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listened at a moment ago."""
+    """Return ports on loopback at which nobody listened a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

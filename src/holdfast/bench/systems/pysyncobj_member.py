@@ -1,4 +1,4 @@
-"""One process of PySyncObj under measurement: tells of itself, and calls when it is told to."""
+"""One process of PySyncObj under measurement: it answers questions about itself, and calls when told to."""
 
 import logging
 import os
@@ -14,21 +14,21 @@ from holdfast.bench.callers import LOADED_S, Load, summed
 from holdfast.bench.usage import cpu_of
 
 RETRY_S: Final = 0.002
-"""A survivor calls again so often, whether it was answered or not."""
+"""How often a survivor calls again, whether it was answered or not."""
 LATE_S: Final = 30.0
-"""How long after its time a run's last calls may end."""
+"""How long after the end of a run its last calls may end."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhoLeads:
-    """The leader's name; with *is_self*, whether it is this process."""
+    """Asks for the leader's name; with *is_self*, whether this process is the leader."""
 
     is_self: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Keep so many calls in flight for so long."""
+    """Asks to keep that many calls in flight for that long."""
 
     in_flight: int
     seconds: float
@@ -37,7 +37,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Insist:
-    """Kill the leader, and call until a call that began after that is acknowledged: how many seconds?"""
+    """Asks to kill the leader, and to call until a call begun after that is acknowledged.
+
+    The answer is the seconds.
+    """
 
     leader: int
     within_s: float
@@ -47,9 +50,9 @@ Ask = WhoLeads | Run | Insist
 
 
 def serve(pipe: Pipe, own: str, others: Sequence[str], options: Mapping[str, Any]) -> None:
-    """The life of the process: until it is killed."""
+    """Run the process until it is killed."""
     os.setsid()
-    # Imported here: where PySyncObj is missing, nothing but this process needs it.
+    # Imported here: where PySyncObj is missing, only this process needs it.
     from pysyncobj import SyncObj, SyncObjConf, replicated
 
     class Counter(SyncObj):  # type: ignore[misc]  # of an untyped class
@@ -62,7 +65,7 @@ def serve(pipe: Pipe, own: str, others: Sequence[str], options: Mapping[str, Any
             self.total += amount
             return self.total
 
-    logging.disable()  # it writes of every election to the terminal
+    logging.disable()  # it reports every election on the terminal
     counter = Counter()
     while True:
         match pipe.recv():
@@ -78,7 +81,7 @@ def serve(pipe: Pipe, own: str, others: Sequence[str], options: Mapping[str, Any
 
 
 def _run(counter: Any, run: Run) -> Load:
-    """Calls follow each other in PySyncObj's own thread, where it calls back."""
+    """Make calls one after the other in PySyncObj's own thread, where it calls back."""
     took_s: list[float] = []
     ended = threading.Event()
     before = cpu_of(run.pids)

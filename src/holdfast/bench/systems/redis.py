@@ -1,7 +1,8 @@
-"""Redis: a primary and two replicas, each batch of calls followed by WAIT for both.
+"""The peer Redis: a primary and two replicas, each batch of calls followed by WAIT for both.
 
-WAIT says that the replicas have received, not that they have synced; with ``appendfsync always`` the primary
-has synced before it answers. There is no failover without Sentinel, which is not set up here.
+WAIT says that the replicas have received the calls, not that they have synced them; with ``appendfsync
+always`` the primary has synced before it answers. There is no failover without Sentinel, which is not set up
+here.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from holdfast.bench.systems.grpc import free_ports
 
 CALLS_PER_WAIT: Final = 64
 CONNECTIONS: Final = 16
-"""With 64 calls before each WAIT they hold 1,000 in flight."""
+"""With 64 calls before each WAIT, this many connections keep 1,000 calls in flight."""
 REPLICAS: Final = 2
 INCREMENT: Final = b"*2\r\n$4\r\nINCR\r\n$7\r\ncounter\r\n"
 WAIT: Final = b"*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$1\r\n0\r\n"
@@ -32,7 +33,7 @@ POLL_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Redis:
-    """Synced by ``appendfsync always``, or without any file."""
+    """Redis synced by ``appendfsync always``, or without any file."""
 
     durability: Durability = "disk"
 
@@ -102,7 +103,7 @@ class RunningRedis:
         self._pids["client"] = os.getpid()
 
     async def wait_until_whole(self) -> None:
-        """A first call that both replicas have received."""
+        """Wait until both replicas have received a first call."""
         async with asyncio.timeout(START_S):
             while True:
                 try:
@@ -131,7 +132,10 @@ class RunningRedis:
 
 
 class RedisConnection(asyncio.Protocol):
-    """Calls gather while a WAIT is under way; then they leave together, with one behind them."""
+    """A connection that gathers calls while a WAIT is in progress.
+
+    Then it sends them together, followed by one WAIT.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -148,7 +152,7 @@ class RedisConnection(asyncio.Protocol):
         return connection
 
     def call(self) -> asyncio.Future[None]:
-        """Done when it and the two replicas have it."""
+        """Make a call; done when the primary and the two replicas have it."""
         called: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(called)
         if not self._batch and not self._is_flush_asked:

@@ -1,4 +1,4 @@
-"""The control plane's times and bounds."""
+"""The times and bounds of the control plane."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,33 +6,33 @@ from typing import Final
 from holdfast.model.ids import MILLISECOND, SECOND
 
 CONTEXT_BYTES_MAX: Final = 8 << 20
-"""A whole context fits one frame between hosts."""
+"""The largest context; a whole context fits in one frame between hosts."""
 CHANGES_BYTES_MAX: Final = 4 << 20
-"""Of the changes in one transaction: they travel in one frame, too."""
+"""The most bytes of changes in one transaction, because they travel in one frame too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlConfig:
-    """Of one host; hosts of a domain should agree on the times."""
+    """The settings of one host. The hosts of a domain should agree on the times."""
 
     participants: int = 3
-    """So many hosts keep the state context; each costs every update a message and a sync."""
+    """How many hosts keep the state context. Each costs every update a message and a sync."""
     beat_ns: int = 250 * MILLISECOND
-    """A coordinator says so often that it is there."""
+    """How often a coordinator sends its heartbeat."""
     silence_ns: int = 2 * SECOND
-    """Whoever was not heard for so long is taken for gone (IM-105, IM-106)."""
+    """A host that was not heard for this long is considered gone (IM-105, IM-106)."""
     prepare_ns: int = 2 * SECOND
     """A participant that has not accepted by then has failed (IM-24)."""
     retry_ns: int = 100 * MILLISECOND
-    """What was not answered is asked again after about this."""
+    """About how long to wait before asking again when there was no answer."""
     poll_ns: int = 1 * SECOND
-    """How often the authority is asked how things stand, besides being watched (IM-66)."""
+    """How often the authority is asked for the current state, in addition to the watch (IM-66)."""
     isolation_ns: int = 4 * SECOND
-    """A coordinator that the authority has not answered for so long gives up (IM-3, IM-4): sooner than its
-    session ends, so that it has stopped when another is elected."""
+    """A coordinator that has had no answer from the authority for this long gives up (IM-3, IM-4). This is
+    shorter than its session, so that it has stopped when another is elected."""
     waiting_max: int = 10_000
-    """Changes that wait for a transaction."""
+    """How many changes may wait for a transaction."""
     changes_max: int = 500
-    """Changes in one transaction (T5)."""
+    """How many changes one transaction may carry (T5)."""
     patience_ns: int = 5 * SECOND
     """How long changes wait for a second participant (T4)."""

@@ -1,9 +1,11 @@
-"""The coordinator: one update at a time, by two-phase commit with the authority as commit point (IM D, T2).
+"""The coordinator: makes one update at a time, by two-phase commit with the authority as commit point (IM D,
+T2).
 
-What is told to whom follows from one fact: only this process, in this term, ever posts *commit*. Until it
-begins to, every failure is definite; from then on only the authority's record can say (IM-132).
+Only this process, in this term, ever posts *commit* for its updates; what it tells callers follows from that.
+Until it starts to post, every failure is definite. From then on only the authority's record can say (IM-132).
 
-Opening an update at the authority: who takes part, and under which number (IM-9, IM-34, T3, T4).
+:func:`open_update` opens an update at the authority: who takes part, and under which number (IM-9, IM-34, T3,
+T4).
 """
 
 from collections import deque
@@ -53,7 +55,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """Not now: others must first hold the context. Nothing was opened."""
+    """Nothing was opened: other hosts must hold the context first."""
 
     why: str
 
@@ -67,8 +69,8 @@ def open_update(
     wanted: int,
     nonce: Nonce,
 ) -> Recipe[Opened | Short | Deposed | InDoubt]:
-    """Open the next transaction of *term* with *wanted* managers that hold the committed context, without
-    those who are *absent* as things stand."""
+    """Open the next transaction of *term* with *wanted* managers that hold the committed context, leaving out
+    those that *absent* returns for the current state."""
     standing = yield from read_standing()
     last = standing.last.value
     if last is not None and last.nonce == nonce:
@@ -78,7 +80,7 @@ def open_update(
         return Deposed(standing.current_term)
     left = standing.open_transaction
     if left is not None and left.term == term:
-        # One that was given up in doubt, and was made after all: this process opens one at a time.
+        # An opening that was given up in doubt took effect after all; this process opens one at a time.
         ended = yield from set_transaction_status(
             term, left.cas, Status.ROLLBACK, nonce=Nonce(f"{nonce} left")
         )
@@ -103,7 +105,7 @@ def open_update(
 
 
 PREPARES: Final = 3
-"""How often one asks before a participant counts as failed."""
+"""How many times a participant is asked before it counts as failed."""
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ class Update:
     since_ns: int
     cas: int = 0
     missing: dict[HostId, None] = field(default_factory=dict)
-    """Who has not accepted yet."""
+    """The participants that have not accepted yet."""
     participants: tuple[HostId, ...] = ()
     decision: Status | None = None
 
@@ -129,8 +131,8 @@ class Update:
 
 
 class Coordinator(RoleBase):
-    """*step_down* leads back to bootstrap, saying why; *unheard*: of whom nothing was heard before either;
-    *is_dead* tells who is proved to be."""
+    """The role of the host that makes updates. *step_down* returns to bootstrap, with the reason. *unheard*
+    are the hosts that were silent before this term. *is_dead* says whether a process is proved dead."""
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class Coordinator(RoleBase):
         self._poll()
 
     def close(self) -> None:
-        """Tell everybody who waits as much as can be known."""
+        """Tell every waiting caller as much as can be known."""
         super().close()
         update, self._update = self._update, None
         if update is not None and update.decision is Status.COMMIT:
@@ -172,7 +174,7 @@ class Coordinator(RoleBase):
     # --- changes
 
     def update(self, change: bytes, tell: Tell) -> None:
-        """Let *change* be part of the next transaction; *tell* gets its outcome, once."""
+        """Make *change* part of the next transaction; *tell* is called once with its outcome."""
         if len(self._waiting) >= self.me.config.waiting_max:
             raise Overloaded(f"{self.me.config.waiting_max} changes wait already; try again later")
         self._waiting.append((change, tell))
@@ -190,14 +192,14 @@ class Coordinator(RoleBase):
             self._open(update)
 
     def _has_room(self, update: Update, change: bytes) -> bool:
-        """Whether they still fit one message to the participants; one alone always does."""
+        """Whether the change still fits in one message to the participants; a single change always does."""
         size = sum(map(len, update.changes)) + len(change)
         return not update.changes or (
             len(update.changes) < self.me.config.changes_max and size <= CHANGES_BYTES_MAX
         )
 
     def _add(self, update: Update, change: bytes, tell: Tell) -> None:
-        """A change that cannot be made fails alone (the others go on)."""
+        """Add a change to the update. A change that cannot be made fails alone, and the others go on."""
         try:
             body, reply = self.me.application.apply(update.body, change)
             if len(body) > CONTEXT_BYTES_MAX:
@@ -212,7 +214,7 @@ class Coordinator(RoleBase):
         update.tells.append(tell)
         update.replies.append(reply)
 
-    # --- opening it (IM-9, IM-10, IM-131)
+    # --- opening an update (IM-9, IM-10, IM-131)
 
     def _open(self, update: Update) -> None:
         absent, wanted = self._replicas.absent, self.me.config.participants
@@ -336,7 +338,7 @@ class Coordinator(RoleBase):
     # --- replicas
 
     def on_message(self, peer: HostId, message: Message) -> None:
-        """Of this term."""
+        """Handle a message of this term."""
         self._replicas.hear(peer)
         update = self._update
         match message:
@@ -352,7 +354,7 @@ class Coordinator(RoleBase):
                 pass
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Proved (K2): nothing waits for that process, and the next update does without."""
+        """Handle a proved death (K2): nothing waits for that process, and the next update leaves it out."""
         update = self._update
         if not self._replicas.on_death(host, incarnation):
             return
@@ -369,7 +371,7 @@ class Coordinator(RoleBase):
     def _send(self, host: HostId, message: object) -> None:
         self.me.ports.network.send(host, message)
 
-    # --- the authority's word (IM-3, IM-105, IM-141)
+    # --- polling the authority (IM-3, IM-105, IM-141)
 
     def _poll(self) -> None:
         now, config = self.me.ports.clock.now(), self.me.config
@@ -390,11 +392,12 @@ class Coordinator(RoleBase):
         if self._update is None:
             self._end_left_open(standing.open_transaction)
             self._remove_silent()
-            self._see_to_participants(standing)
+            self._adjust_participants(standing)
 
     def _end_left_open(self, left: Transaction | None) -> None:
-        """Roll back an opening that was given up in doubt, and was made after all: nobody else ends it while
-        this host coordinates, and until then nobody can join (IM-34). If it has ended since, that stands."""
+        """Roll back an opening that was given up in doubt but took effect after all. Nobody else ends it
+        while this host coordinates, and until then nobody can join (IM-34). If it has ended since, that
+        outcome stands."""
         if left is not None:
             nonce, cas = self.me.ports.nonce(), left.cas
             self.insist(
@@ -402,7 +405,7 @@ class Coordinator(RoleBase):
             )
 
     def _remove_silent(self) -> None:
-        """Off the list with whoever does not answer (IM-105): it comes back through bootstrap."""
+        """Remove replicas that do not answer from the list (IM-105); they come back through bootstrap."""
         for each in self._replicas.silent():
             self._remove(each.host, each.incarnation)
 
@@ -410,8 +413,8 @@ class Coordinator(RoleBase):
         self.me.ports.trace.note("remove", host=host)
         self.ask(membership.leave(host, incarnation, nonce=self.me.ports.nonce()), _nothing_more)
 
-    def _see_to_participants(self, standing: Standing) -> None:
-        """As many as are wanted, and all of them able to be elected."""
+    def _adjust_participants(self, standing: Standing) -> None:
+        """Keep as many participants as wanted, and make sure that all of them can be elected."""
         wanted = self.me.config.participants
         for each in superfluous(standing, wanted):
             self._remove(each.host, each.incarnation)
@@ -419,7 +422,7 @@ class Coordinator(RoleBase):
             self._list_participants()
 
     def _list_participants(self) -> None:
-        """An update without changes, of which they are the participants."""
+        """Make an update without changes, whose participants are thereby listed."""
         if self._update is None:
             body, now = self.context.body, self.me.ports.clock.now()
             self._update = Update(body, [], [], [], self.me.ports.nonce(), now)
@@ -427,4 +430,4 @@ class Coordinator(RoleBase):
 
 
 def _nothing_more(_: object) -> None:
-    """What came of it is seen at the next poll."""
+    """Ignore the answer; the next poll shows the result."""

@@ -1,9 +1,9 @@
-"""Wishes that are granted once, however often they are asked for.
+"""Makes each requested change once, however often it is sent.
 
-A host that wishes for a change and does not hear what became of it asks again, the next coordinator if need
-be. So each wish has an id, and the context keeps those lately granted with their replies: a second copy gets
-the first one's reply and changes nothing. Asking settles it (as X3 does for calls): a wish that was not
-granted when somebody asked what became of it never is.
+A host that requests a change and does not hear the outcome asks again, if need be the next coordinator. So
+each request (:class:`Wish`) has an id, and the context keeps the latest granted ones with their replies. A
+second copy gets the first one's reply and changes nothing. Asking for the outcome settles it, as X3 does for
+calls: a request that was not granted when somebody asked about it never will be.
 """
 
 from collections.abc import Callable
@@ -15,31 +15,32 @@ from msgspec import Struct
 from holdfast.model.errors import InvalidRequest
 
 IDS_KEPT: Final = 1_000
-"""Wishes that the context remembers. One that comes again after so many others is taken for a new one: far
-more than are made while a host asks again."""
+"""How many requests the context remembers. A copy that arrives after so many others counts as a new request;
+that is far more than are made while a host asks again."""
 REPLIES_BYTES_MAX: Final = 1 << 20
-"""Of their replies together; with long ones fewer wishes are remembered. Without it replies could fill the
-context, and since every wish adds one, nothing could ever be changed again."""
+"""The most bytes of remembered replies; if replies are long, fewer requests are remembered. Otherwise replies
+could fill the context, and since every request adds one, nothing could ever be changed again."""
 ID_CHARACTERS_MAX: Final = 100
 
 Apply = Callable[[bytes, bytes], tuple[bytes, bytes]]
 
 
 class NeverGranted(InvalidRequest):
-    """Raised when a wish comes after somebody was told that it was not granted."""
+    """Raised when a request arrives after somebody was told that it was not granted."""
 
     code = "never_granted"
 
 
 class Wish(Struct, frozen=True, array_like=True):
-    """A change, and the id under which it is made at most once. Without a change: what became of it?"""
+    """A change, with the id under which it is made at most once. Without a change, it asks for the outcome of
+    that id."""
 
     id: str
     change: bytes = b""
 
 
 class Settled(Struct, frozen=True, array_like=True):
-    """What became of one wish."""
+    """The outcome of one request."""
 
     id: str
     is_granted: bool
@@ -47,7 +48,7 @@ class Settled(Struct, frozen=True, array_like=True):
 
 
 class Kept(Struct, frozen=True, array_like=True):
-    """The context's body: the application's own, and the newest wishes, oldest first."""
+    """The body of the context: the application's own body, and the newest requests, oldest first."""
 
     body: bytes = b""
     settled: tuple[Settled, ...] = ()
@@ -60,7 +61,8 @@ class Dedup:
         self._apply = apply
 
     def apply(self, body: bytes, change: bytes) -> tuple[bytes, bytes]:
-        """The reply is an encoded :class:`Settled`. Raises ``InvalidRequest``, also for what is no wish."""
+        """Apply a request to *body*. The reply is an encoded :class:`Settled`. Raises ``InvalidRequest``,
+        also for bytes that are not a request."""
         wish, kept = decode_wish(change), decode_body(body)
         known = next((each for each in kept.settled if each.id == wish.id), None)
         if known is not None:
@@ -76,7 +78,7 @@ class Dedup:
 
 
 def _newest(settled: tuple[Settled, ...]) -> tuple[Settled, ...]:
-    """As many as the context remembers; the last in any case."""
+    """Return the outcomes that the context remembers; the last is always among them."""
     first, room = len(settled) - 1, REPLIES_BYTES_MAX - len(settled[-1].reply)
     while first > max(0, len(settled) - IDS_KEPT) and len(settled[first - 1].reply) <= room:
         first -= 1
@@ -99,12 +101,12 @@ def decode_wish(change: bytes) -> Wish:
 
 
 def decode_body(body: bytes) -> Kept:
-    """Of a committed context: whoever reads it reads what was written."""
+    """Decode the body of a committed context, which is always well-formed."""
     return _bodies.decode(body) if body else Kept()
 
 
 def with_body(body: bytes, inner: bytes) -> bytes:
-    """The same wishes remembered, with another state of the application's own."""
+    """Return *body* with the same remembered requests and the application body *inner*."""
     return _encode(Kept(inner, decode_body(body).settled))
 
 

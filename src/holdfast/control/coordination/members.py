@@ -1,10 +1,10 @@
-"""Who takes part in updates: a few of the hosts that hold the context (T3, T4).
+"""Chooses which hosts take part in updates: a few of those that hold the context (T3, T4).
 
-Every host is a member of the control plane; those of the role ``manager`` keep the context, the others look
-on. A host that is needed takes part, and so does one that holds the last committed context from taking part
-in it: after an outage of everything it may be the only one that can be elected, however many came before it.
+Every host is a member of the control plane. Those with the role ``manager`` keep the context, and the others
+look on. A host takes part if it is needed, or if it holds the last committed context because it took part in
+it: after a total outage it may be the only one that can be elected, no matter how many came before it.
 
-Who follows a coordinator, and when each was last heard (IM-105).
+:class:`Liveness` tracks the replicas of a coordinator, and when each was last heard (IM-105).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -17,7 +17,7 @@ from holdfast.model.ports import Clock
 
 ENOUGH_HOSTS: Final = 3
 PARTICIPANTS_MIN: Final = 2
-"""Never fewer than two take part while three hosts are there (T4)."""
+"""At least two hosts take part while there are three (T4)."""
 
 
 def shall_take_part(standing: Standing, host: HostId, held_cas: int, wanted: int) -> bool:
@@ -27,7 +27,8 @@ def shall_take_part(standing: Standing, host: HostId, held_cas: int, wanted: int
 
 
 def chosen(standing: Standing, host: HostId, without: Collection[HostId], wanted: int) -> list[HostId]:
-    """Those of the next update: *host* first, then who took part in the last, then others that hold it."""
+    """Return the participants of the next update: *host*, then those of the last update, then others that
+    hold the context."""
     last = _last(standing)
     able = (
         each.value.host
@@ -43,7 +44,8 @@ def are_too_few(standing: Standing, participants: Collection[HostId]) -> bool:
 
 
 def superfluous(standing: Standing, wanted: int) -> tuple[Member, ...]:
-    """Managers beyond the *wanted* who took no part in the last update: they may look on instead."""
+    """Return managers beyond the *wanted* number that took no part in the last update; they may look on
+    instead."""
     managers = [each.value for each in standing.members if MANAGER in each.value.roles]
     last = _last(standing)
     idle = [each for each in managers if last and each.host not in last]
@@ -51,8 +53,8 @@ def superfluous(standing: Standing, wanted: int) -> tuple[Member, ...]:
 
 
 def is_worth_listing(standing: Standing, host: HostId, wanted: int) -> bool:
-    """Whether an update without changes would list somebody who holds the context and could not be elected
-    before: the context outlives more hosts then."""
+    """Whether an update without changes would list a host that holds the context and could not be elected
+    before. The context then survives the loss of more hosts."""
     last = _last(standing)
     return bool(last) and any(each not in last for each in chosen(standing, host, (), wanted))
 
@@ -63,12 +65,12 @@ def _last(standing: Standing) -> tuple[HostId, ...]:
 
 
 _NEVER: Final = -(1 << 62)
-"""When one was last heard of whom nothing will be heard again."""
+"""The last time heard of a replica that will never be heard again."""
 
 
 class Liveness:
-    """The replicas of *own*'s term, as the authority lists them. *unheard*: who was silent before; *is_dead*
-    tells which process is proved to be, also before the term began (K2)."""
+    """The replicas in *own*'s term, as the authority lists them. *unheard* are the hosts that were silent
+    before. *is_dead* says whether a process is proved dead, even before the term began (K2)."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class Liveness:
         return iter(self._replicas)
 
     def on_standing(self, standing: Standing) -> None:
-        """The list as it is now: whoever is new on it counts as heard, unless it is dead."""
+        """Take the current list. A new replica counts as heard just now, unless it is dead."""
         known, now = self._replicas, self._clock.now()
         self._replicas = {each.host: each for each in _managers(standing) if each.host != self._own}
         self._heard_at = {
@@ -107,7 +109,7 @@ class Liveness:
         self._heard_at[host] = self._clock.now()
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> bool:
-        """Whether it was a replica that died: it stays silent, until another process of it is listed."""
+        """Return whether a replica died. It stays silent until another process of its host is listed."""
         found = self._replicas.get(host)
         if found is None or found.incarnation > incarnation:
             return False
@@ -115,13 +117,14 @@ class Liveness:
         return True
 
     def absent(self, standing: Standing) -> tuple[HostId, ...]:
-        """Whom no update should wait for: the silent, those who have not spoken yet since they were, and the
-        dead, whose sessions may stand for a while (K2). *standing* may be newer than this list."""
+        """Return the hosts that no update should wait for: those that are silent, those that have not been
+        heard since they were, and the dead, whose sessions may last for a while (K2). *standing* may be newer
+        than this list."""
         dead = (each.host for each in _managers(standing) if self._is_dead(each))
         return (*(each.host for each in self.silent()), *self._unheard, *dead)
 
     def silent(self) -> tuple[Participant, ...]:
-        """Who is to be taken off the list."""
+        """Return the replicas that should be removed from the list."""
         now = self._clock.now()
         return tuple(
             replica

@@ -1,4 +1,4 @@
-"""What managers say to each other. Every message carries its sender's term (N-5), and all may be repeated."""
+"""The messages between managers. Each carries its sender's term (N-5), and each may be repeated."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from holdfast.model.ids import Term
 
 
 class Hello(Struct, frozen=True, array_like=True, tag="control/hello"):
-    """A replica to its coordinator: this is what I hold (IM-75)."""
+    """From a replica to its coordinator: which context the replica holds (IM-75)."""
 
     term: Term
     cas: int
@@ -15,21 +15,21 @@ class Hello(Struct, frozen=True, array_like=True, tag="control/hello"):
 
 
 class Whole(Struct, frozen=True, array_like=True, tag="control/whole"):
-    """The coordinator to a replica that holds something else."""
+    """From the coordinator to a replica that holds another context: the whole context."""
 
     term: Term
     context: Context
 
 
 class Same(Struct, frozen=True, array_like=True, tag="control/same"):
-    """What the replica holds is the coordinator's."""
+    """From the coordinator to a replica that holds the same context."""
 
     term: Term
     cas: int
 
 
 class Prepare(Struct, frozen=True, array_like=True, tag="control/prepare"):
-    """Phase one: the changes that make context *cas* of context *base_cas* (IM-23, T5)."""
+    """Phase one: the changes that turn context *base_cas* into context *cas* (IM-23, T5)."""
 
     term: Term
     cas: int
@@ -37,18 +37,18 @@ class Prepare(Struct, frozen=True, array_like=True, tag="control/prepare"):
     base_digest: bytes
     changes: tuple[bytes, ...]
     digest: bytes
-    """Of what they must lead to."""
+    """The digest of the context that the changes must lead to."""
 
 
 class Prepared(Struct, frozen=True, array_like=True, tag="control/prepared"):
-    """Its log is durable."""
+    """The participant's log is durable."""
 
     term: Term
     cas: int
 
 
 class Declined(Struct, frozen=True, array_like=True, tag="control/declined"):
-    """It cannot take part."""
+    """The participant cannot take part."""
 
     term: Term
     cas: int
@@ -56,7 +56,7 @@ class Declined(Struct, frozen=True, array_like=True, tag="control/declined"):
 
 
 class Decided(Struct, frozen=True, array_like=True, tag="control/decided"):
-    """Phase two: what the authority's record says, told after it was posted (IM-30)."""
+    """Phase two: the outcome in the authority's record, sent after it was posted (IM-30)."""
 
     term: Term
     cas: int
@@ -64,7 +64,7 @@ class Decided(Struct, frozen=True, array_like=True, tag="control/decided"):
 
 
 class Beat(Struct, frozen=True, array_like=True, tag="control/beat"):
-    """The coordinator lives; *cas* is its context's."""
+    """The coordinator's heartbeat; *cas* is that of its context."""
 
     term: Term
     cas: int
@@ -76,7 +76,7 @@ class BeatAnswer(Struct, frozen=True, array_like=True, tag="control/beat_answer"
 
 
 class Newer(Struct, frozen=True, array_like=True, tag="control/newer"):
-    """To whoever spoke in an older term: there is a newer one (IM-142)."""
+    """The answer to a message of an older term: there is a newer term (IM-142)."""
 
     term: Term
 

@@ -1,6 +1,6 @@
-"""The thin heart of the control plane on one host: which role it has, and who gets which event.
+"""A host's part in the control plane: it holds the current role and passes events to it.
 
-A process never resumes a role (IM-2), and every change of role leads through bootstrap (IM-5, IM-63).
+A process never resumes a role (IM-2), and every change of role goes through bootstrap (IM-5, IM-63).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,8 @@ from holdfast.model.ids import HostId, Incarnation, Term
 
 
 class NotCoordinator(Unavailable):
-    """Raised when a change is wished for where it cannot be made; names who might (IM-137)."""
+    """Raised when a change is requested on a host that does not coordinate; names the host that may
+    (IM-137)."""
 
     code = "not_coordinator"
 
@@ -44,17 +45,17 @@ class Manager:
     ) -> None:
         self.role = ParticipantRole.BOOTSTRAP
         self.term = Term(0)
-        """The highest term this process has heard of."""
+        """The highest term that this process has heard of."""
         self._me = OwnPart(session.host, session.incarnation, archive, ports, application, config)
         self._session = session
         self._tenure: RoleBase | None = None
         self._given_up = Term(0)
         self._dead: dict[HostId, Incarnation] = {}
-        """The last process of each host that is proved to be dead."""
+        """The last process of each host that is proved dead."""
         self._silent: dict[HostId, Term] = {}
-        """Who was silent as coordinator of which term, and has not been heard since. A newer term that names
-        it shows that it lives: it is given time to speak, or two that take each other for silent would
-        depose each other for ever without a word."""
+        """The hosts that were silent as coordinators, each with its term, and that have not been heard since.
+        A newer term that names such a host shows that it lives, so it gets time to speak. Otherwise two hosts
+        that consider each other silent would depose each other for ever without a word."""
 
     def start(self) -> None:
         for damage in self._me.archive.damaged:
@@ -69,7 +70,7 @@ class Manager:
 
     @property
     def coordinator(self) -> HostId | None:
-        """Who coordinates, as far as this host knows."""
+        """The host that coordinates, as far as this host knows."""
         match self._tenure:
             case Coordinator():
                 return self._me.host
@@ -78,12 +79,13 @@ class Manager:
         return None
 
     def look(self) -> None:
-        """Somebody waits for what is new: a host that takes part hears it, an onlooker asks."""
+        """Fetch a newer context for somebody who waits for it. Participants get it anyway, but an onlooker
+        must ask."""
         if isinstance(self._tenure, Observer):
             self._tenure.look()
 
     def close(self) -> None:
-        """Take part no more: this process ends. Whoever waits is told as much as can be known."""
+        """Stop taking part, because this process ends. Waiting callers are told as much as can be known."""
         tenure, self._tenure = self._tenure, None
         if tenure is not None:
             tenure.close()
@@ -91,14 +93,14 @@ class Manager:
     # --- events
 
     def update(self, change: bytes, tell: Tell) -> None:
-        """Wish for *change*: *tell* gets the outcome. Raises :class:`NotCoordinator` or ``Overloaded``."""
+        """Request *change*; *tell* gets the outcome. Raises :class:`NotCoordinator` or ``Overloaded``."""
         if not isinstance(self._tenure, Coordinator):
             raise NotCoordinator(self.coordinator)
         self._tenure.update(change, tell)
 
     def recover(self, body: bytes, tell: Tell) -> None:
-        """Let *body* be the context from now on, because nobody holds the committed one any more (T4): *tell*
-        gets the outcome. Raises ``Rejected`` where somebody coordinates."""
+        """Make *body* the context from now on, because nobody holds the committed one any more (T4). *tell*
+        gets the outcome. Raises ``Rejected`` if somebody coordinates."""
         if not isinstance(self._tenure, Bootstrap):
             raise Rejected(
                 f"{self.coordinator or 'a host'} coordinates the domain: nothing is to be recovered"
@@ -118,17 +120,17 @@ class Manager:
             self._pass_on(peer, message)
 
     def on_term(self, record: TermRecord) -> None:
-        """The authority says that this term has begun (IM-66, IM-110)."""
+        """Handle the authority's news that this term has begun (IM-66, IM-110)."""
         if record.term > self.term:
             self._hear_of(record.term)
 
     def rejoin(self, why: str) -> None:
-        """Give up what is under way, and find out anew which role this process has (IM-107 to IM-109)."""
+        """Give up the current role and find out the role of this process again (IM-107 to IM-109)."""
         if not isinstance(self._tenure, Bootstrap | None):
             self._enter_bootstrap(why)
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """An agent has proof that exactly this process is gone (K2)."""
+        """Handle an agent's proof that exactly this process is gone (K2)."""
         self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
         match self._tenure:
             case ContextReplica(coordinator=found) | Observer(coordinator=found) if self._is_dead(found):
@@ -152,7 +154,7 @@ class Manager:
                 self._me.ports.network.send(peer, Declined(message.term, message.cas, why))  # IM-77
 
     def _hear_of(self, term: Term) -> None:
-        """A newer term than one's own: out of date (IM-142)."""
+        """Take note of a newer term, which makes the current role out of date (IM-142)."""
         self.term = term
         if isinstance(self._tenure, Coordinator | ContextReplica | Observer):
             self._enter_bootstrap(f"term {term} has begun")
@@ -207,7 +209,7 @@ class Manager:
         )
 
     def _takes_up(self, term: Term) -> bool:
-        """Whether *term* is still the newest heard of; if not, everything is looked at again."""
+        """Whether *term* is still the newest one heard of. If not, bootstrap starts again."""
         if term < self.term:
             self._enter_bootstrap(f"term {self.term} has begun")
             return False

@@ -1,6 +1,7 @@
-"""What a manager asks of its surroundings, and how it answers those who wish for changes.
+"""What a manager needs from its surroundings, its roles, and the outcomes of requested changes.
 
-The states of a manager (IM-60): from coordinator to replica and back only through bootstrap (IM-63).
+The roles are those of IM-60. A manager changes between coordinator and replica only through bootstrap
+(IM-63).
 """
 
 import enum
@@ -20,12 +21,12 @@ class ParticipantRole(enum.Enum):
     COORDINATOR = "coordinator"
     REPLICA = "replica"
     ONLOOKER = "onlooker"
-    """Enough others take part."""
+    """A host that takes no part, because enough others do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The change is in the context of *cas*, which is committed."""
+    """The change is part of the committed context *cas*."""
 
     cas: int
     reply: bytes
@@ -33,14 +34,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The change was not made and never will be; *why* says what may be done next."""
+    """The change was not made and never will be; *why* says what the caller may do next."""
 
     why: HoldfastError
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Whether the change was made is for the authority's record of *cas* to say (IM-14)."""
+    """Only the authority's record of *cas* can say whether the change was made (IM-14)."""
 
     cas: int
 
@@ -50,17 +51,18 @@ Tell = Callable[[Outcome], None]
 
 
 class Application(Protocol):
-    """What stands on the context."""
+    """The application that defines what the context means and how it changes."""
 
     def apply(self, body: bytes, change: bytes) -> tuple[bytes, bytes]:
-        """The context after *change*, and the reply to whoever wished for it. Raises ``InvalidRequest``.
+        """Return the context after *change*, and the reply to the requester. Raises ``InvalidRequest``.
 
-        The same on every host, now and later: a replica makes the context from the changes (T5).
+        The result must be the same on every host, now and later, because replicas make the context from the
+        changes (T5).
         """
         ...
 
     def on_context(self, context: Context) -> None:
-        """This context is committed. The same one may be told again."""
+        """Handle a committed context. The same one may be passed again."""
         ...
 
     def on_role(self, role: ParticipantRole, term: Term) -> None: ...
@@ -68,7 +70,7 @@ class Application(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControlPorts:
-    """All that a manager asks for."""
+    """Everything that a manager needs from its host."""
 
     clock: Clock
     timers: Callable[[Callable[[Hashable], None]], Timers]
@@ -77,6 +79,7 @@ class ControlPorts:
     trace: Trace
     recipes: Recipes
     nonce: Callable[[], Nonce]
-    """A mark that no other change ever carries (A1)."""
+    """Makes a nonce that no other change ever carries (A1)."""
     on_session_lost: Callable[[], None]
-    """The authority does not know this process now: it ends, or its session is put back (V2)."""
+    """Called when the authority does not know this process: the process ends, or its session is restored
+    (V2)."""

@@ -1,9 +1,11 @@
-"""A replica: holds what its coordinator holds, and accepts updates from it alone (IM F3).
+"""The two following roles: replicas, which keep the coordinator's context, and onlookers, which only read it
+(IM F3).
 
-An onlooker: a host that takes no part, because enough others do, and knows who coordinates all the same.
+A :class:`ContextReplica` holds what its coordinator holds, and accepts updates from it alone.
 
-It holds the coordinator's context in memory, a little late, so that it can be read at every host. It keeps
-none of it and is elected by nobody (T3). When a place among the participants falls free it takes part.
+An :class:`Observer` is the role of a host that takes no part because enough others do. It holds the
+coordinator's context in memory, slightly late, so that it can be read on every host. It stores nothing and
+cannot be elected (T3). When a place among the participants becomes free, it takes part.
 """
 
 from collections.abc import Callable
@@ -40,7 +42,8 @@ from holdfast.model.ids import Term
 
 
 class ContextReplica(RoleBase):
-    """*leave* leads back to bootstrap, saying why, and whether the coordinator is taken for gone."""
+    """The role of a participant that follows a coordinator. *leave* returns to bootstrap, with the reason and
+    whether the coordinator is considered gone."""
 
     def __init__(
         self, me: OwnPart, term: Term, coordinator: Participant, leave: Callable[[str, bool], None]
@@ -49,13 +52,14 @@ class ContextReplica(RoleBase):
         self.term = term
         self.coordinator = coordinator
         self.is_ready = False
-        """Whether it holds the coordinator's context and has said so at the authority."""
+        """Whether it holds the coordinator's context and has declared that at the authority."""
         self._leave = leave
         self._heard_at = me.ports.clock.now()
         self._is_writing = False
-        """The archive is being changed, or the coordinator's copy was taken and is not declared yet."""
+        """Whether the state file is being changed, or the coordinator's copy was stored and is not declared
+        yet."""
         self._decided_cas = 0
-        """The newest update it knows the end of: what comes late of it is not taken up again."""
+        """The newest update whose outcome is known here. Late messages about it are ignored."""
         self._is_settling = False
 
     def begin(self) -> None:
@@ -81,9 +85,9 @@ class ContextReplica(RoleBase):
             self._replace(context)
 
     def _take_older(self, context: Context, committed: Transaction | NoAnswer | None) -> None:
-        """Only if the record knows nothing of what is held: the authority was put back (A5). Else the copy is
-        a late one, meant for an earlier stretch of this term.
-        *Without that:* it undoes the committed context, of which this may be the last holder (T3)."""
+        """Take an older context only if the record does not know the one held here: the authority was
+        restored (A5). Otherwise the copy is a late one from earlier in this term. *Without that:* it undoes
+        the committed context, of which this host may be the last holder (T3)."""
         held = self.me.archive.context
         if isinstance(committed, NoAnswer) or self.is_ready or self._is_writing:
             return
@@ -99,8 +103,8 @@ class ContextReplica(RoleBase):
         nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
 
         def declared(answer: Seen[Member] | NotJoined) -> None:
-            # Not before: from the declaration on it may take part in updates, and a second, late copy of
-            # the context would undo one that it has committed (T3).
+            # Not before: once declared, the replica may take part in updates, and a second, late copy of the
+            # context would undo one that it has committed (T3).
             self._is_writing = False
             if isinstance(answer, NotJoined):
                 self._leave("it is no member any more", False)
@@ -122,7 +126,7 @@ class ContextReplica(RoleBase):
     # --- updates (IM-23, IM-77, IM-79 to IM-81)
 
     def on_message(self, message: Message) -> None:
-        """From the coordinator, of this term."""
+        """Handle a message of this term from the coordinator."""
         self._heard_at = self.me.ports.clock.now()
         match message:
             case Whole(context=context):
@@ -142,7 +146,7 @@ class ContextReplica(RoleBase):
     def _prepare(self, asked: Prepare) -> None:
         archive = self.me.archive
         if asked.cas <= self._decided_cas or self._is_writing:
-            return  # a late copy; or the same is being written
+            return  # a late copy, or the log is being written
         if archive.log is not None and archive.log.cas == asked.cas:
             self._send(Prepared(self.term, asked.cas))
         elif archive.log is not None:
@@ -156,7 +160,7 @@ class ContextReplica(RoleBase):
             self._keep(asked)
 
     def decline(self, cas: int, why: str) -> None:
-        """Take no part in *cas*: it will be rolled back (IM-24)."""
+        """Refuse to take part in *cas*, which is then rolled back (IM-24)."""
         self._send(Declined(self.term, cas, why))
 
     def _keep(self, asked: Prepare) -> None:
@@ -185,7 +189,7 @@ class ContextReplica(RoleBase):
     def _decided(self, cas: int, is_commit: bool) -> None:
         archive = self.me.archive
         if self._is_writing:
-            return  # of another update, or of one that was given up: the record will say
+            return  # a write of another update, or of one that was given up; the record will say
         self._decided_cas = max(self._decided_cas, cas)
         if archive.log is None or archive.log.cas != cas:
             return
@@ -202,7 +206,8 @@ class ContextReplica(RoleBase):
             archive.drop_log(self.still(settled))
 
     def _compare(self, cas: int) -> None:
-        """What the coordinator holds, and what is here: an update whose end was not heard, or a hole."""
+        """Compare the coordinator's context number with the one here. A difference means that the end of an
+        update, or whole updates, were missed."""
         archive = self.me.archive
         if not self.is_ready or self._is_writing or cas == archive.context.cas:
             return
@@ -212,7 +217,7 @@ class ContextReplica(RoleBase):
             self._leave(f"it missed updates: the coordinator holds {cas}", False)
 
     def _settle(self) -> None:
-        """Ask the record how the update ended that is logged here (IM-32)."""
+        """Ask the record how the update that is logged here ended (IM-32)."""
         log = self.me.archive.log
         if log is None or self._is_settling:
             return
@@ -226,7 +231,7 @@ class ContextReplica(RoleBase):
 
         self.ask(get_transaction_status(cas), answered)
 
-    # --- is all as it was? (IM-80, IM-106, IM-142)
+    # --- checking coordinator, membership and term (IM-80, IM-106, IM-142)
 
     def _watch(self) -> None:
         if self.me.ports.clock.now() - self._heard_at > self.me.config.silence_ns:
@@ -252,7 +257,7 @@ class ContextReplica(RoleBase):
 
 
 class Observer(RoleBase):
-    """*leave* leads back to bootstrap, saying why."""
+    """The role of a host that takes no part. *leave* returns to bootstrap, with the reason."""
 
     def __init__(
         self,
@@ -265,7 +270,7 @@ class Observer(RoleBase):
         self.term = term
         self.coordinator = coordinator
         self.context = me.archive.context
-        """The coordinator's, as far as it was heard."""
+        """The coordinator's context, as far as it was heard."""
         self._is_heard = False
         self._leave = leave
 
@@ -274,12 +279,12 @@ class Observer(RoleBase):
         self.later(self.me.config.poll_ns, self._poll)
 
     def look(self) -> None:
-        """Ask for what is new."""
+        """Ask the coordinator for a newer context."""
         hello = Hello(self.term, self.context.cas, self.context.digest)
         self.me.ports.network.send(self.coordinator.host, hello)
 
     def on_message(self, message: Message) -> None:
-        """From the coordinator, of this term."""
+        """Handle a message of this term from the coordinator."""
         match message:
             case Whole(context=context) if context.cas > self.context.cas or not self._is_heard:
                 self._is_heard = True

@@ -1,8 +1,8 @@
-"""How a domain's wishes change: one kind of change each, and what it makes of a state (FTC section N).
+"""The kinds of changes to the desired state of a domain, and how each is applied (FTC section N).
 
-A change is applied on every host that takes part, now or later (T5): nothing but the state and the change
-decides what comes of it. Whoever wishes for one has looked up what else there is to know, and says it in the
-change. What cannot be raises ``InvalidRequest`` and leaves everything as it was.
+A change is applied on every host that takes part, now or later (T5), so its result depends on nothing but the
+state and the change. The requester looks up everything else and puts it into the change. A change that is not
+possible raises ``InvalidRequest`` and changes nothing.
 """
 
 from collections.abc import Mapping
@@ -34,28 +34,28 @@ from holdfast.model.properties import (
 )
 
 PROPERTIES_BYTES_MAX: Final = 64 << 10
-"""Of one set of properties, as it is kept."""
+"""The most bytes of one set of properties, in stored form."""
 TEXT_CHARACTERS_MAX: Final = 300
 FORGOTTEN_MAX: Final = 1_000
-"""Groups of one :class:`ForgetGroups`."""
+"""The most groups in one :class:`ForgetGroups`."""
 
 Set = dict[str, Any]
 Shown = tuple[Set, Set]
-"""What is set there, and what that comes to with what it goes over."""
+"""The properties set at that level, and the properties in effect with those of the levels below."""
 
 
 class TooMuch(InvalidRequest):
-    """Raised when a bound of the domain's state would be passed."""
+    """Raised when a change would exceed a bound of the domain's state."""
 
     code = "too_much"
 
 
-# Each kind has `applied`, which is the state with the change and raises ``InvalidRequest``, and `answered`,
-# which is what whoever wished for it is told of the state that it came to.
+# Each kind has `applied`, which returns the changed state or raises ``InvalidRequest``, and `answered`, which
+# returns the reply to the requester, given the changed state.
 
 
 class SetDefaultProperties(Struct, frozen=True, kw_only=True, tag="set_defaults"):
-    """Let groups made from now on have these (FTC-183), beside those set before."""
+    """Set default properties of groups created from now on (FTC-183), in addition to those set before."""
 
     properties: Set
 
@@ -67,7 +67,7 @@ class SetDefaultProperties(Struct, frozen=True, kw_only=True, tag="set_defaults"
 
 
 class RemoveDefaultProperties(Struct, frozen=True, kw_only=True, tag="remove_defaults"):
-    """Let these be set no longer (FTC-185): each by its value, or by None whatever it is."""
+    """Remove default properties (FTC-185). Each is named with its value, or with None for any value."""
 
     properties: Set
 
@@ -79,7 +79,8 @@ class RemoveDefaultProperties(Struct, frozen=True, kw_only=True, tag="remove_def
 
 
 class SetTypeProperties(Struct, frozen=True, kw_only=True, tag="set_type"):
-    """Let groups of that class made from now on have these, over the defaults (FTC-186)."""
+    """Set properties of groups of a class that are created from now on; they override the defaults
+    (FTC-186)."""
 
     type_id: str
     properties: Set
@@ -93,7 +94,7 @@ class SetTypeProperties(Struct, frozen=True, kw_only=True, tag="set_type"):
 
 
 class RemoveTypeProperties(Struct, frozen=True, kw_only=True, tag="remove_type"):
-    """Let these be set for that class no longer (FTC-188). Values as with the defaults."""
+    """Remove properties of a class (FTC-188). They are named as in :class:`RemoveDefaultProperties`."""
 
     type_id: str
     properties: Set
@@ -107,11 +108,11 @@ class RemoveTypeProperties(Struct, frozen=True, kw_only=True, tag="remove_type")
 
 
 class SetGroupProperties(Struct, frozen=True, kw_only=True, tag="set_group"):
-    """Let a running group have these, over what it was made with (FTC-189)."""
+    """Set properties of a running group; they override those it was created with (FTC-189)."""
 
     group: GroupId
     made_with: Set
-    """What the group's record says, which never changes: what it is to agree with."""
+    """The properties in the group's record, which never change. The new ones must be compatible with them."""
     properties: Set
 
     def applied(self, state: DomainState) -> DomainState:
@@ -126,7 +127,7 @@ class SetGroupProperties(Struct, frozen=True, kw_only=True, tag="set_group"):
 
 
 class RemoveGroupProperties(Struct, frozen=True, kw_only=True, tag="remove_group"):
-    """Let a running group have these as it was made with again."""
+    """Remove properties of a running group, so that it has those it was created with again."""
 
     group: GroupId
     made_with: Set
@@ -140,7 +141,7 @@ class RemoveGroupProperties(Struct, frozen=True, kw_only=True, tag="remove_group
 
 
 class ForgetGroups(Struct, frozen=True, kw_only=True, tag="forget_groups"):
-    """These groups are no more; their numbers never come back (V6)."""
+    """Forget groups that no longer exist; their ids are never reused (V6)."""
 
     groups: tuple[GroupId, ...]
 
@@ -156,7 +157,7 @@ class ForgetGroups(Struct, frozen=True, kw_only=True, tag="forget_groups"):
 
 
 class SetDraining(Struct, frozen=True, kw_only=True, tag="set_draining"):
-    """Let a host have no members, or take some again."""
+    """Start or stop draining a host, which keeps it from having members."""
 
     host: HostId
     is_draining: bool
@@ -174,7 +175,7 @@ class SetDraining(Struct, frozen=True, kw_only=True, tag="set_draining"):
 
 
 class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
-    """Let a host be of the domain no more."""
+    """Remove a host from the domain."""
 
     host: HostId
 
@@ -191,7 +192,7 @@ class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
 
 
 class RegisterFaultNotifier(Struct, frozen=True, kw_only=True, tag="register_fault_notifier"):
-    """Let the group of that name take fault reports (FTC-180); empty: none."""
+    """Make the group of that name the fault notifier (FTC-180); with an empty name there is none."""
 
     group: str
 
@@ -217,15 +218,16 @@ Change = (
     | RegisterFaultNotifier
     | IndexChange
 )
-"""All kinds. Another part of the state brings its own, in a module of its own, and is named here."""
+"""All kinds of changes. Other parts of the state define theirs in their own modules and are added here."""
 
 _encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 _changes: Final[msgspec.msgpack.Decoder[Change]] = msgspec.msgpack.Decoder(Change)
 
 
 def apply(body: bytes, change: bytes) -> tuple[bytes, bytes]:
-    """What :class:`holdfast.control.coordination.ports.Application` asks for. The reply is msgpack of what
-    each kind's ``answered`` says."""
+    """Apply an encoded change to an encoded state, as
+    :class:`holdfast.control.coordination.ports.Application` requires. The reply is the msgpack form of what
+    ``answered`` returns."""
     try:
         wanted = _changes.decode(change)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -235,7 +237,7 @@ def apply(body: bytes, change: bytes) -> tuple[bytes, bytes]:
 
 
 def encode_change(change: Change) -> bytes:
-    """Raises ``InvalidRequest`` for values that have no form on the wire."""
+    """Encode a change. Raises ``InvalidRequest`` for values that cannot be encoded."""
     try:
         return _encoder.encode(change)
     except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
@@ -243,7 +245,8 @@ def encode_change(change: Change) -> bytes:
 
 
 def _with_defaults(state: DomainState, own: Set) -> DomainState:
-    """Also what is set for types must agree with them: it is in effect already (FTC-175)."""
+    """Replace the defaults. The properties of types must be compatible with them too, because they are in
+    effect already (FTC-175)."""
     check_together(own, merged(own))
     for overrides in state.types.values():
         check_together(overrides, merged(own, overrides))
@@ -265,7 +268,7 @@ def _with_group(state: DomainState, group: GroupId, own: Set) -> DomainState:
 
 
 def _bounded(own: Set) -> Set:
-    """*own*, unless it is too long to be kept; the longest is named then."""
+    """Return *own*, or raise an error that names its longest property if it is too long to be stored."""
     sizes = {name: len(_encoder.encode(value)) for name, value in own.items()}
     if sum(sizes.values()) > PROPERTIES_BYTES_MAX:
         name = max(sizes, key=lambda each: (sizes[each], each))
@@ -274,7 +277,7 @@ def _bounded(own: Set) -> Set:
 
 
 def _with(sets: Mapping[str, Set], key: str, own: Set, most: int, what: str) -> dict[str, Set]:
-    """*sets* with *own* at *key*; an empty one is not kept."""
+    """Return *sets* with *own* at *key*; an empty set is removed."""
     found = {other: each for other, each in sets.items() if other != key}
     if own:
         found[key] = _bounded(own)

@@ -1,9 +1,8 @@
-"""How indexes change: created, dropped, said to be active, listed (IM J). Each is one update of the context.
+"""The kinds of changes to indexes: create, drop, activate and list (IM J). Each is one update of the context.
 
-As with every change (:mod:`~holdfast.control.desired.changes`) nothing decides but the state and the change:
-where an index shall be is laid out by whoever wishes for it, and said in the change.
-
-Which hosts have which partition of a new index: each on different ones, far apart, all with as much.
+As with every change (:mod:`~holdfast.control.desired.changes`), only the state and the change decide the
+result. So the requester decides where the partitions of an index shall be and puts that into the change;
+:func:`lay_out` does it. The copies of each partition are on different hosts, far apart, and the load is even.
 """
 
 from collections import Counter
@@ -37,13 +36,13 @@ from holdfast.model.ids import HostId
 Value = TypeVar("Value")
 
 IDS_MAX: Final = 1_000
-"""Indexes of one change."""
+"""The most indexes in one change."""
 
 Ids = Annotated[tuple[Unsigned, ...], Meta(max_length=IDS_MAX)]
 
 
 class CreateIndex(Struct, frozen=True, kw_only=True, tag="create_index"):
-    """Let there be an index of that topology (IM-113); its number is the next."""
+    """Create an index with that topology (IM-113); it gets the next number."""
 
     topology: IndexTopology
 
@@ -68,12 +67,12 @@ class CreateIndex(Struct, frozen=True, kw_only=True, tag="create_index"):
         )
 
     def answered(self, state: DomainState) -> int:
-        """Its number alone: replies are kept in the context for a while."""
+        """Return only its number, because replies are kept in the context for a while."""
         return state.indexes.lastId
 
 
 class DropIndexes(Struct, frozen=True, kw_only=True, tag="drop_indexes"):
-    """Let these be no more: all of them, or none when one is not there (IM-116, N-10)."""
+    """Drop indexes: all of them, or none if one does not exist (IM-116, N-10)."""
 
     ids: Ids
 
@@ -94,7 +93,7 @@ class DropIndexes(Struct, frozen=True, kw_only=True, tag="drop_indexes"):
 
 
 class ActivateIndexes(Struct, frozen=True, kw_only=True, tag="activate_indexes"):
-    """The hosts of these have built them: they can be used from now on (IM-41)."""
+    """Mark indexes as usable, because their hosts have built them (IM-41)."""
 
     ids: Ids
 
@@ -111,8 +110,8 @@ class ActivateIndexes(Struct, frozen=True, kw_only=True, tag="activate_indexes")
 
 
 class ListIndexes(Struct, frozen=True, kw_only=True, tag="list_indexes"):
-    """Change nothing, if these are there (IM-117). Whoever then reads a context of this CAS or a later one
-    has seen every update that was answered before."""
+    """Check that the indexes exist, and change nothing (IM-117). A reader of a context with this CAS or a
+    later one has seen every update that was answered before."""
 
     ids: Ids = ()
 
@@ -132,7 +131,7 @@ def _with(state: DomainState, indexes: Indexes) -> DomainState:
 
 
 def _keys(indexes: Indexes, ids: Ids) -> dict[str, None]:
-    """Each once, all of them there."""
+    """Return the keys of the indexes, each once, after checking that all exist."""
     indexes.require(ids)
     return dict.fromkeys(map(str, ids))
 
@@ -172,9 +171,9 @@ def lay_out(
     partitions: int,
     replicas: int,
 ) -> IndexTopology:
-    """A topology of *info* on *hosts*, with *replicas* of each partition beside its master.
+    """Return a topology of *info* on *hosts*, with *replicas* of each partition besides its master.
 
-    Raises ``Unavailable`` when there are too few hosts in different places.
+    Raises ``Unavailable`` if there are too few hosts in different locations.
     """
     if not 1 <= partitions <= PARTITIONS_MAX:
         raise InvalidRequest(f"an index has 1 to {PARTITIONS_MAX} partitions")
@@ -189,13 +188,13 @@ def lay_out(
         numPartitions=partitions,
         servers=tuple(Node(name=host, connectionAddr=addresses[host], role=(INDEXER,)) for host in used),
         partitionMap=rows,
-        # A slice is with the partition that it belongs to, until a rebalance moves it.
+        # A slice is where its partition is, until a rebalance moves it.
         sliceMap=tuple(rows[number % partitions] for number in range(MAX_SLICES)),
     )
 
 
 def _placed(hosts: Sequence[HostFact], partitions: int, copies: int) -> list[list[HostId]]:
-    """The hosts of each partition, its master first."""
+    """Return the hosts of each partition, its master first."""
     load: Counter[HostId] = Counter()
     found: list[list[HostId]] = []
     for _ in range(partitions):

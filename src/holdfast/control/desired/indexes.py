@@ -1,11 +1,11 @@
-"""Indexes as the control plane knows them: what each is, and which hosts have which part of it (IM E).
+"""Search indexes as the control plane knows them: what each is, and which hosts have which part of it (IM E).
 
-Part of the domain's wishes. Field names are the source's: they are the interface. An index is known by a
-number that is never used again; where a key must be text, it is that number in digits (IM-50, IM-51).
+They are part of the domain's desired state. The field names are those of the index coordinator's design,
+because they are the interface. An index has a number that is never reused; where a key must be text, it is
+that number in digits (IM-50, IM-51).
 
-Timestamps of index data: for each bucket, up to which change of each of its vbuckets (IM E, G).
-
-The values only. Who moves them on, promotes and publishes them is the search service's business.
+A timestamp of index data says, for each vbucket of a bucket, up to which change it has come (IM E, G). This
+module has only the values; the search service advances, promotes and publishes them.
 """
 
 from collections.abc import Iterable
@@ -18,22 +18,22 @@ from holdfast.model.errors import InvalidRequest
 
 SEQUENCE_MAX: Final = 2**64 - 1
 VBUCKETS_MAX: Final = 65_536
-"""Slots of one timestamp."""
+"""The most slots of one timestamp."""
 BUCKET_CHARACTERS_MAX: Final = 256
 
 Unsigned = Annotated[int, Meta(ge=0)]
-"""Of 64 bits; the codecs hold no more."""
+"""An unsigned integer of at most 64 bits, which is the most that the codecs hold."""
 Timestamp = Annotated[tuple[Unsigned, ...], Meta(max_length=VBUCKETS_MAX)]
 """A vector of sequence numbers, one slot for each vbucket (IM-39)."""
 Bucket = Annotated[str, Meta(min_length=1, max_length=BUCKET_CHARACTERS_MAX)]
 
 
 class PersistenceTimestamp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A point at which the data of a bucket is kept (IM-55)."""
+    """A point at which the data of a bucket is persisted (IM-55)."""
 
     ts: Timestamp
     stability: bool = False
-    """Whether it may be read at, too."""
+    """Whether the data can also be read at this point."""
 
 
 class HWHeartbeat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,17 +42,17 @@ class HWHeartbeat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     indexid: Unsigned
     bucket: Bucket
     hw: Timestamp
-    """What has arrived."""
+    """The timestamp of the changes that have arrived."""
     lastPersistence: Unsigned
-    """The hash (:func:`hash_of`) of the newest timestamp at which the node has kept its data."""
+    """The hash (:func:`hash_of`) of the newest timestamp at which the node has persisted its data."""
     lastStability: Unsigned
-    """The same of the newest one it can be read at."""
+    """The hash of the newest timestamp at which the node's data can be read."""
     mutationQueue: Unsigned
-    """How much room its queue has (IM-86)."""
+    """How much room the node's queue has (IM-86)."""
 
 
 def hash_of(timestamp: Timestamp) -> int:
-    """The same number for the same timestamp, on every machine and in every version."""
+    """Return a hash of the timestamp that is the same on every machine and in every version."""
     digest = blake2b(digest_size=8)
     for slot in timestamp:
         digest.update(slot.to_bytes(8, "little"))
@@ -60,8 +60,8 @@ def hash_of(timestamp: Timestamp) -> int:
 
 
 def is_at_most(one: Timestamp, other: Timestamp) -> bool:
-    """Whether no slot of *one* is beyond *other*'s; a slot that is missing has seen nothing. Of two neither
-    need be at most the other (N-8)."""
+    """Whether no slot of *one* is greater than that of *other*; a missing slot counts as 0. It is possible
+    that neither of two timestamps is at most the other (N-8)."""
     longer = max(len(one), len(other))
     return all(
         mine <= theirs for mine, theirs in zip(_padded(one, longer), _padded(other, longer), strict=True)
@@ -73,11 +73,12 @@ def _padded(timestamp: Timestamp, slots: int) -> tuple[int, ...]:
 
 
 MAX_REPLICAS: Final = 3
-"""Copies of a partition besides its master (IM-45): four copies outlast any three hosts."""
+"""How many copies a partition may have besides its master (IM-45). Four copies survive the loss of any three
+hosts."""
 MAX_SLICES: Final = 64
-"""Parts in which the data of an index can be moved between hosts (IM-44)."""
+"""The number of parts in which the data of an index can be moved between hosts (IM-44)."""
 NOBODY: Final = -1
-"""Stands in a map where there is no further replica (IM-45)."""
+"""Marks a place in a map without a further replica (IM-45)."""
 PARTITIONS_MAX: Final = 1_024
 INDEXES_MAX: Final = 1_000
 EXPRESSIONS_MAX: Final = 16
@@ -89,12 +90,12 @@ INDEXER: Final = "local-indexer-node"
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Expression = Annotated[str, Meta(min_length=1, max_length=EXPRESSION_CHARACTERS_MAX)]
 Row = tuple[int, ...]
-"""Places in a list of servers: the master first, then replicas, then :data:`NOBODY`. Checked when an index
-is made and not when it is read: the constants above may grow."""
+"""Positions in a list of servers: the master, then replicas, then :data:`NOBODY`. Rows are checked when an
+index is created, not when it is read, because the constants above may grow."""
 
 
 class IndexNotFound(InvalidRequest):
-    """Raised when an index is named that is not there; nothing was changed."""
+    """Raised when a named index does not exist; nothing was changed."""
 
     code = "index_not_found"
 
@@ -104,7 +105,7 @@ class IndexNotFound(InvalidRequest):
 
 
 class IndexExists(InvalidRequest):
-    """Raised when an index is to be made whose name another of its bucket has."""
+    """Raised when an index is to be created with the name of another one of its bucket."""
 
     code = "index_exists"
 
@@ -115,11 +116,11 @@ class Node(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Text
     connectionAddr: Text
     role: tuple[Text, ...] = ()
-    """All that it does."""
+    """All roles that the host has."""
 
 
 class IndexInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"Uuid": "id"}):
-    """What an index is (IM-41). Its number is spelled ``id`` wherever it is written (N-9)."""
+    """The definition of an index (IM-41). In every encoded form, its number is called ``id`` (N-9)."""
 
     Name: Text
     Bucket: Bucket
@@ -129,11 +130,11 @@ class IndexInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, r
     Exprtype: Text = "json-pointer"
     """The language of the expressions."""
     IsPrimary: bool = False
-    """It holds every document by its own name, and has no expressions."""
+    """A primary index holds every document by its own name and has no expressions."""
     Uuid: Unsigned = 0
-    """0 until the coordinator has given it one."""
+    """0 until the coordinator has assigned a number."""
     Active: bool = False
-    """Its topology is made, and its hosts have built it."""
+    """Whether the index has a topology and its hosts have built it."""
 
 
 class IndexTopology(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,40 +144,40 @@ class IndexTopology(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     numPartitions: int
     servers: tuple[Node, ...]
     partitionMap: tuple[Row, ...]
-    """For each partition its master and its replicas, on different hosts (IM-43)."""
+    """The master and the replicas of each partition, on different hosts (IM-43)."""
     sliceMap: tuple[Row, ...]
-    """The same of each slice (IM-44)."""
+    """The master and the replicas of each slice (IM-44)."""
 
 
 class Rebalance(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An index on its way to another topology (IM-56)."""
+    """An index that is moving to another topology (IM-56)."""
 
     topology: IndexTopology
 
 
 class Indexes(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All of them, and what belongs to them (IM-38, IM-46 to IM-54). The CAS is the context's own, and the
-    timestamps that move all the time are no part of what is replicated (N-12)."""
+    """All indexes, and what belongs to them (IM-38, IM-46 to IM-54). The CAS is that of the context.
+    Timestamps that change all the time are not replicated here (N-12)."""
 
     ptsMaxHistory: Annotated[int, Meta(ge=1)] = HISTORY_DEFAULT
     """How many timestamps are kept for each bucket."""
     persistenceTimestamps: dict[Bucket, tuple[PersistenceTimestamp, ...]] = {}
-    """By bucket, the oldest first."""
+    """The timestamps by bucket, the oldest first."""
     indexeInfos: dict[str, IndexInfo] = {}
     indexesTopology: dict[str, IndexTopology] = {}
     rebalances: dict[str, Rebalance] = {}
     projectors: tuple[Node, ...] = ()
     routers: tuple[Node, ...] = ()
     lastId: Unsigned = 0
-    """The highest number ever given, so that none comes back."""
+    """The highest number ever assigned, so that none is reused."""
 
     def named(self, bucket: str, name: str) -> IndexInfo | None:
         found = (each for each in self.indexeInfos.values() if (each.Bucket, each.Name) == (bucket, name))
         return next(found, None)
 
     def listed(self, ids: Iterable[int]) -> tuple[IndexInfo, ...]:
-        """Those of *ids*, in that order; of none, all that are active (IM-118). Raises
-        :class:`IndexNotFound`."""
+        """Return the indexes with these *ids*, in that order, or all active ones if there are none (IM-118).
+        Raises :class:`IndexNotFound`."""
         wanted = tuple(ids)
         self.require(wanted)
         if not wanted:
@@ -184,7 +185,7 @@ class Indexes(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
         return tuple(self.indexeInfos[str(each)] for each in wanted)
 
     def all(self) -> tuple[IndexInfo, ...]:
-        """By number."""
+        """Return all indexes, ordered by number."""
         return tuple(sorted(self.indexeInfos.values(), key=lambda each: each.Uuid))
 
     def require(self, ids: Iterable[int]) -> None:

@@ -1,8 +1,8 @@
-"""What factories are told: the criteria of the source, and what becomes of them (FTC-171, 172, 192, 212).
+"""The criteria that factories are given, and how they are checked and combined (FTC-171, 172, 192, 212).
 
-Two names are reserved. ``FTProperties`` is for the replication manager alone, which makes groups;
-``ObjectLocation`` for the factory at a place, which makes single objects. All others belong to the factory:
-ours are named here, and a factory refuses what it does not know.
+Two names are reserved. ``FTProperties`` is only for the replication manager, which creates groups.
+``ObjectLocation`` is for the factory at a location, which creates single objects. All other names belong to
+the factory. This module names those of our factories; a factory refuses names it does not know.
 """
 
 from collections.abc import Mapping
@@ -25,24 +25,24 @@ OBJECT_LOCATION: Final = "org.omg.ft.ObjectLocation"
 FT_PROPERTIES: Final = "org.omg.ft.FTProperties"
 
 ARGUMENTS: Final = "arguments"
-"""What the object is made with, a list."""
+"""The list of arguments that the object is created with."""
 NAME: Final = "name"
-"""By which it is called; without, the manager gives it one."""
+"""The name of the object; without it, the manager chooses one."""
 OF_GROUPS: Final = (NAME, ARGUMENTS, "min_in_sync", "durability", "on_total_loss")
-"""What the makers of groups and of objects that stand alone understand."""
+"""The criteria that the factories of groups and of standalone objects understand."""
 
 Criteria = Mapping[str, Any]
 
 
 def check_known(criteria: Criteria, known: tuple[str, ...]) -> None:
-    """Raises ``InvalidCriteria`` for those that are not among *known*."""
+    """Raise ``InvalidCriteria`` if any criterion is not among *known*."""
     unknown = {name: value for name, value in criteria.items() if name not in known}
     if unknown:
         raise InvalidCriteria(unknown, f"not understood here; these are: {', '.join(known) or 'none'}")
 
 
 def properties_in(criteria: Criteria) -> dict[str, Any]:
-    """The group's properties that *criteria* ask for (FTC-211). Raises ``InvalidCriteria``."""
+    """Return the properties of the group that *criteria* ask for (FTC-211). Raises ``InvalidCriteria``."""
     found = criteria.get(FT_PROPERTIES, {})
     if not isinstance(found, Mapping):
         raise InvalidCriteria({FT_PROPERTIES: found}, "it must be properties, by name")
@@ -50,15 +50,15 @@ def properties_in(criteria: Criteria) -> dict[str, Any]:
 
 
 def check_location(criteria: Criteria, location: str) -> None:
-    """Raises ``CannotMeetCriteria`` for a place that is not that of the factory (FTC-210)."""
+    """Raise ``CannotMeetCriteria`` if *criteria* ask for another location than the factory's (FTC-210)."""
     wanted = criteria.get(OBJECT_LOCATION, location)
     if wanted != location:
         raise CannotMeetCriteria({OBJECT_LOCATION: wanted}, f"this factory makes objects at {location}")
 
 
 def member_criteria(given: Criteria, effective: Properties, location: str) -> dict[str, Any]:
-    """What the factory at *location* is told for a member: what is *given*, its place, and what the group's
-    property has for that place and was not given (FTC-192, FTC-212, FTC-235)."""
+    """Return the criteria for a member at *location*: those *given*, its location, and those that the group's
+    factory property has for that location and that were not given (FTC-192, FTC-212, FTC-235)."""
     factories = (each for each in effective.get(FACTORIES, ()) if is_within(location, each["location"]))
     there: Criteria = next((each["criteria"] for each in factories), {})
     own = {name: value for name, value in given.items() if name != FT_PROPERTIES}
@@ -67,7 +67,7 @@ def member_criteria(given: Criteria, effective: Properties, location: str) -> di
 
 
 def check_factories(explicit: Properties, effective: Properties) -> None:
-    """Raises ``InvalidProperty`` for factories that are told what no member of such a group can be."""
+    """Raise ``InvalidProperty`` if a factory has criteria that no member of such a group can meet."""
     style = Style(effective[REPLICATION_STYLE])
     for each in explicit.get(FACTORIES, ()):
         try:
@@ -77,7 +77,7 @@ def check_factories(explicit: Properties, effective: Properties) -> None:
 
 
 def decoded(criteria: str) -> dict[str, Any]:
-    """Of a JSON object. Raises ``InvalidRequest`` for anything else."""
+    """Decode criteria from a JSON object. Raises ``InvalidRequest`` for anything else."""
     try:
         return msgspec.json.decode(criteria, type=dict[str, Any])
     except msgspec.DecodeError as error:
@@ -85,13 +85,14 @@ def decoded(criteria: str) -> dict[str, Any]:
 
 
 def to_keep(criteria: Criteria) -> str:
-    """What of *criteria* is kept in the group's record, as a JSON object: a member's place is known there."""
+    """Return the criteria to keep in the group's record, as a JSON object. The location is left out, because
+    the record has it anyway."""
     told = {name: value for name, value in criteria.items() if name != OBJECT_LOCATION}
     return msgspec.json.encode(told, order="deterministic").decode()
 
 
 def check_member(criteria: Criteria, style: Style, location: str) -> None:
-    """Raises ``InvalidCriteria`` or ``CannotMeetCriteria`` for what no member of a group can be told."""
+    """Raise ``InvalidCriteria`` or ``CannotMeetCriteria`` for criteria that no member of a group can meet."""
     check_known(criteria, (OBJECT_LOCATION, ARGUMENTS))
     check_location(criteria, location)
     if ARGUMENTS not in criteria:

@@ -1,26 +1,24 @@
-"""The replication manager's plan: what to do so that what is so becomes what is wished for (FTC-135, 198).
+"""Plans the actions that bring the observed state of the domain to the desired one (FTC-135, 198).
 
-A pure function of wishes and facts, made anew whenever either changes; it remembers nothing. What it asks for
-takes effect through the groups' records, and is carried out by primaries and hosts (M5, M6), which
-never wait for it: failover is theirs alone. Each action is one change of one record from exactly the record
-that the plan was made from, so a plan that is out of date does nothing.
+:func:`plan` is a pure function of both states. It is computed again whenever either changes, and remembers
+nothing. Its actions change the groups' records; primaries and hosts carry them out (M5, M6) and never wait
+for the plan, because failover is their own business. Each action changes one record, from exactly the version
+that the plan was made from, so an outdated plan does nothing.
 
-The order is always the same: first place who is missing, wait until it is in-sync, then let go who is lost or
-to be emptied. A group is never left with fewer in-sync members than it has, unless by a host's own death.
-Members beyond the minimum stay: somebody put them there.
+The order is always the same: place missing members, wait until they are in sync, then remove members whose
+host is lost or draining. A group never gets fewer in-sync members than it has, except by the death of a host.
+Members beyond the minimum stay, because somebody put them there.
 
-A plan's steps for one group, as changes of its record at the authority (T1, M5, M6).
+:func:`take_steps` applies the actions for one group to its record at the authority (T1, M5, M6). The first
+change is made from exactly the record that was planned from, and each further one from the record that the
+previous one left. If anybody else changes the record, the remaining steps are dropped and planned again: they
+were planned on old data, or by a host that no longer coordinates. *Without it:* h1 is being drained, and the
+group can do without it. While the plan waits for its turn, a person removes h2. The plan removes h1 as well,
+and the group has one member too few.
 
-The first is made from exactly the record that was planned from, each other one from the record that the one
-before has left. Whoever else changes the record ends them: what is left was planned on an old picture, or by
-a host that does not coordinate any more, and is planned anew.
-*Without it:* h1 is being emptied, and the group can do without it; while the plan waits for its turn a person
-takes h2 away; the plan removes h1 as well, and one member fewer is left than was wished for.
-
-Where a member is placed: never two in one location, far from the others, where there is the least to do.
-
-FTC-134, FTC-170. A location is written from the widest region to the narrowest (``hall1/rack2/host3``); two
-places that share more of its beginning fail together more likely.
+:func:`choose` places a member: never two in one location, far from the other members, where the load is
+lowest (FTC-134, FTC-170). A location is written from the widest region to the narrowest
+(``hall1/rack2/host3``). The longer the common beginning of two locations, the more likely they fail together.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -43,10 +41,10 @@ def choose(
     *,
     locations: Collection[str] = (),
 ) -> HostFact | None:
-    """The best place for one more member *beside* those there are; None when there is none.
+    """Return the best host for one more member *beside* the existing ones, or None if there is none.
 
-    *load*: how many members each host has. *locations*: the only ones allowed, if any is named; a host is in
-    a location that its own lies within.
+    *load* has the number of members of each host. *locations* are the only ones allowed, if any are named; a
+    host is in a location if its own location lies within it.
     """
     taken = [each.location for each in beside]
     fit = [
@@ -75,7 +73,7 @@ def choose_many(
     *,
     locations: Collection[str] = (),
 ) -> list[HostFact]:
-    """As many as there are places for, at most *count*, the best first."""
+    """Return up to *count* hosts for further members, the best first."""
     left, placed = list(candidates), list(beside)
     chosen: list[HostFact] = []
     while len(chosen) < count:
@@ -89,7 +87,7 @@ def choose_many(
 
 
 def shared(one: str, other: str) -> int:
-    """How many parts two locations have in common, from the widest on."""
+    """Return how many parts two locations have in common, from the widest on."""
     count = 0
     for mine, theirs in zip(one.split("/"), other.split("/"), strict=False):
         if mine != theirs:
@@ -99,7 +97,7 @@ def shared(one: str, other: str) -> int:
 
 
 LEARNERS_MAX: Final = 16
-"""Members that one host may have placed and not in-sync yet: beyond, more wait, so that copying states leaves
+"""How many members on one host may be catching up at a time. Further ones wait, so that copying states leaves
 room for calls."""
 
 
@@ -110,35 +108,35 @@ class Action:
     group: GroupId
     host: HostId
     why: str
-    """For people."""
+    """The reason, for people."""
 
 
 class Place(Action):
-    """Let the group have a member on *host*."""
+    """Give the group a member on *host*."""
 
 
 class Remove(Action):
-    """Let the group have no member on *host*."""
+    """Remove the group's member on *host*."""
 
 
 class Forget(Action):
-    """Let the entry of *host* go, which was to leave and is of the domain no more (M6)."""
+    """Remove the entry of *host*, which was leaving and is no longer part of the domain (M6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tune(Action):
-    """Let the group's hosts know what was set while it ran."""
+    """Tell the group's hosts which properties were set while it ran."""
 
     tuned: str
 
 
 class Lead(Action):
-    """Let the in-sync member on *host* be primary."""
+    """Make the in-sync member on *host* primary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Something is wished for that cannot be done now."""
+    """Something desired that cannot be done now, and why."""
 
     group: GroupId
     why: str
@@ -150,18 +148,19 @@ class Plan:
     waiting: tuple[Waiting, ...] = ()
 
 
-def plan(wishes: DesiredState, facts: ObservedState) -> Plan:
-    """What can be done now, and what must wait. By the groups' numbers, so always the same."""
-    planner = _Planner(wishes, facts)
-    for group in sorted(facts.groups, key=lambda each: each.record.group):
-        planner.see_to(group)
+def plan(desired: DesiredState, observed: ObservedState) -> Plan:
+    """Return what can be done now and what must wait. Groups are planned by their ids, so the result is
+    deterministic."""
+    planner = _Planner(desired, observed)
+    for group in sorted(observed.groups, key=lambda each: each.record.group):
+        planner.plan_group(group)
     return Plan(tuple(planner.actions), tuple(planner.waiting))
 
 
 @dataclass(slots=True)
 class _Planner:
-    wishes: DesiredState
-    facts: ObservedState
+    desired: DesiredState
+    observed: ObservedState
     actions: list[Action] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     _hosts: dict[HostId, HostFact] = field(init=False)
@@ -169,51 +168,51 @@ class _Planner:
     _learners: dict[HostId, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._hosts = {each.host: each for each in self.facts.hosts}
+        self._hosts = {each.host: each for each in self.observed.hosts}
         self._load = dict.fromkeys(self._hosts, 0)
         self._learners = dict.fromkeys(self._hosts, 0)
-        for group in self.facts.groups:
+        for group in self.observed.groups:
             for host in group.record.placed_on:
                 self._count(host, is_learner=host not in group.in_sync)
 
-    def see_to(self, group: GroupFact) -> None:
-        wish = self.wishes.of(group.record.group)
-        if wish.tuned != group.record.tuned:
+    def plan_group(self, group: GroupFact) -> None:
+        spec = self.desired.of(group.record.group)
+        if spec.tuned != group.record.tuned:
             said = "its properties were changed"
-            self.actions.append(Tune(group.record.group, HostId(""), said, wish.tuned))
+            self.actions.append(Tune(group.record.group, HostId(""), said, spec.tuned))
         self._forget_removed(group)
-        if wish.membership is MembershipStyle.MEMB_APP_CTRL:
-            self._say_what_lacks(group, wish)
+        if spec.membership is MembershipStyle.MEMB_APP_CTRL:
+            self._report_missing_members(group, spec)
             return
-        self._say_who_is_gone(group)
+        self._report_gone_hosts(group)
         good = [host for host in group.record.placed_on if self._is_good(host)]
         bad = [host for host in group.record.placed_on if not self._is_good(host)]
-        wanted = max(wish.minimum, group.record.min_in_sync)
-        # A host that is emptied is replaced one for one, while there are places.
+        wanted = max(spec.minimum, group.record.min_in_sync)
+        # A draining host is replaced by another one, while there are places.
         draining = [host for host in bad if not self._is_lost(host)]
-        placed = self._place(group, wish, good, max(wanted, len(good) + len(draining)) - len(good), wanted)
+        placed = self._place(group, spec, good, max(wanted, len(good) + len(draining)) - len(good), wanted)
         in_sync = [host for host in good if host in group.in_sync]
-        if bad and not self._let_go(group, bad, in_sync, is_whole=not placed, wanted=wanted):
-            self._lead_elsewhere(group, in_sync)
+        if bad and not self._remove_one(group, bad, in_sync, is_whole=not placed, wanted=wanted):
+            self._move_primary(group, in_sync)
 
     # --- steps
 
     def _place(
-        self, group: GroupFact, wish: GroupSpec, good: list[HostId], count: int, wanted: int
+        self, group: GroupFact, spec: GroupSpec, good: list[HostId], count: int, wanted: int
     ) -> list[HostFact]:
-        """Place *count* more members; those that were."""
+        """Plan *count* more members. Returns the hosts that were found."""
         record = group.record
-        # Also a host that is leaving is in the way until it has left: never two in one location (FTC-134).
+        # A leaving host blocks its location until it has left: never two members in one location (FTC-134).
         entries = [self._hosts[each.host] for each in record.members if each.host in self._hosts]
         occupied = [each.location for each in entries if not self._is_lost(each.host)]
         fit = [
             each
-            for each in self.facts.hosts
+            for each in self.observed.hosts
             if each not in entries and each.location not in occupied and self._may_take(each)
         ]
         free = [each for each in fit if self._learners[each.host] < LEARNERS_MAX]
         beside = [self._hosts[host] for host in good if host in self._hosts]
-        chosen = choose_many(count, free, beside, self._load, locations=wish.locations)
+        chosen = choose_many(count, free, beside, self._load, locations=spec.locations)
         for each in chosen:
             self.actions.append(Place(record.group, each.host, _why_placed(len(good), wanted)))
             self._count(each.host, is_learner=True)
@@ -221,69 +220,73 @@ class _Planner:
         if missing > 0 and len(free) < len(fit):
             self._wait(record, f"{missing} more needed: its turn comes when other members have caught up")
         elif missing > 0:
-            self._wait(record, f"{missing} more needed, and no host {self._what_lacks(wish)}")
+            self._wait(record, f"{missing} more needed, and no host {self._able_host_text(spec)}")
         return chosen
 
-    def _let_go(
+    def _remove_one(
         self, group: GroupFact, bad: list[HostId], in_sync: list[HostId], *, is_whole: bool, wanted: int
     ) -> bool:
-        """Remove who is lost or to be emptied, one at a time, once the group can do without."""
+        """Remove a member whose host is lost or draining, one at a time, once the group can do without it."""
         record, host = group.record, bad[0]
         learning = [each for each in record.placed_on if each not in in_sync and each not in bad]
         if not is_whole or learning or len(in_sync) < wanted:
             awaited = ", ".join(learning) if learning else "others"
-            self._wait(record, f"{host} {self._what_ails(host)}, and stays until {awaited} can do without it")
+            self._wait(
+                record, f"{host} {self._problem_of(host)}, and stays until {awaited} can do without it"
+            )
             return False
-        self.actions.append(Remove(record.group, host, f"{host} {self._what_ails(host)}"))
+        self.actions.append(Remove(record.group, host, f"{host} {self._problem_of(host)}"))
         return True
 
-    def _lead_elsewhere(self, group: GroupFact, in_sync: list[HostId]) -> None:
-        """A host that is emptied leads nothing, also where it must stay a member for a while."""
+    def _move_primary(self, group: GroupFact, in_sync: list[HostId]) -> None:
+        """Make another member primary if the primary's host is draining, even if it must stay a member for a
+        while."""
         record, primary = group.record, group.view.primary
         is_passive = record.style in (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
-        if primary in self.wishes.draining and in_sync and is_passive:
+        if primary in self.desired.draining and in_sync and is_passive:
             to = min(in_sync, key=lambda host: (self._load.get(host, 0), host))
             self.actions.append(Lead(record.group, to, f"{primary} is being emptied"))
 
     def _forget_removed(self, group: GroupFact) -> None:
-        """Once no view counts on what it held. It cannot be placed anew as the member it was: each stay has
-        its own number."""
-        if not self.wishes.removed:
+        """Remove the entries of removed hosts once no view lists them. Such a host cannot come back as the
+        same member, because each stay has its own number."""
+        if not self.desired.removed:
             return
         listed = {each.host: None for each in group.view.members}
         for each in group.record.members:
-            if each.is_leaving and each.host in self.wishes.removed and each.host not in listed:
+            if each.is_leaving and each.host in self.desired.removed and each.host not in listed:
                 self.actions.append(Forget(group.record.group, each.host, f"{each.host} was removed"))
 
-    def _say_who_is_gone(self, group: GroupFact) -> None:
-        """Of hosts that may well be back."""
+    def _report_gone_hosts(self, group: GroupFact) -> None:
+        """Report hosts that are gone but may well come back."""
         for host in group.record.placed_on:
             known = self._hosts.get(host)
             if known is not None and not known.is_alive and not self._is_lost(host):
-                gone_s, loss_s = known.gone_ns // SECOND, self.wishes.loss_ns / SECOND
+                gone_s, loss_s = known.gone_ns // SECOND, self.desired.loss_ns / SECOND
                 self._wait(
                     group.record, f"{host} is gone for {gone_s} s, and taken for lost after {loss_s:g} s"
                 )
 
-    def _say_what_lacks(self, group: GroupFact, wish: GroupSpec) -> None:
+    def _report_missing_members(self, group: GroupFact, spec: GroupSpec) -> None:
         good = [host for host in group.record.placed_on if self._is_good(host)]
-        if len(good) < wish.minimum:
-            said = f"{len(good)} members, {wish.minimum} wished for: its application places them"
+        if len(good) < spec.minimum:
+            said = f"{len(good)} members, {spec.minimum} wished for: its application places them"
             self._wait(group.record, said)
 
     # --- what is known
 
     def _is_lost(self, host: HostId) -> bool:
         known = self._hosts.get(host)
-        return known is None or known.gone_ns >= self.wishes.loss_ns
+        return known is None or known.gone_ns >= self.desired.loss_ns
 
     def _is_good(self, host: HostId) -> bool:
-        """Whether its member counts: it lives, or may well be back, and is not to be emptied."""
-        return not self._is_lost(host) and host not in self.wishes.draining
+        """Whether the host's member counts: the host is alive or may well come back, and it is not
+        draining."""
+        return not self._is_lost(host) and host not in self.desired.draining
 
     def _may_take(self, host: HostFact) -> bool:
-        """Now, or when it has brought those up to date that it has taken."""
-        return host.is_alive and host.host not in self.wishes.draining
+        """Whether the host can take members, now or after its learners have caught up."""
+        return host.is_alive and host.host not in self.desired.draining
 
     def _count(self, host: HostId, *, is_learner: bool) -> None:
         self._load[host] = self._load.get(host, 0) + 1
@@ -293,11 +296,11 @@ class _Planner:
     def _wait(self, record: GroupRecord, why: str) -> None:
         self.waiting.append(Waiting(record.group, why))
 
-    def _what_ails(self, host: HostId) -> str:
+    def _problem_of(self, host: HostId) -> str:
         return "is lost" if self._is_lost(host) else "is being emptied"
 
-    def _what_lacks(self, wish: GroupSpec) -> str:
-        return f"in {', '.join(wish.locations)} can take it" if wish.locations else "can take it"
+    def _able_host_text(self, spec: GroupSpec) -> str:
+        return f"in {', '.join(spec.locations)} can take it" if spec.locations else "can take it"
 
 
 def _why_placed(good: int, wanted: int) -> str:
@@ -319,7 +322,7 @@ def _words(action: Action) -> str:
 
 
 def by_group(found: Plan, group: GroupId) -> Iterator[str]:
-    """What the plan means for one group, in words."""
+    """Yield what the plan means for one group, in words."""
     for action in found.actions:
         if action.group == group:
             yield f"{_words(action)}: {action.why}"
@@ -334,8 +337,8 @@ def take_steps(
     nonces: Callable[[], Nonce],
     criteria: Callable[[GroupRecord, HostId], str],
 ) -> Recipe[tuple[Action, ...]]:
-    """Take them one by one until one comes to nothing; those that were taken. *criteria*: what the factory
-    at a host is told (FTC-212)."""
+    """Apply the actions one by one until one has no effect, and return those that were applied. *criteria*
+    returns what the factory at a host is told (FTC-212)."""
     as_of = group.as_of
     taken: list[Action] = []
     for action in actions:

@@ -1,7 +1,8 @@
-"""What the manager does about a fault that it is told of (FTC-313, FTC-314).
+"""The manager's reactions to reported faults (FTC-313, FTC-314).
 
-Failover is the groups' own and waits for nobody's report. But an application's detector may see what the
-hosts cannot: an object that answers, and answers nonsense. If that one is primary, another shall lead.
+Groups fail over by themselves and wait for nobody's report. But a detector of the application may notice what
+the hosts cannot: an object that answers, but with nonsense. If such an object is primary, another member
+shall lead.
 """
 
 from collections.abc import Container, Mapping
@@ -16,22 +17,24 @@ from holdfast.faults.told_events import Told
 from holdfast.model.ids import SECOND, GroupId, HostId
 
 NEWS_NS: Final = 30 * SECOND
-"""A report that is older says nothing of who is primary now: the manager may not have heard it in time."""
+"""The age beyond which a report is ignored: it says nothing about who is primary now, and may have arrived
+late."""
 DOUBTS_MAX: Final = 1_000
-"""Reports that are heeded at a time. Beyond, the newest are passed over: groups see to themselves."""
+"""How many reports are handled at a time. Further ones are ignored, because groups take care of
+themselves."""
 
 Views = Mapping[GroupId, Seen[View]]
 
 
 class FaultReactions:
-    """Reports of primaries that crashed, each until another member leads: whoever is asked to hand over may
-    not hear it."""
+    """The reports of crashed primaries. Each is kept until another member leads, because the member that is
+    asked to hand over may not get the message."""
 
     def __init__(self) -> None:
         self._told: list[Told] = []
 
     def add(self, told: Told, now_ns: int, views: Views, living: Container[HostId]) -> Lead | None:
-        """What is to be done because of it, if anything is."""
+        """Add a report, and return the action that it requires, if any."""
         found = to_lead(told, now_ns, views, living)
         if found is None or len(self._told) >= DOUBTS_MAX:
             return None
@@ -39,21 +42,22 @@ class FaultReactions:
         return found
 
     def due(self, now_ns: int, views: Views, living: Container[HostId]) -> list[Lead]:
-        """What is still to be done."""
+        """Return the actions that are still required."""
         found = {told.number: to_lead(told, now_ns, views, living) for told in self._told}
         self._told = [told for told in self._told if found[told.number] is not None]
         return [lead for lead in found.values() if lead is not None]
 
     def clear(self) -> None:
-        """Somebody else coordinates, and hears what was not acknowledged."""
+        """Forget all reports, because another host coordinates and gets those that were not acknowledged."""
         self._told.clear()
 
 
 def to_lead(told: Told, now_ns: int, views: Views, living: Container[HostId]) -> Lead | None:
-    """Who shall lead instead of the member that crashed; None when that one is not primary, nobody else can
-    be, or it is no report of one member. Nor for what a host has found and answered itself.
-    *Without that:* A, primary, says that it is not alive, hands over and is made anew. Soon after B hands
-    over to A; the manager, which has just heard of A's crash, has a sound primary hand over."""
+    """Return who shall lead instead of the crashed member. Returns None if that member is not primary, if no
+    other member can lead, if the report is not about one member, or if a host found the fault and has already
+    reacted. *Without that:* A, the primary, reports that it is not alive, hands over and gets a new object.
+    Soon after, B hands over to A. The manager, which has just heard of A's crash, makes a healthy primary
+    hand over."""
     try:
         report = FaultReport.of(told.event)
     except InvalidEvent:

@@ -1,7 +1,8 @@
-"""What is wished for, and what is so: all that a plan is made from (T1).
+"""The desired and the observed state of the domain: everything that a plan is made from (T1).
 
-Wishes are properties in effect, and hosts to be emptied. Facts are what the authority knows: which hosts
-live, each group's record and view. Values, compared as such; nothing here decides.
+The desired state consists of the properties in effect and the hosts to drain. The observed state is what the
+authority knows: which hosts are alive, and each group's record and view. These are plain values; nothing here
+decides.
 """
 
 from collections.abc import Mapping
@@ -14,42 +15,38 @@ from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
 from holdfast.model.ids import SECOND, GroupId, HostId, Revision
 from holdfast.model.properties import (
-    CHECKPOINT_INTERVAL,
     FACTORIES,
     INITIAL_NUMBER,
     MEMBERSHIP_STYLE,
     MINIMUM_NUMBER,
-    MONITORING_GRANULARITY,
-    MONITORING_INTERVAL,
+    OF_HOSTS,
     MembershipStyle,
     Properties,
     merged,
 )
 
-OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTERVAL)
-"""Properties that take effect where the members are; the others the manager sees to."""
 LOSS_NS: Final = 10 * SECOND
-"""A host that has been out of session for so long is taken for lost: its members are made anew elsewhere. Its
-agent starts a host that crashed again within a second, and copying what it holds costs more than waiting."""
+"""A host without a session for this long is considered lost, and its members are created elsewhere. An agent
+restarts a crashed host within a second, and copying its data costs more than waiting."""
 UNWRITTEN: Final = Revision(0)
-"""Of a record that does not stand at the authority: nothing can be done to it."""
+"""The revision of a record that is not at the authority, so nothing can be done to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """One group's properties in effect, as far as members are concerned."""
+    """The properties of one group in effect that concern its members."""
 
     membership: MembershipStyle = MembershipStyle.MEMB_INF_CTRL
     initial: int = 3
     minimum: int = 2
     locations: tuple[str, ...] = ()
-    """Where factories can make members (FTC-148); empty: at every host."""
+    """Where factories can create members (FTC-148); empty if every host can."""
     tuned: str = "{}"
-    """What was set while the group ran and its hosts must know, as its record has it."""
+    """The properties set while the group ran that its hosts must know, in the form that its record has."""
 
     @classmethod
     def of(cls, *levels: Properties) -> "GroupSpec":
-        """From properties in plain form, from the weakest level to the strongest (FTC-167)."""
+        """Make a spec from properties in plain form, from the weakest level to the strongest (FTC-167)."""
         effective = merged(*levels)
         return cls(
             membership=MembershipStyle(effective[MEMBERSHIP_STYLE]),
@@ -59,21 +56,21 @@ class GroupSpec:
         )
 
     def with_tuned(self, dynamic: Properties) -> "GroupSpec":
-        """The same for a group of which these were set while it ran."""
+        """Return this spec for a group for which these properties were set while it ran."""
         known = {name: dynamic[name] for name in OF_HOSTS if name in dynamic}
         return replace(self, tuned=msgspec.json.encode(known, order="deterministic").decode())
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """The domain's."""
+    """What the domain shall be like."""
 
     groups: Mapping[GroupId, GroupSpec] = field(default_factory=dict)
-    """Of each group that has properties of its own; of the others, what is built in."""
+    """The specs of groups with properties of their own; all others have the built-in values."""
     draining: frozenset[HostId] = frozenset()
-    """Hosts that shall have no members."""
+    """The hosts that shall have no members."""
     removed: frozenset[HostId] = frozenset()
-    """Hosts that never come back: nobody waits until they have forgotten what they held."""
+    """The hosts that never come back. Nobody waits until they have forgotten what they held."""
     loss_ns: int = LOSS_NS
 
     def of(self, group: GroupId) -> GroupSpec:
@@ -82,13 +79,13 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class HostFact:
-    """One host."""
+    """The observed state of one host."""
 
     host: HostId
     location: str
-    """The fault containment region it is in, from the widest part to the narrowest (FTC-170)."""
+    """The fault containment region of the host, from the widest part to the narrowest (FTC-170)."""
     gone_ns: int = 0
-    """For how long it has been out of session; 0 while it is in one."""
+    """How long the host has had no session; 0 while it has one."""
 
     @property
     def is_alive(self) -> bool:
@@ -97,12 +94,12 @@ class HostFact:
 
 @dataclass(frozen=True, slots=True)
 class GroupFact:
-    """One group: where members shall be, and who is in-sync."""
+    """The observed state of one group: where members shall be, and which are in sync."""
 
     record: GroupRecord
     view: View
     as_of: Revision = UNWRITTEN
-    """Which the record is; what is planned is done to exactly this one."""
+    """The revision of the record. Planned actions change exactly this one."""
 
     @property
     def in_sync(self) -> tuple[HostId, ...]:
@@ -112,7 +109,7 @@ class GroupFact:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """The domain's."""
+    """What the domain is like."""
 
     hosts: tuple[HostFact, ...]
     groups: tuple[GroupFact, ...]

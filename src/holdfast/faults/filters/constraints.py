@@ -1,4 +1,4 @@
-"""Constraints as consumers hand them to filters: types of events, and what must be true of one."""
+"""Constraints as consumers give them to filters: types of events, and an expression that must be true."""
 
 from dataclasses import dataclass
 from typing import Final, NewType
@@ -13,24 +13,24 @@ from holdfast.faults.filters.tree import Node
 from holdfast.model.errors import InvalidRequest
 
 EVENT_TYPES_MAX: Final = 64
-"""Of one constraint."""
+"""The most event types in one constraint."""
 ALL_TYPES: Final = ("", "*", "%ALL")
 """Names that stand for every domain or type."""
 
 ConstraintId = NewType("ConstraintId", int)
-"""A constraint's number in its filter; none is given twice."""
+"""The number of a constraint in its filter; numbers are never reused."""
 
 
 class ConstraintExp(Struct, frozen=True, array_like=True):
-    """Passes events of these types (of every type, if none is named) of which the expression is true. In the
-    names of a type ``*`` stands for any letters."""
+    """Passes events of these types, or of every type if none is named, for which the expression is true. In
+    the names of a type ``*`` stands for any letters."""
 
     event_types: tuple[EventType, ...] = ()
     constraint_expr: str = ""
 
 
 class ConstraintInfo(Struct, frozen=True, array_like=True):
-    """A constraint that a filter has, with its id there."""
+    """A constraint of a filter, with its id there."""
 
     constraint_expression: ConstraintExp
     constraint_id: ConstraintId
@@ -38,14 +38,14 @@ class ConstraintInfo(Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A constraint, read once."""
+    """A constraint that was parsed once."""
 
     expression: ConstraintExp
     tree: Node
 
     @classmethod
     def of(cls, expression: ConstraintExp) -> "Compiled":
-        """InvalidConstraint, naming the constraint, when it is not right."""
+        """Parse a constraint. Raises InvalidConstraint, which names the constraint, if it is not valid."""
         if len(expression.event_types) > EVENT_TYPES_MAX:
             raise InvalidRequest(f"a constraint names at most {EVENT_TYPES_MAX} types of events")
         try:
@@ -56,7 +56,7 @@ class Compiled:
 
     @property
     def letters(self) -> int:
-        """Of its expression and the names of its types."""
+        """The number of letters of its expression and of the names of its types."""
         types = self.expression.event_types
         named = sum(len(each.domain_name) + len(each.type_name) for each in types)
         return len(self.expression.constraint_expr) + named
@@ -73,7 +73,7 @@ def is_of_type(of: EventType, wanted: EventType) -> bool:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether the name is the pattern, with any letters where that has ``*``."""
+    """Whether the name is the pattern, with any letters in place of each ``*``."""
     if pattern in ALL_TYPES:
         return True
     first, *others = pattern.split("*")
@@ -83,7 +83,7 @@ def _fits(name: str, pattern: str) -> bool:
     if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
         return False
     at, end = len(first), len(name) - len(last)
-    # The first place where a piece fits leaves the most for the others: nothing need be tried again.
+    # Taking the first match of a piece leaves the most room for the others, so nothing need be tried again.
     for piece in others:
         at = name.find(piece, at, end)
         if at < 0:

@@ -1,10 +1,10 @@
-"""What may be wrong with filters, each said so that the one who wrote it can put it right.
+"""The errors of filters, worded so that the writer can fix them, and the paths to components of an event.
 
-Components of an event: how ``$Location[0].id`` finds what it names, or finds that it is not there.
-
-``$`` is the whole event, and steps lead from it: ``$.header.fixed_header``. ``$name`` is short for what the
-standard looks up in turn: the fixed header's ``event_type`` and ``event_name`` and the type's ``domain_name``
-and ``type_name``; then a property of the variable header; then one of the filterable data.
+A :class:`Path` such as ``$Location[0].id`` names a component, and :func:`resolve` finds it in an event or
+finds that it is not there. ``$`` is the whole event, and steps lead from it: ``$.header.fixed_header``.
+``$name`` is short for what the standard looks up in turn: the fixed header's ``event_type`` and
+``event_name`` and the type's ``domain_name`` and ``type_name``; then a property of the variable header; then
+one of the filterable data.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -31,17 +31,17 @@ from holdfast.faults.events import (
 
 EXCERPT_BEFORE: Final = 48
 EXCERPT_AFTER: Final = 24
-"""Letters shown around the place of a mistake."""
+"""How many letters are shown around a mistake."""
 
 
 class InvalidGrammar(InvalidRequest):
-    """Raised when a filter is asked for in a constraint language that is not offered."""
+    """Raised when a filter is requested in a constraint language that is not offered."""
 
     code = "invalid_grammar"
 
 
 class InvalidConstraint(InvalidRequest):
-    """Raised when a constraint is not right as written; says where, and what would be right."""
+    """Raised when a constraint is not valid; says where the mistake is, and what would be right."""
 
     code = "invalid_constraint"
 
@@ -50,13 +50,14 @@ class InvalidConstraint(InvalidRequest):
         super().__init__(f"constraint, letter {at + 1}: {problem}")
         self.text = text
         self.at = at
-        """Where, counted from 0; the length of the text stands for its end."""
+        """The position of the mistake, counted from 0; the length of the text means its end."""
         self.problem = problem
         self.constraint: ConstraintExp | None = None
-        """The constraint of a filter that it was, when it was one's."""
+        """The constraint of the filter, if the text belongs to one."""
 
     def shown(self) -> str:
-        """Three lines for people: the mistake, the constraint around it, and a caret below the place."""
+        """Return three lines for people: the mistake, the constraint around it, and a caret below the
+        place."""
         first = max(0, self.at - EXCERPT_BEFORE)
         last = self.at + EXCERPT_AFTER
         before = "... " if first else ""
@@ -66,7 +67,7 @@ class InvalidConstraint(InvalidRequest):
 
 
 def _printable(text: str) -> str:
-    """As one line that any terminal takes, letter by letter."""
+    """Return the text as one line that any terminal can show, of the same length."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -95,7 +96,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``.2``: a field of a struct, by its place."""
+    """``.2``: a field of a struct, by its position."""
 
     index: int
 
@@ -115,7 +116,7 @@ class Named:
 
 
 class Trait(Enum):
-    """What can be asked of a component itself, as its last step."""
+    """A property of a component itself, which can be its last step."""
 
     LENGTH = "_length"
     TYPE_ID = "_type_id"
@@ -127,14 +128,14 @@ Step = Member | Place | Element | Named | Trait
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A component of an event: the variable it begins with, None for the event itself, and the steps."""
+    """A component of an event: the variable it begins with (None for the event itself) and the steps."""
 
     variable: str | None = None
     steps: tuple[Step, ...] = ()
 
 
 def resolve(path: Path, event: StructuredEvent) -> object | None:
-    """What the path names in the event; None when it is not there. Looks at each step once."""
+    """Return what the path names in the event, or None if it is not there. Each step is taken once."""
     found: object | None = event if path.variable is None else _variable(path.variable, event)
     for step in path.steps:
         if found is None:
@@ -180,7 +181,7 @@ def _follow(step: Step, found: object) -> object | None:
 
 
 def elements_of(found: object) -> tuple[object, ...] | None:
-    """The elements of a sequence; None of anything else."""
+    """Return the elements of a sequence; None for anything else."""
     match found:
         case Location(parts):
             return parts
@@ -190,7 +191,7 @@ def elements_of(found: object) -> tuple[object, ...] | None:
 
 
 def _fields(found: object) -> tuple[str, ...]:
-    # A location is a sequence in the source; that it is a struct here is nobody's business.
+    # A location is a sequence in the source; that it is a struct here must not show.
     return found.__struct_fields__ if isinstance(found, Struct) and not isinstance(found, Location) else ()
 
 

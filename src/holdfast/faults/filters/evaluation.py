@@ -1,10 +1,9 @@
-"""Whether an event is what a constraint asks for.
+"""Evaluates whether an event matches a constraint.
 
-Operands are looked at from left to right, and no further than the answer needs. A component that is not
-there, or a value that the operator cannot take, leaves the whole constraint *undefined*, which does not
-match, not even under ``not`` (FTC-279). So a guard stands before what it guards: ``not exist $TypeId or
-$TypeId == 'type2'``. Each node is looked at once at most, and costs no more than the largest value an event
-may hold.
+Operands are evaluated from left to right, and only as far as the answer needs. A missing component, or a
+value that the operator cannot take, makes the whole constraint *undefined*, which does not match, not even
+under ``not`` (FTC-279). So a guard must come before what it guards: ``not exist $TypeId or $TypeId ==
+'type2'``. Each node is evaluated at most once, and costs no more than the largest value an event may hold.
 """
 
 from collections.abc import Callable
@@ -34,7 +33,8 @@ from holdfast.faults.filters.tree import (
 )
 
 INTEGER_BITS_MAX: Final = 127
-"""Of a sum or product; beyond, it is undefined. Numbers written and numbers of events have far fewer."""
+"""The most bits of a sum or product; a longer result is undefined. Literals and numbers in events are much
+shorter."""
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "==": eq,
@@ -62,7 +62,7 @@ class Verdict:
 
 
 class _Undefined(Exception):
-    """Ends the evaluation."""
+    """Ends the evaluation as undefined."""
 
     def __init__(self, node: Node, why: str) -> None:
         super().__init__(why)
@@ -70,7 +70,7 @@ class _Undefined(Exception):
 
 
 def evaluate(node: Node, event: StructuredEvent) -> Verdict:
-    """What the constraint says of the event."""
+    """Evaluate the constraint for the event."""
     try:
         return Verdict(Truth.TRUE if _boolean(node, event) else Truth.FALSE)
     except _Undefined as undefined:
@@ -140,7 +140,8 @@ def _compare(node: Node, left: Simple, sign: str, right: Simple) -> bool:
 
 
 def _alike(left: Simple, right: Simple) -> tuple[Simple, Simple]:
-    """Both as texts unless both are numbers (FTC-282): the source compares a group's number with a text."""
+    """Return both as texts unless both are numbers (FTC-282): the source compares a group's number with a
+    text."""
     if isinstance(left, str) is isinstance(right, str):
         return left, right
     return str(left), str(right)
@@ -186,7 +187,7 @@ def _apply(node: Node, left: int | float, sign: str, right: int | float) -> int 
         case _:
             if right == 0:
                 raise _Undefined(node, f"{left!r} / 0")
-            # Exact where it can be: an id of 64 bits has no place in a float.
+            # The division is exact if possible, because a 64-bit id does not fit in a float.
             is_exact = isinstance(left, int) and isinstance(right, int) and left % right == 0
             result = left // right if is_exact else left / right
     if not isfinite(result) or (isinstance(result, int) and result.bit_length() > INTEGER_BITS_MAX):

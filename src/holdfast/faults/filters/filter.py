@@ -1,7 +1,7 @@
 """Filters: the constraints by which one consumer says which events it wants (CosNotifyFilter, FTC 27.4.6).
 
-An event passes when one constraint or more is true of it (FTC-275); a filter without constraints passes
-nothing. Every method does all that it is asked, or raises and has done nothing.
+An event passes if at least one constraint is true for it (FTC-275); a filter without constraints passes
+nothing. Every method either does everything it is asked, or raises and changes nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,13 @@ from holdfast.model.errors import InvalidRequest
 EXTENDED_TCL: Final = "EXTENDED_TCL"
 """The Extended Trader Constraint Language."""
 CONSTRAINTS_MAX: Final = 256
-"""Of one filter."""
+"""The most constraints in one filter."""
 LETTERS_MAX: Final = 65_536
-"""Of all expressions of one filter together."""
+"""The most letters of all expressions of one filter together."""
 
 
 class FilterState(Struct, frozen=True, array_like=True):
-    """All that a filter is, to be kept and sent."""
+    """The whole state of a filter, to be stored and sent."""
 
     constraint_grammar: str
     next_id: ConstraintId
@@ -31,12 +31,12 @@ class FilterState(Struct, frozen=True, array_like=True):
 
 
 class Filter:
-    """One consumer's filter. Made by :func:`create_filter`."""
+    """One consumer's filter, made by :func:`create_filter`."""
 
     def __init__(self, constraint_grammar: str) -> None:
         self._grammar = constraint_grammar
         self._constraints: dict[ConstraintId, Compiled] | None = {}
-        """None once it is destroyed."""
+        """None once the filter is destroyed."""
         self._next_id = ConstraintId(1)
 
     @property
@@ -46,11 +46,11 @@ class Filter:
 
     @property
     def letters(self) -> int:
-        """Of all its constraints: what it takes to ask them all of an event grows with these."""
+        """The number of letters of all its constraints, which determines the cost of matching one event."""
         return sum(each.letters for each in self._alive().values())
 
     def add_constraints(self, expressions: Sequence[ConstraintExp]) -> list[ConstraintInfo]:
-        """Add them all, and tell their ids. InvalidConstraint names the first that is not right."""
+        """Add all constraints and return their ids. InvalidConstraint names the first that is not valid."""
         constraints = self._alive()
         ids = [ConstraintId(self._next_id + index) for index in range(len(expressions))]
         added = [ConstraintInfo(each, key) for each, key in zip(expressions, ids, strict=True)]
@@ -59,7 +59,7 @@ class Filter:
         return added
 
     def modify_constraints(self, delete: Sequence[ConstraintId], modify: Sequence[ConstraintInfo]) -> None:
-        """Remove those of the ids in *delete*, and put those of *modify* where their ids are."""
+        """Remove the constraints with ids in *delete*, and replace those with the ids in *modify*."""
         constraints = self._alive()
         _find(constraints, delete)
         kept = {key: each for key, each in constraints.items() if key not in delete}
@@ -67,11 +67,11 @@ class Filter:
         self._constraints = _changed(kept, modify)
 
     def get_constraints(self, ids: Sequence[ConstraintId]) -> list[ConstraintInfo]:
-        """Those of the ids, in the order of these."""
+        """Return the constraints with these ids, in that order."""
         return _find(self._alive(), ids)
 
     def get_all_constraints(self) -> list[ConstraintInfo]:
-        """All, by id."""
+        """Return all constraints, by id."""
         constraints = self._alive()
         return _find(constraints, constraints)
 
@@ -79,7 +79,7 @@ class Filter:
         self._alive().clear()
 
     def destroy(self) -> None:
-        """Whoever uses it after this gets FilterDestroyed."""
+        """Destroy the filter. Any later use raises FilterDestroyed."""
         self._alive()
         self._constraints = None
 
@@ -92,7 +92,7 @@ class Filter:
 
     @classmethod
     def restored(cls, state: FilterState) -> "Filter":
-        """A filter that goes on as the one did whose state it is."""
+        """Return a filter that continues from *state*."""
         restored = create_filter(state.constraint_grammar)
         restored._next_id = state.next_id
         restored._constraints = _changed({}, state.constraints)
@@ -105,7 +105,7 @@ class Filter:
 
 
 def create_filter(constraint_grammar: str) -> Filter:
-    """The filter factory: a filter without constraints. InvalidGrammar unless it is our language."""
+    """Create a filter without constraints. Raises InvalidGrammar unless the language is EXTENDED_TCL."""
     if constraint_grammar != EXTENDED_TCL:
         raise InvalidGrammar(f"no constraint language {constraint_grammar!r}; write {EXTENDED_TCL}")
     return Filter(constraint_grammar)
@@ -114,7 +114,7 @@ def create_filter(constraint_grammar: str) -> Filter:
 def _changed(
     constraints: dict[ConstraintId, Compiled], infos: Sequence[ConstraintInfo]
 ) -> dict[ConstraintId, Compiled]:
-    """The constraints with *infos* put among them, within the bounds."""
+    """Return *constraints* with *infos* added or replaced, within the bounds."""
     count = len(dict.fromkeys((*constraints, *(each.constraint_id for each in infos))))
     if count > CONSTRAINTS_MAX:
         raise InvalidRequest(f"a filter has at most {CONSTRAINTS_MAX} constraints")

@@ -1,4 +1,4 @@
-"""Reading a constraint: one function for each rule of the standard's grammar, loosest first.
+"""Parses a constraint, with one function for each rule of the standard's grammar, loosest binding first.
 
     or          := and { "or" and }
     and         := comparison { "and" comparison }
@@ -11,8 +11,8 @@
     value       := "(" or ")" | ("exist" | "exists" | "default") component | component
                  | ["+" | "-"] number | text | "TRUE" | "FALSE"
 
-So ``not $a == 1`` is ``(not $a) == 1``. Whatever shows without an event to be no boolean where one is needed,
-and so on, is refused here rather than never matching.
+So ``not $a == 1`` is ``(not $a) == 1``. An operand whose type is known to be wrong without an event, such as
+a number where a boolean is needed, is refused here; otherwise the constraint would never match.
 """
 
 from typing import Final
@@ -38,13 +38,14 @@ from holdfast.faults.filters.tree import (
 )
 
 DEPTH_MAX: Final = 32
-"""Of parentheses within parentheses; each takes nine calls of the reader."""
+"""How deep parentheses may nest; each level takes nine calls of the parser."""
 
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 
 
 def parse(text: str) -> Node:
-    """The tree of a constraint, InvalidConstraint when it is not right. One of nothing but space is true."""
+    """Return the tree of a constraint. Raises InvalidConstraint if it is not valid. A blank constraint is
+    true."""
     return _Parser(text).constraint()
 
 
@@ -191,7 +192,8 @@ class _Parser:
         return node
 
     def _require_comparable(self, sign: Token, left: Node, right: Node) -> None:
-        """Numbers and texts compare as texts (FTC-282); booleans compare with booleans only."""
+        """Check that two operands compare: numbers and texts compare as texts (FTC-282), booleans only with
+        booleans."""
         found = (type_of(left), type_of(right))
         if Type.BOOLEAN not in found or Type.ANY in found or found[0] is found[1]:
             return
@@ -204,7 +206,7 @@ class _Parser:
         return self._tokens[self._index]
 
     def _take(self, kind: Kind, *values: str) -> Token | None:
-        """The next token, when it is one of these."""
+        """Take and return the next token, if it is one of these."""
         token = self._peek()
         if token.kind is not kind or token.value not in values:
             return None

@@ -1,6 +1,6 @@
-"""The words of a constraint: numbers, texts, components, keywords and signs, each with its place.
+"""Splits a constraint into tokens: numbers, texts, components, keywords and signs, each with its position.
 
-A component is one token: only where one begins can a dot, a bracket or a digit mean a step of it.
+A component is one token, because only within a component can a dot, a bracket or a digit be a step.
 """
 
 import re
@@ -12,15 +12,16 @@ from typing import Final
 from holdfast.faults.filters.errors import Element, InvalidConstraint, Member, Named, Path, Place, Step, Trait
 
 CONSTRAINT_MAX: Final = 65_536
-"""Letters of a constraint."""
+"""The most letters of a constraint."""
 TOKENS_MAX: Final = 8_192
-"""Of a constraint: so many steps at most are taken to read it, and a fixed multiple to evaluate it."""
+"""The most tokens of a constraint. This bounds the steps of parsing, and a fixed multiple of it those of
+evaluation."""
 STEPS_MAX: Final = 32
-"""Of a component; the deepest thing in an event is five away."""
+"""The most steps of a component; the deepest value in an event is five steps away."""
 DIGITS_MAX: Final = 32
-"""Of a number, before its point and after."""
+"""The most digits of a number, before its point and after."""
 SHOWN_MAX: Final = 32
-"""Letters of a token in an error."""
+"""How many letters of a token an error shows."""
 
 KEYWORDS: Final = ("and", "or", "not", "in", "exist", "exists", "default", "TRUE", "FALSE")
 _SIGNS: Final = ("==", "!=", "<=", ">=", "<", ">", "~", "+", "-", "*", "/", "(", ")")
@@ -39,8 +40,8 @@ _TRAIT: Final = re.compile(r"_[A-Za-z_]*")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _NUMBER: Final = re.compile(r"(?=\.?[0-9])(?P<whole>[0-9]*)(?P<part>\.[0-9]*)?(?P<exponent>[eE][+-]?[0-9]+)?")
 _QUOTES: Final = {"'": "'", "‘": "’", "’": "’", '"': '"'}
-"""What opens a text, and what closes it. The source is printed with curved quotes (FTC-279). Double ones are
-ours: a constraint in single quotes is the one that shells leave alone, and it needs others within."""
+"""The quotes that open and close a text. The source is printed with curved quotes (FTC-279). Double quotes
+are our addition: shells leave a constraint in single quotes alone, and it then needs other quotes inside."""
 
 
 class Kind(Enum):
@@ -58,14 +59,15 @@ class Token:
     at: int
     value: int | float | str | Path
     text: str
-    """As it was written."""
+    """The token as it was written."""
 
     def __str__(self) -> str:
         return "the end" if self.kind is Kind.END else self.text[:SHOWN_MAX]
 
 
 def tokenize(text: str) -> list[Token]:
-    """The constraint's tokens, the last of kind END; InvalidConstraint when it is not made of such."""
+    """Return the constraint's tokens, the last of kind END. Raises InvalidConstraint if the text has anything
+    else."""
     if len(text) > CONSTRAINT_MAX:
         raise InvalidConstraint(
             text, CONSTRAINT_MAX, f"longer than {CONSTRAINT_MAX} letters; ask for less at once"
@@ -220,7 +222,7 @@ class _Tokenizer:
         return int(digits)
 
     def _name(self, *, or_keyword: bool) -> str | None:
-        """A name, or None when there is none. A backslash before it says that it is no keyword."""
+        """Return a name, or None if there is none. A backslash before it means that it is not a keyword."""
         at = self._at
         is_escaped = self._letter() == "\\"
         found = _NAME.match(self._text, at + is_escaped)

@@ -1,8 +1,8 @@
-"""What a constraint says, as a tree; and the tree as text again.
+"""The tree of a constraint, and how to turn it back into text.
 
-Chains (``a and b and c``, ``1 + 2 - 3``) are one node with many operands, so a long constraint is no deep
-tree, and walking one by recursion is bounded by how deep parentheses may nest. Two trees are equal when they
-say the same; where each was written does not count.
+Chains (``a and b and c``, ``1 + 2 - 3``) are one node with many operands. So a long constraint is not a deep
+tree, and the depth of recursion is bounded by how deep parentheses may nest. Two trees are equal if they mean
+the same, regardless of where their nodes were written.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from holdfast.faults.filters.tokens import KEYWORDS
 
 
 class Type(Enum):
-    """What is known of a value before there is an event."""
+    """What is known of a value's type without an event."""
 
     BOOLEAN = "a boolean"
     NUMBER = "a number"
@@ -23,7 +23,7 @@ class Type(Enum):
 
 
 class Level(IntEnum):
-    """How tightly a node binds, as the standard has it."""
+    """How tightly a node binds, as in the standard."""
 
     OR = 0
     AND = 1
@@ -39,7 +39,7 @@ class Level(IntEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
     at: int = field(default=0, compare=False, repr=False)
-    """Where it was written."""
+    """Where the node was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Product(_Placed):
 
 @dataclass(frozen=True, slots=True)
 class Sum(_Placed):
-    """``first + b - c``, as in a product."""
+    """``first + b - c``: the rest are signs with operands, at least one."""
 
     first: "Node"
     rest: tuple[tuple[str, "Node"], ...]
@@ -109,7 +109,7 @@ class Comparison(_Placed):
 @dataclass(frozen=True, slots=True)
 class And(_Placed):
     operands: tuple["Node", ...]
-    """Two or more."""
+    """Two or more operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ Node = (
 
 
 def type_of(node: Node) -> Type:
-    """What the node gives, as far as it shows."""
+    """Return the type of the node's value, as far as it is known."""
     match node:
         case Literal(bool()):
             return Type.BOOLEAN
@@ -160,7 +160,7 @@ _LEVELS: Final[dict[type, Level]] = {
 
 
 def written(node: Node) -> str:
-    """The node as a constraint: reading it gives an equal node. Parentheses stand only where they must."""
+    """Return the node as a constraint that parses to an equal node. It has only the necessary parentheses."""
     match node:
         case Literal(value):
             return _literal(value)

@@ -1,8 +1,7 @@
-"""What may be ordered about the domain's own state: who holds what, and going on from one (T4).
+"""Requests and answers about the domain's own state (T4), its updates, and indexes.
 
-What may be ordered about indexes, and what is known of them and of the updates of the domain's state.
-
-Part of :mod:`.groups`, whose rules hold here too.
+An administrator can see which desired state a host holds, and let the domain continue from one host's copy.
+The rules of :mod:`.groups`, which includes these messages, apply here too.
 """
 
 from typing import Annotated, Final
@@ -13,28 +12,28 @@ from holdfast.model.ids import HostId
 
 
 class InspectDomain(Struct, frozen=True, kw_only=True, tag="inspect_domain"):
-    """What does the host that is asked hold of the domain's wishes?"""
+    """Asks which desired state of the domain the asked host holds."""
 
 
 class RecoverDomain(Struct, frozen=True, kw_only=True, tag="recover_domain"):
-    """Let the domain go on from the wishes that the host that is asked holds. From an admin who has seen that
-    these are those of *cas*, and that nobody holds the committed ones any more."""
+    """Let the domain continue from the desired state that the asked host holds. Requires an admin who has
+    seen that this is the state of *cas*, and that nobody holds the committed state any more."""
 
     cas: int
 
 
 class DomainInspected(Struct, frozen=True, kw_only=True, tag="domain_inspected"):
-    """An interface: scripts read it, so it changes only by adding."""
+    """The desired state that one host holds. Scripts read this interface: it changes only by additions."""
 
     host: HostId
     role: str
     """``coordinator``, ``replica``, ``onlooker``; or ``bootstrap`` while it has none of these."""
     cas: int
-    """Of the wishes that it holds."""
+    """The CAS of the desired state that the host holds."""
     committed_cas: int
-    """Of those that count."""
+    """The CAS of the committed desired state."""
     coordinator: HostId
-    """Whom it follows; empty when nobody."""
+    """The coordinator that the host follows; empty if none."""
     term: int
 
 
@@ -51,39 +50,39 @@ Ids = Annotated[tuple[int, ...], Meta(min_length=1, max_length=IDS_MAX)]
 
 
 class CreateIndex(Struct, frozen=True, kw_only=True, tag="create_index"):
-    """Let there be an index, laid out on the hosts that live. From an admin."""
+    """Create an index, placed on the live hosts. Requires an admin."""
 
     name: Text
     bucket: Text
     using: Text
     expressions: tuple[str, ...] = ()
-    """What it is on; empty for the primary index of a bucket."""
+    """What the index is on; empty for the primary index of a bucket."""
     language: Text = "json-pointer"
     partitions: int = PARTITIONS_DEFAULT
     replicas: int = REPLICAS_OF_PARTITION_DEFAULT
-    """Of each partition, beside its master."""
+    """The number of replicas of each partition, besides its master."""
     nonce: str = ""
-    """Of whoever orders it: the same order sent again makes one index."""
+    """Chosen by the requester: the same request sent again creates only one index."""
 
 
 class DropIndexes(Struct, frozen=True, kw_only=True, tag="drop_indexes"):
-    """Let all of these be no more, or none when one is not there. From an admin."""
+    """Drop all of these indexes, or none if one does not exist. Requires an admin."""
 
     ids: Ids
 
 
 class ListIndexes(Struct, frozen=True, kw_only=True, tag="list_indexes"):
-    """Which indexes are there, as the host that answers knows?"""
+    """Asks which indexes exist, as far as the answering host knows."""
 
 
 class ListTransactions(Struct, frozen=True, kw_only=True, tag="list_transactions"):
-    """The latest updates of the domain's state, as the authority keeps them."""
+    """Asks for the latest updates of the domain's state, as the authority keeps them."""
 
     limit: Annotated[int, Meta(ge=1, le=TRANSACTIONS_SHOWN_MAX)] = 20
 
 
 class IndexShown(Struct, frozen=True, kw_only=True):
-    """One index. An interface: scripts read it, so it changes only by adding."""
+    """One index. Scripts read this interface: it changes only by additions."""
 
     id: int
     name: str
@@ -93,23 +92,23 @@ class IndexShown(Struct, frozen=True, kw_only=True):
     language: str
     is_primary: bool
     is_active: bool
-    """Its hosts have built it."""
+    """Whether its hosts have built it."""
     partitions: int
     replicas: int
     hosts: tuple[HostId, ...]
-    """Those that have a part of it."""
+    """The hosts that have a part of it."""
 
 
 class IndexList(Struct, frozen=True, kw_only=True, tag="indexes"):
     indexes: tuple[IndexShown, ...]
-    """By number."""
+    """The indexes, by number."""
     term: int = 0
     cas: int = 0
-    """Of the state that this was read in."""
+    """The CAS of the state from which this was read."""
 
 
 class TransactionShown(Struct, frozen=True, kw_only=True):
-    """One update. An interface: changes by adding."""
+    """One update of the domain's state. An interface: it changes only by additions."""
 
     cas: int
     term: int
@@ -120,9 +119,9 @@ class TransactionShown(Struct, frozen=True, kw_only=True):
 
 class TransactionList(Struct, frozen=True, kw_only=True, tag="transactions"):
     transactions: tuple[TransactionShown, ...]
-    """The newest last."""
+    """The updates, the newest last."""
     coordinator: HostId = HostId("")
-    """Empty while none is known to the host that answers."""
+    """The coordinator; empty while the answering host knows none."""
     term: int = 0
     cas: int = 0
 

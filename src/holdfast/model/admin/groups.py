@@ -1,7 +1,7 @@
-"""What may be ordered about groups, and what is known of them: asked of any host, answered by it.
+"""Requests about groups, and their answers; any host answers.
 
-The bodies of frames ``GROUP_ORDER`` and ``GROUP_ANSWER``, each behind the number of its question.
-New fields get defaults and go last.
+These are the bodies of the frames ``GROUP_ORDER`` and ``GROUP_ANSWER``, each after the number of its
+question. New fields get defaults and go last.
 """
 
 from typing import Annotated, Final
@@ -44,125 +44,127 @@ PROPERTIES_CHARACTERS_MAX: Final = 64 << 10
 
 
 def min_in_sync_default(replicas: int) -> int:
-    """Two for groups of three or more, which then lose one host and serve on. Of two members neither could
-    serve without the other: there it is one, and a cut followed by a fire can lose what was acknowledged."""
+    """The default of ``min_in_sync``: two for groups of three or more members, which then can lose one host
+    and serve on. In a group of two, neither member could serve without the other, so it is one there; then a
+    network cut followed by the loss of a host can lose acknowledged operations."""
     return 2 if replicas >= 3 else 1
 
 
 class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
-    """Make a group of that class, placed on live hosts."""
+    """Create a group of that class, placed on live hosts."""
 
     name: Name
     class_name: Annotated[str, Meta(max_length=CLASS_CHARACTERS_MAX)]
-    """``package.module:Class``, to be found in the hosts' application directory."""
+    """``package.module:Class``, found in the hosts' application directory."""
     style: str = ""
-    """Empty: as the properties say that are set for the class or the domain, or warm_passive."""
+    """The replication style. Empty: that of the class's or the domain's properties, or warm_passive."""
     replicas: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """0: as the properties say, or 3."""
+    """The number of members. 0: that of the properties, or 3."""
     arguments: Annotated[str, Meta(max_length=ARGUMENTS_BYTES_MAX)] = "[]"
-    """What the object is made with, as a JSON array."""
+    """The arguments of the object's constructor, as a JSON array."""
     min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
     """How many members hold an operation before it is acknowledged; 0: :func:`min_in_sync_default`."""
     nonce: str = ""
-    """Of whoever orders it: the same order sent again makes one group."""
+    """Chosen by the requester: the same request sent again creates only one group."""
     durability: str = "disk"
     """Where in-sync members hold an operation when it is acknowledged: on ``disk`` or in ``memory``."""
     on_total_loss: str = "wait"
     """What a group in memory does when its last in-sync process is gone: ``wait`` for a person, or
     ``restart`` from its newest checkpoint (V4)."""
     minimum: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """How many members are kept, by making new ones elsewhere when hosts are lost; 0: as the properties say,
-    or all *replicas*."""
+    """How many members are maintained, by creating new ones elsewhere when hosts are lost. 0: that of the
+    properties, or all *replicas*."""
     membership: str = ""
-    """Who keeps them: the ``infrastructure``, or the ``application`` by adding and removing members. Empty:
-    as the properties say, or the infrastructure."""
+    """Who maintains the members: the ``infrastructure``, or the ``application`` by adding and removing them.
+    Empty: that of the properties, or the infrastructure."""
     properties: Annotated[str, Meta(max_length=PROPERTIES_CHARACTERS_MAX)] = "{}"
-    """Other properties asked for at its creation, as a JSON object."""
+    """Other properties to set at creation, as a JSON object."""
 
 
 class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
-    """End the group of that name, and forget its state."""
+    """Delete the group of that name, and its state."""
 
     name: Name
 
 
 class ListGroups(Struct, frozen=True, kw_only=True, tag="list"):
-    """Which groups are there? *name*: only the one of that name."""
+    """Asks which groups exist; with *name*, only for the one of that name."""
 
     name: str = ""
     is_whole: bool = False
-    """With those that the domain made for itself."""
+    """Include the groups that the domain created for itself."""
 
 
 class ShowHistory(Struct, frozen=True, kw_only=True, tag="history"):
-    """What became of the group of that name?"""
+    """Asks for the history of the group of that name."""
 
     name: Name
 
 
 class AddMember(Struct, frozen=True, kw_only=True, tag="add_member"):
-    """Let the group have a member on *host*; it is in-sync once it has caught up."""
+    """Give the group a member on *host*; it is in sync once it has caught up."""
 
     name: Name
     host: HostId
     own: Annotated[str, Meta(max_length=300)] = ""
-    """The object there that shall be the member, which the application made itself, as
-    ``package.module:name``; empty: the factory there makes one."""
+    """The object on that host that becomes the member, which the application created itself, as
+    ``package.module:name``; empty: the factory there creates one."""
 
 
 class RemoveMember(Struct, frozen=True, kw_only=True, tag="remove_member"):
-    """Let the group have no member on *host*; it leaves as soon as it can be spared."""
+    """Remove the group's member on *host*; it leaves as soon as the group can do without it."""
 
     name: Name
     host: HostId
 
 
 class SetPrimary(Struct, frozen=True, kw_only=True, tag="set_primary"):
-    """Let the in-sync member on *host* be primary, whoever is (K5). Any host takes it."""
+    """Make the in-sync member on *host* primary (K5). Any host accepts this request."""
 
     name: Name
     host: HostId
     is_any_style: bool = False
-    """Also of a group that is not passive: let that member order its operations."""
+    """Also for a group that is not passive: that member then orders its operations."""
 
 
 class ExplainGroup(Struct, frozen=True, kw_only=True, tag="explain"):
-    """Why is the group of that name as it is?"""
+    """Asks why the group of that name is in its present state."""
 
     name: Name
 
 
 class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
-    """What does each member of that group hold, and what would be lost if the group went on from there?"""
+    """Asks what each member of that group holds, and what would be lost if the group continued from it."""
 
     name: Name
 
 
 class RecoverGroup(Struct, frozen=True, kw_only=True, tag="recover"):
-    """Let a group that cannot go on by itself go on from what *source* holds, under a new generation (V4).
-    From an admin who has seen what *epoch* gives up: any later view is left alone."""
+    """Let a group that cannot go on by itself continue from what *source* holds, under a new generation (V4).
+    Requires an admin who has seen what continuing from *epoch* gives up: a later view is left alone."""
 
     name: Name
     source: HostId
     epoch: Epoch
     agreed_to: str = ""
-    """The losses that a person has seen, in words: if others show when it is done, it is not done. Empty when
+    """The text of the losses that a person has seen: if the losses differ by then, nothing is done. Empty if
     nobody was asked."""
 
 
 class WithoutObject(Struct, frozen=True, kw_only=True):
-    """A member that holds all that was acknowledged, and not the object (O3, E8)."""
+    """A member that holds everything acknowledged, but not the object (O3, E8)."""
 
     host: HostId
     why: str
     since_ns: int = 0
-    """By its wall clock; 0 when that is not known."""
+    """Since when, by its wall clock; 0 if unknown."""
     never_leads: bool = False
-    """Its object would not be the one that answered; if not, it leads if nobody else can."""
+    """Whether its object would differ from the one that answered calls. If not, the member leads if nobody
+    else can."""
 
 
 class GroupInfo(Struct, frozen=True, kw_only=True):
-    """One group, as a host knows it. An interface: scripts read it, so it changes only by adding."""
+    """One group, as a host knows it. Scripts read this interface: it changes only by additions."""
 
     name: str
     group: GroupId
@@ -175,39 +177,41 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     min_in_sync: int
     durability: str = "disk"
     leaving: tuple[HostId, ...] = ()
-    """Hosts that shall have no member any more, and have not left yet."""
+    """Hosts whose member should leave and has not left yet."""
     minimum: int = 0
-    """How many members are kept."""
+    """How many members are maintained."""
     membership: str = "infrastructure"
-    """Who keeps them."""
+    """Who maintains the members."""
     on_total_loss: str = "wait"
     without_object: tuple[WithoutObject, ...] = ()
-    """Members that have none and said so; only where each was asked: `group show` and `explain`."""
+    """Members that reported that they have no object; only in answers for which each was asked: `group show`
+    and `explain`."""
     code: CodeInfo | None = None
-    """By which it was last served, as far as is known."""
+    """The code that last served the group, as far as is known."""
     codes: dict[HostId, CodeInfo] = {}
-    """Its class as the hosts in session have it that shall have members, as far as they have told."""
+    """The code of its class on the hosts in session that should have members, as far as they have reported
+    it."""
     upgrade: CodeInfo | None = None
-    """What a person wishes it to go on with, until it does."""
+    """The code with which a person wants the group to continue, until it does."""
 
 
 class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
-    """In words, for people; empty where there is nothing to say."""
+    """Explanations of a group's state for people; empty where there is nothing to say."""
 
     group: GroupInfo
     is_served: bool
-    """Its primary takes calls: the object is there."""
+    """Whether its primary takes calls, because its object exists."""
     members: tuple[str, ...]
-    """Of each member that is not in sync, has no object, or leaves."""
+    """One text for each member that is not in sync, has no object, or leaves."""
     group_says: tuple[str, ...]
-    """Why nobody serves it."""
+    """Why nobody serves the group."""
     manager_says: tuple[str, ...]
     """What the manager does about it, or waits for."""
     manager: HostId = HostId("")
     code_says: tuple[str, ...] = ()
-    """Of hosts whose class is another than the group is served by, and of what is wished."""
+    """About hosts whose class differs from the code that serves the group, and about a requested upgrade."""
     checkpoint_says: tuple[str, ...] = ()
-    """Of each member whose last checkpoint failed, and what to do about it (E9)."""
+    """About each member whose last checkpoint failed, and what to do about it (E9)."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -215,8 +219,8 @@ class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
 
 
 class ViewInfo(Struct, frozen=True, kw_only=True):
-    """One view of a group: when, who, why; and for a claim, how long its steps took since there was ground
-    for it. An interface: scripts read it, so it changes only by adding."""
+    """One view of a group: when, who, why; and for a claim, how long its steps took after the reason to claim
+    arose. Scripts read this interface: it changes only by additions."""
 
     epoch: Epoch
     at_ns: int
@@ -230,23 +234,23 @@ class ViewInfo(Struct, frozen=True, kw_only=True):
     ready_ms: float | None = None
     replayed: int | None = None
     silent_ms: float | None = None
-    """How long before that ground the old primary's host was last heard."""
+    """For how long the old primary's host had been silent when the reason to claim arose."""
 
 
 class GivenUpInfo(Struct, frozen=True, kw_only=True):
-    """A call that is not tried again, since it ended so many processes (E4). An interface: changes by
-    adding."""
+    """A call that is not tried again, because it ended that many processes (E4). An interface: it changes
+    only by additions."""
 
     at_ns: int
     request: str
-    """The client, and the number it gave the call."""
+    """The client, and the number that it gave the call."""
     call: str
     attempts: int
 
 
 class UnkeptInfo(Struct, frozen=True, kw_only=True):
-    """A member whose last checkpoint failed, and why (E9): the one before and the log after it stay, until
-    that is too long. An interface: changes by adding."""
+    """A member whose last checkpoint failed, and why (E9). The previous checkpoint and the log after it stay,
+    until the log is too long. An interface: it changes only by additions."""
 
     at_ns: int
     host: HostId
@@ -254,7 +258,7 @@ class UnkeptInfo(Struct, frozen=True, kw_only=True):
 
 
 class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
-    """The latest views of a group, and the latest calls that it gave up, oldest first."""
+    """The latest views of a group and the latest calls that it gave up, oldest first."""
 
     group: GroupInfo
     views: tuple[ViewInfo, ...]
@@ -264,65 +268,66 @@ class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
 
 
 class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):
-    """The group has the new primary; *took_ms*: from the order until the old one knew of that."""
+    """The group has the new primary; *took_ms* is the time from the request until the old primary knew it."""
 
     group: GroupInfo
     took_ms: float
 
 
 class HeldInfo(Struct, frozen=True, kw_only=True):
-    """What one member holds, and what going on from it would give up. An interface: changes by adding."""
+    """What one member holds, and what continuing from it would give up. An interface: it changes only by
+    additions."""
 
     host: HostId
     epoch: Epoch
     position: int
     committed: int
-    """Up to here it knows operations to be final."""
+    """The position up to which the member knows operations to be final."""
     is_listed: bool
-    """It is in-sync in the view that stands."""
+    """Whether the member is in sync in the view in force."""
     known_lost: int
-    """Operations known to be committed that it lacks."""
+    """How many operations the member lacks that are known to be committed."""
     possibly_lost: int
-    """Operations that another member holds and that may have been committed."""
+    """How many operations another member holds that may have been committed."""
     text: str
 
 
 class GroupInspected(Struct, frozen=True, kw_only=True, tag="inspected"):
     group: GroupInfo
     epoch: Epoch
-    """Of the view that was looked at: what :class:`RecoverGroup` is to name."""
+    """The epoch of the inspected view, which :class:`RecoverGroup` must name."""
     is_served: bool
     members: tuple[HeldInfo, ...]
     silent: tuple[HostId, ...]
-    """Hosts that the group is placed on and that did not answer."""
+    """Hosts on which the group is placed and that did not answer."""
 
 
 class GroupRecovered(Struct, frozen=True, kw_only=True, tag="recovered"):
     group: GroupInfo
     text: str
-    """What was given up, as the history keeps it."""
+    """What was given up, as the history records it."""
 
 
 STARTING: Final = "starting"
-"""The code of a host that can do no order yet; another can."""
+"""The error code of a host that cannot carry out requests yet; another host can."""
 UNKNOWN_ORDER: Final = "unknown_order"
-"""The code of a host whose version does not know the order; one of a later version does."""
+"""The error code of a host whose version does not know the request; a host with a later version does."""
 
 
 class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
-    """It was not done; *is_final*: and never will be, as it is written."""
+    """The request was not carried out; *is_final* says that it never will be, as it is written."""
 
     code: str
     text: str
     is_final: bool
     exception: str = ""
-    """What the source calls it (FTC section L); empty where it has no name for it."""
+    """The name of the error in the source (FTC section L); empty if it has none."""
     about: str = "{}"
-    """The members that the source's exception has, as a JSON object."""
+    """The members of the source's exception, as a JSON object."""
 
     @classmethod
     def by(cls, error: HoldfastError) -> "OrderRefused":
-        """Because of *error*."""
+        """The refusal that *error* causes."""
         about = msgspec.json.encode(error.about).decode() if error.exception else "{}"
         is_final = isinstance(error, InvalidRequest)
         return cls(
@@ -363,7 +368,7 @@ Question = (
     | ListIndexes
     | ListTransactions
 )
-"""These change nothing: they may be asked of one host after the other."""
+"""The requests that change nothing: a client may ask one host after the other."""
 Answer = (
     GroupList
     | GroupHistory
@@ -395,10 +400,10 @@ def encode_order(message: Order | OrderAnswer) -> bytes:
 
 
 def decode_order(body: bytes) -> Order:
-    """Raises ``LaterKind``, and ``msgspec.DecodeError`` for anything else."""
+    """Decode a request. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
     return _orders.decode(body)
 
 
 def decode_order_answer(body: bytes) -> OrderAnswer:
-    """Raises ``msgspec.DecodeError`` for anything else."""
+    """Decode an answer. Raises ``msgspec.DecodeError`` for anything else."""
     return _answers.decode(body)

@@ -1,4 +1,4 @@
-"""What may be ordered about the hosts of a domain, and what is known of them."""
+"""Requests about the hosts of a domain, and their answers."""
 
 from typing import Annotated
 
@@ -9,45 +9,45 @@ from holdfast.model.reference import MEMBERS_MAX
 
 
 class ListHosts(Struct, frozen=True, kw_only=True, tag="list_hosts"):
-    """Which hosts are there, and what do they house?"""
+    """Asks which hosts exist, and how many members they have."""
 
 
 class DrainHost(Struct, frozen=True, kw_only=True, tag="drain_host"):
-    """Let a host have no members, or let it take some again. From an admin."""
+    """Move all members off a host, or let it take members again. Requires an admin."""
 
     host: HostId
     is_draining: bool = True
     nonce: str = ""
-    """The order's own: given again with the same one, it is the same order."""
+    """Chosen by the requester: the same request sent again has no further effect."""
 
 
 class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
-    """Let a host that houses nothing be of the domain no more; *is_lost*: what it houses is lost with it, and
-    is made anew elsewhere. From an admin."""
+    """Remove a host without members from the domain; with *is_lost*, its members are lost with it and are
+    created anew elsewhere. Requires an admin."""
 
     host: HostId
     is_lost: bool = False
 
 
 class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
-    """Take nothing from these hosts, as if the way from there were cut; or take it again. From an admin, and
-    only where the domain allows chaos. Ends with the process that was told."""
+    """Ignore everything from these hosts, as if the network from there were cut; or accept it again. Requires
+    an admin, and a domain that allows chaos. Ends with the process that received it."""
 
     hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)]
     is_deaf: bool = True
 
 
 class HostInfo(Struct, frozen=True, kw_only=True):
-    """One host, as the authority knows it. An interface: scripts read it, so it changes only by adding."""
+    """One host, as the authority knows it. Scripts read this interface: it changes only by additions."""
 
     host: HostId
     is_alive: bool
     is_draining: bool
     members: int
-    """Groups that shall have a member there."""
+    """The number of groups that should have a member there."""
     primaries: int
     leaving: int
-    """Groups whose member there has still to leave."""
+    """The number of groups whose member there has yet to leave."""
     location: str = ""
 
 
@@ -56,13 +56,13 @@ class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
     manager: HostId = HostId("")
     """The host that manages the domain; empty while none does."""
     term: int = 0
-    """In which it was elected."""
+    """The term in which the manager was elected."""
     cas: int = 0
-    """Of the wishes that the answering host knows (T1)."""
+    """The CAS of the desired state that the answering host knows (T1)."""
 
 
 class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
-    """To whom the host is deaf now."""
+    """The hosts whose messages this host now ignores."""
 
     host: HostId
     deaf_to: tuple[HostId, ...]

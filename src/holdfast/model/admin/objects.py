@@ -1,9 +1,7 @@
-"""What may be ordered of factories, and asked about references (FTC sections O and P).
+"""Requests about factories, references, properties and the fault notifier (FTC sections M, N, O and P).
 
-The replication manager makes groups; the factory of each host makes single objects. Both are asked alike
-(FTC-206). Places are named by location or by host.
-
-What may be ordered about properties, and about the domain's fault notifier (FTC sections M and N).
+The replication manager creates groups; the factory of each host creates single objects. Both take the same
+requests (FTC-206). Places are given by location or by host.
 """
 
 from typing import Annotated, Any, Final
@@ -15,30 +13,31 @@ from holdfast.model.reference import Name
 
 CRITERIA_CHARACTERS_MAX: Final = 128 << 10
 Criteria = Annotated[str, Meta(max_length=CRITERIA_CHARACTERS_MAX)]
-"""A JSON object."""
+"""Criteria for creating an object, as a JSON object."""
 Place = Annotated[str, Meta(max_length=4_200)]
 
 
 class CreateObject(Struct, frozen=True, kw_only=True, tag="create_object"):
-    """Make an object of a class, as *criteria* say: a group, by the replication manager; or, at *location*,
-    one without replicas, by the factory there."""
+    """Create an object of a class according to *criteria*: a group, by the replication manager; or, at
+    *location*, one without replicas, by the factory there."""
 
     type_id: Annotated[str, Meta(min_length=1, max_length=300)]
     criteria: Criteria = "{}"
     location: Place = ""
     nonce: str = ""
-    """Of whoever orders it: the same order sent again makes one object."""
+    """Chosen by the requester: the same request sent again creates only one object."""
 
 
 class DeleteObject(Struct, frozen=True, kw_only=True, tag="delete_object"):
-    """Delete what was made under that id, of a group first every member; *location* as it was made."""
+    """Delete what was created under that id, for a group including every member; *location* as at its
+    creation."""
 
     factory_creation_id: GroupId
     location: Place = ""
 
 
 class CreateMember(Struct, frozen=True, kw_only=True, tag="create_member"):
-    """Have the factory at a location make another member of a group."""
+    """Let the factory at a location create another member of a group."""
 
     name: Name
     location: Place
@@ -48,39 +47,39 @@ class CreateMember(Struct, frozen=True, kw_only=True, tag="create_member"):
 
 
 class ShowReference(Struct, frozen=True, kw_only=True, tag="show_reference"):
-    """Where is the group of that name now?"""
+    """Asks where the group of that name is now."""
 
     name: Name
 
 
 class ListFactories(Struct, frozen=True, kw_only=True, tag="list_factories"):
-    """Where can objects be made?"""
+    """Asks where objects can be created."""
 
 
 class MemberInfo(Struct, frozen=True, kw_only=True):
-    """A member, and where to reach it. An interface: it changes only by adding."""
+    """A member, and where to reach it. An interface: it changes only by additions."""
 
     location: str
     host: HostId
     address: str
-    """Empty while its host does not live."""
+    """The address; empty while its host is not alive."""
     is_primary: bool
     in_sync: bool
     own: str = ""
-    """The object that the application made itself and that is the member; empty: a factory made it."""
+    """The object that the application created itself as the member; empty: a factory created it."""
 
 
 class GroupReference(Struct, frozen=True, kw_only=True, tag="reference"):
-    """A group's reference, as of its newest view. An interface: it changes only by adding."""
+    """A group's reference, as of its newest view. An interface: it changes only by additions."""
 
     domain: str
-    """With the group's number it names the group for ever, whatever becomes of its name (FTC-47)."""
+    """With the group's number it identifies the group for ever, whatever happens to its name (FTC-47)."""
     name: str
     group: GroupId
     version: Epoch
     """Grows whenever members or primary change; 0 while the group has had none."""
     members: tuple[MemberInfo, ...]
-    """The primary's first."""
+    """The members, the primary first."""
 
 
 class ObjectCreated(Struct, frozen=True, kw_only=True, tag="object_created"):
@@ -89,12 +88,12 @@ class ObjectCreated(Struct, frozen=True, kw_only=True, tag="object_created"):
 
 
 class FactoryInfo(Struct, frozen=True, kw_only=True):
-    """A host as a factory: it makes objects of every class that its application directory has."""
+    """A host as a factory: it creates objects of every class in its application directory."""
 
     host: HostId
     location: str
     takes_members: bool
-    """False while it is being emptied."""
+    """False while the host is being drained."""
 
 
 class FactoryList(Struct, frozen=True, kw_only=True, tag="factories"):
@@ -105,51 +104,53 @@ ObjectOrder = CreateObject | DeleteObject | CreateMember | ShowReference | ListF
 
 
 class ShowProperties(Struct, frozen=True, kw_only=True, tag="show_properties"):
-    """Those of the group of that name, of that class, or else the domain's defaults."""
+    """Asks for the properties of that group, of that class, or else for the domain's defaults."""
 
     type_id: str = ""
     group: str = ""
 
 
 class SetProperties(Struct, frozen=True, kw_only=True, tag="set_properties"):
-    """Let these be set there, beside those that are. From an admin."""
+    """Set these properties there, and keep those already set. Requires an admin."""
 
     properties: dict[str, Any]
     type_id: str = ""
     group: str = ""
     nonce: str = ""
-    """The order's own: given again with the same one, it is the same order."""
+    """Chosen by the requester: the same request sent again has no further effect."""
 
 
 class RemoveProperties(Struct, frozen=True, kw_only=True, tag="remove_properties"):
-    """Let these be set there no longer: each with its value, or with null whatever it is. From an admin."""
+    """Remove these properties there, each given with its value, or with null for any value. Requires an
+    admin."""
 
     properties: dict[str, Any]
     type_id: str = ""
     group: str = ""
     nonce: str = ""
-    """The order's own: given again with the same one, it is the same order."""
+    """Chosen by the requester: the same request sent again has no further effect."""
 
 
 class PropertiesShown(Struct, frozen=True, kw_only=True, tag="properties"):
-    """An interface: scripts read it, so it changes only by adding."""
+    """The properties of a group, a class or the domain. Scripts read this interface: it changes only by
+    additions."""
 
     own: dict[str, Any]
-    """What is set there, and nowhere above or below."""
+    """The properties set at this level only."""
     effective: dict[str, Any]
-    """With what it goes over: of defaults those themselves, of a class the defaults too (FTC-187), of a group
-    all that holds for it (FTC-190)."""
+    """The properties in effect: for the defaults, the defaults; for a class, with the defaults (FTC-187); for
+    a group, everything that applies to it (FTC-190)."""
 
 
 class ShowFaultNotifier(Struct, frozen=True, kw_only=True, tag="show_notifier"):
-    """Which group takes fault reports?"""
+    """Asks which group receives fault reports."""
 
     is_made: bool = False
-    """If none is registered: the domain's own, made if there is none yet."""
+    """If none is registered: return the domain's own, and create it if there is none yet."""
 
 
 class RegisterFaultNotifier(Struct, frozen=True, kw_only=True, tag="register_notifier"):
-    """Let the group of that name take fault reports; empty: none. From an admin."""
+    """Let the group of that name receive fault reports; empty: none. Requires an admin."""
 
     group: str
     nonce: str = ""

@@ -1,4 +1,4 @@
-"""What may be ordered about the code of groups, and how it is told (E7)."""
+"""Requests about the code of groups, and their answers (E7)."""
 
 from typing import Annotated, Final
 
@@ -12,7 +12,7 @@ VERSION_CHARACTERS_MAX: Final = 100
 
 
 class CodeInfo(Struct, frozen=True, kw_only=True):
-    """The code of a class. An interface: scripts read it, so it changes only by adding."""
+    """The code of a class. Scripts read this interface: it changes only by additions."""
 
     version: str
     digest: str
@@ -27,7 +27,7 @@ class CodeInfo(Struct, frozen=True, kw_only=True):
 
 
 class CodeChangeInfo(Struct, frozen=True, kw_only=True):
-    """A group went on with other code. An interface: changes by adding."""
+    """A change of the code with which a group continued. An interface: it changes only by additions."""
 
     at_ns: int
     from_code: str
@@ -36,40 +36,40 @@ class CodeChangeInfo(Struct, frozen=True, kw_only=True):
 
 
 class UpgradeGroup(Struct, frozen=True, kw_only=True, tag="upgrade"):
-    """Let the group go on with that code as soon as a host that has it serves. From an admin."""
+    """Let the group continue with that code as soon as a host that has it serves. Requires an admin."""
 
     name: Name
     version: Annotated[str, Meta(max_length=VERSION_CHARACTERS_MAX)]
     digest: Annotated[str, Meta(min_length=1, max_length=DIGEST_CHARACTERS_MAX)]
     replays: bool = False
-    """Also what other code made, and nobody can replay any more, is replayed by it: what was acknowledged may
-    change."""
+    """Also replay, with that code, what other code has made and nobody can replay any more; acknowledged
+    results may change."""
 
 
 class WithdrawUpgrade(Struct, frozen=True, kw_only=True, tag="withdraw_upgrade"):
-    """Let that not be wished any more. From an admin."""
+    """Withdraw the request for an upgrade. Requires an admin."""
 
     name: Name
 
 
 class TryUpgrade(Struct, frozen=True, kw_only=True, tag="try_upgrade"):
-    """What would the code that is in the application's directory now make of the group's state? To a host
-    that has a member of it; nothing is changed. From an admin."""
+    """Asks what the code that is in the application's directory now would do with the group's state. To a
+    host that has a member of it; changes nothing. Requires an admin."""
 
     name: Name
 
 
 class UpgradeTried(Struct, frozen=True, kw_only=True, tag="upgrade_tried"):
-    """In words, for people; empty where there is nothing to say."""
+    """The result of trying an upgrade, in words for people; empty where there is nothing to say."""
 
     code: CodeInfo
-    """The class as it is in the directory now."""
+    """The code of the class as it is in the directory now."""
     from_code: CodeInfo
-    """As the host has it."""
+    """The code of the class as the host has loaded it."""
     position: int
-    """Of the state on which it was tried."""
+    """The position of the state on which it was tried."""
     refused: str
-    """Why the group would not go on with it."""
+    """Why the group would not continue with it."""
     says: tuple[str, ...]
     """What would differ."""
 

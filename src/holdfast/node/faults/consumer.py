@@ -1,8 +1,9 @@
-"""The manager as a consumer of the fault notifier (FTC-229, FTC-313, T6).
+"""The replication manager as a consumer of the fault notifier (FTC-229, FTC-313, T6).
 
-Registered under one name, by whichever host coordinates, as soon as the domain has a notifier: the next
-coordinator goes on after what the last one acknowledged. What the hosts' own detectors find, groups have
-answered before the manager hears of it; what an application's detector reports, nobody else acts on.
+Whichever host coordinates registers it, always under the same name, as soon as the domain has a notifier.
+So a new coordinator continues after the last event that its predecessor acknowledged. The groups have
+already reacted to what the hosts' own detectors find by the time the manager hears of it; but nobody else
+acts on what an application's detector reports.
 """
 
 import asyncio
@@ -24,33 +25,35 @@ from holdfast.model.system_groups import MANAGER, NOTIFIER
 from holdfast.net import ConnectionSettings
 
 READ_S: Final = 1.0
-"""Between two questions, when there was nothing new: one of a whole domain asks."""
+"""The pause after a read that returned nothing new. Only one host of a domain reads."""
 BATCH: Final = 100
 
 log = structlog.get_logger("holdfast.manager")
 
 
 class FaultConsumer:
-    """Of one host; idle unless that one coordinates. *on_told* is called with every event, in order, and now
-    and then with one that was heard before."""
+    """Reads fault events on the coordinating host; idle on every other host.
+
+    *on_told* is called with every event, in order. It may occasionally see an event twice.
+    """
 
     def __init__(
         self,
         control: ControlPlane,
-        notifying: NotifierGroups,
+        notifiers: NotifierGroups,
         groups: HostGroups,
         endpoint: ConnectionSettings,
         on_told: Callable[[Told], None],
     ) -> None:
         self._control = control
-        self._notifying = notifying
+        self._notifiers = notifiers
         self._groups = groups
         self._endpoint = endpoint
         self._on_told = on_told
         self._lines = itertools.count(1)
 
     async def work(self) -> None:
-        """Hear until cancelled. Whatever goes wrong here ends no host, and is tried again."""
+        """Read events until cancelled. No failure here ends the host; each is logged and retried."""
         while True:
             try:
                 if self._is_due():
@@ -58,27 +61,32 @@ class FaultConsumer:
             except HoldfastError as error:
                 log.warning("the manager hears of no faults now", why=str(error))
             except Exception:
-                # The next coordinator would meet the same, and end as well.
+                # If this ended the host, the next coordinator would meet the same error and end as well.
                 log.exception("the manager hears of no faults now")
             await asyncio.sleep(READ_S)
 
     def _is_due(self) -> bool:
-        """Whether this host coordinates, and there is somebody to hear. Of a notifier that somebody else
-        registered nothing is known but that it takes reports."""
+        """Whether this host coordinates and Holdfast's own notifier group exists.
+
+        Of a notifier that somebody else registered, nothing is known except that it takes reports.
+        """
         is_there = self._groups.directory.find(NOTIFIER) is not None
-        return self._control.is_coordinator and self._notifying.name == NOTIFIER and is_there
+        return self._control.is_coordinator and self._notifiers.name == NOTIFIER and is_there
 
     async def _hear(self) -> None:
         me = self._groups.me
         name = _line_name(me.host, me.incarnation, next(self._lines))
         async with NotifierLine(
-            await self._notifying.reference(), self._groups, self._endpoint, name
+            await self._notifiers.reference(), self._groups, self._endpoint, name
         ) as line:
             await self._read_on(line, await self._registered(line))
 
     async def _read_on(self, line: NotifierLine, id: int) -> None:
-        """After the number it has: a page may hold nothing for the manager, as when a host with thousands of
-        members crashed and each of them is a part of that, and there is more behind it."""
+        """Read and acknowledge pages of events, each starting after the position that the last one reached.
+
+        A page may hold no event for the manager and still have more behind it: for example, when a host
+        with thousands of members crashes, each member's event is filtered out as part of that crash.
+        """
         after: int | None = None
         while self._is_due():
             page: Page = await line.ask(Notifier.read_for, id, after, BATCH, returns=Page)
@@ -92,7 +100,8 @@ class FaultConsumer:
                 await asyncio.sleep(READ_S)
 
     async def _registered(self, line: NotifierLine) -> int:
-        """The manager's number among the consumers; there is one, whoever coordinates."""
+        """The manager's id among the notifier's consumers, registered if necessary; all coordinators share
+        it."""
         known: tuple[Consumer, ...] = await line.ask(Notifier.consumers, returns=tuple[Consumer, ...])
         for each in known:
             if each.push_consumer == MANAGER:
@@ -103,5 +112,5 @@ class FaultConsumer:
 
 
 def _line_name(host: HostId, incarnation: Incarnation, number: int) -> str:
-    """One per line: each counts its requests from 1."""
+    """A distinct client name for each connection, since each counts its requests from 1."""
     return f"{host}:{incarnation}:manager-{number}"

@@ -1,14 +1,13 @@
-"""The witness: makes fault reports of what this host sees anyway: deaths of processes, lost sessions, views
-that shrink, objects that fail (FTC 27.4.2).
+"""Turns what this host observes anyway into fault reports (FTC 27.4.2).
 
-A death is seen by every host. Those report it that house the notifier, which are few, under one key, so that
-it is one event. What is one group's is reported by one host: its primary's, or the member's own.
+:class:`FaultDetector` reports deaths of processes, lost sessions, views that lose a member, and objects
+that fail. Every host sees a death, but only the few hosts that run the notifier's members report it, and
+all under the same key, so that it counts as one event. A fault of a single group is reported by one host:
+its primary's, or the host of the faulty member.
 
-What the detectors of this host find, as reports to the notifier.
-
-Members are monitored where they are (:mod:`holdfast.groups.liveness_checks`). A host whose loop hangs can
-tell nothing: it ends itself, its agent gives proof of that, and every other host files the same report, which
-counts once.
+:class:`DetectorReports` reports what monitoring finds about members. Members are monitored on their own
+host (:mod:`holdfast.groups.liveness_checks`). A host whose loop hangs cannot report anything: it ends
+itself, its agent proves the death, and every other host files the same report, which counts once.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,20 +28,20 @@ from holdfast.model.ports import Clock
 from holdfast.model.system_groups import NOTIFIER
 from holdfast.node.messages import HostDied
 
-WITNESSES: Final = 3
-"""Hosts that report a death before there is a notifier, so that it does not depend on one of them."""
+REPORTERS: Final = 3
+"""How many hosts report a death while there is no notifier, so that it does not depend on one of them."""
 MEMBERS_TOLD_MAX: Final = 2_000
-"""Members of a dead host that are reported one by one; that the host is dead says it of all."""
+"""How many members of a dead host are reported individually; the report of its death covers the rest."""
 MEMBERS_S: Final = 1.0
-"""After a host's death its members are reported so much later."""
+"""How long after a host's death its members are reported."""
 MEMBERS_AT_ONCE: Final = 100
 PROCESSES_KEPT: Final = 1_024
 UNPROVEN_S: Final = 2.0
-"""How long a host whose session ended may take to be proven dead, or to be back."""
+"""How long a host whose session ended may take to be proven dead or to come back."""
 VIEW_NEWS_NS: Final = 60 * SECOND
-"""A view that was written longer ago is no news to a host that has just begun to follow."""
+"""A host that has just begun to follow the views ignores those that were written longer ago than this."""
 SKEW_NS_MAX: Final = 10**18
-"""Some thirty years: what is further off is told as this."""
+"""About thirty years; a larger clock skew is reported as this."""
 LOSSES: Final = (Why.DEAD, Why.SILENT, Why.DROPPED)
 FAULTS: Final = {
     "divergence": FaultKind.DIVERGENCE,
@@ -51,12 +50,14 @@ FAULTS: Final = {
     "other_code": FaultKind.OTHER_CODE,
     "send_failed": FaultKind.MESSAGE_LOSS,
 }
-"""What an object's faults are called by the styles, and in reports."""
+"""Maps the styles' names for an object's faults to the kinds used in reports."""
 
 
 class FaultDetector:
-    """What one host sees. *is_heard* says whether a host's heartbeats arrive; *later* has something done
-    after so many seconds."""
+    """Reports the faults that one host observes.
+
+    *is_heard* says whether a host's heartbeats arrive. *later* calls a function after so many seconds.
+    """
 
     def __init__(
         self,
@@ -77,20 +78,20 @@ class FaultDetector:
         self._is_heard = is_heard
         self._later = later
         self._seen: dict[tuple[HostId, Incarnation], Session] = {}
-        """Processes lately in session."""
+        """Processes that were lately in session."""
         self._ended: dict[tuple[HostId, Incarnation], int] = {}
-        """Processes that are known to have ended, and when that was learnt."""
+        """Processes that are known to have ended, and when this host learnt it."""
         self._last_ended: dict[HostId, Incarnation] = {}
         self._crashed: dict[HostId, Incarnation] = {}
-        """The last process of a host that was reported, until its next one was."""
+        """For each host, the process whose crash was reported, until its recovery is reported."""
         self._skewed_at = 0
 
     # --- processes
 
     def on_died(self, died: HostDied) -> None:
-        """An agent has proof."""
+        """Handle an agent's proof that a process has died."""
         self._end(died.host, died.incarnation)
-        if died.is_damaged and self._me in self._witnesses(died.host):
+        if died.is_damaged and self._me in self._reporters(died.host):
             self._report(
                 FaultKind.DAMAGED_STORE,
                 self._location(died.host),
@@ -102,10 +103,10 @@ class FaultDetector:
             self._report_crash(died.host, died.incarnation, is_proven=True, why=f"{died.host} {died.how}")
         session = self._directory.sessions.get(died.host)
         if session is not None and session.incarnation > died.incarnation:
-            self._report_back(session)  # its next process was faster than the word of its death
+            self._report_back(session)  # the next process opened its session before the proof arrived
 
     def on_sessions(self, sessions: Mapping[HostId, Session]) -> None:
-        """Hosts have come or gone."""
+        """Handle a change of the hosts that are in session."""
         for host, session in sessions.items():
             self._seen[host, session.incarnation] = session
             self._report_back(session)
@@ -113,7 +114,7 @@ class FaultDetector:
             if sessions.get(host) == session or (host, incarnation) in self._ended:
                 continue
             if not self._is_heard(host):
-                # Its agent may be about to prove the death, or have told us of an end in order.
+                # Its agent may be about to prove the death, or may have told us of an orderly end.
                 self._later(UNPROVEN_S, partial(self._miss, host, incarnation))
         while len(self._seen) > PROCESSES_KEPT:
             del self._seen[next(iter(self._seen))]
@@ -135,34 +136,34 @@ class FaultDetector:
 
     def _report_crash(self, host: HostId, incarnation: Incarnation, *, is_proven: bool, why: str) -> None:
         self._crashed[host] = incarnation
-        witnesses = self._witnesses(host)
-        if self._me not in witnesses:
+        reporters = self._reporters(host)
+        if self._me not in reporters:
             return
         key = _process(host, incarnation)
         details: dict[str, Simple] = {"HostId": host, "Incarnation": incarnation, "IsProven": is_proven}
         location = self._location(host)
         self._report(FaultKind.HOST_CRASH, location, details=details, why=why, name=key, once=f"{key}/death")
-        # The same in the words of the source, for consumers that know no others.
+        # The same fault in the specification's own terms, for consumers that know no others.
         self._report(FaultKind.OBJECT_CRASH, location, why=why, name=key, once=f"{key}/objects")
-        if self._me == witnesses[0]:
-            housed = [group for group, each in self._directory.records.items() if host in each.placed_on]
-            # Groups fail over at this very moment, and come first.
-            self._later(MEMBERS_S, partial(self._report_members, host, key, housed[:MEMBERS_TOLD_MAX]))
+        if self._me == reporters[0]:
+            hosted = [group for group, each in self._directory.records.items() if host in each.placed_on]
+            # Groups are failing over at this moment, and that has priority.
+            self._later(MEMBERS_S, partial(self._report_members, host, key, hosted[:MEMBERS_TOLD_MAX]))
 
     def _report_members(self, host: HostId, key: str, groups: list[GroupId]) -> None:
-        """Some now, the others after whatever else there is to do."""
+        """Report some members now, and the rest after other pending work of the loop."""
         for group in groups[:MEMBERS_AT_ONCE]:
             self._report_member(FaultKind.OBJECT_CRASH, host, group, name=key, once=f"{key}/{group}")
         if len(groups) > MEMBERS_AT_ONCE:
             self._later(0, partial(self._report_members, host, key, groups[MEMBERS_AT_ONCE:]))
 
     def _report_back(self, session: Session) -> None:
-        """A host of which a crash was reported has another process."""
+        """Report the recovery of a host whose crash was reported and that now has a new process."""
         host, crashed = session.host, self._crashed.get(session.host)
         if crashed is None or session.incarnation <= crashed:
             return
         del self._crashed[host]
-        if self._me not in self._witnesses(HostId("")):
+        if self._me not in self._reporters(HostId("")):
             return
         details: dict[str, Simple] = {"HostId": host, "From": FaultKind.HOST_CRASH.value}
         ended = self._ended.get((host, crashed))
@@ -171,16 +172,16 @@ class FaultDetector:
         once = f"{host}/{session.incarnation}/back"
         self._report(FaultKind.RECOVERED, self._location(host), details=details, once=once)
 
-    def _witnesses(self, dead: HostId) -> list[HostId]:
-        """The hosts that report what all of them see."""
+    def _reporters(self, dead: HostId) -> list[HostId]:
+        """The hosts that report what all hosts see: those that run the notifier, or the first few."""
         group = self._directory.find(NOTIFIER)
         record = self._directory.records.get(group) if group is not None else None
         sessions = [each for each in sorted(self._directory.sessions) if each != dead]
-        housing = [each for each in sessions if record is not None and each in record.placed_on]
-        return housing or sessions[:WITNESSES]
+        hosting = [each for each in sessions if record is not None and each in record.placed_on]
+        return hosting or sessions[:REPORTERS]
 
     def on_skew(self, skew_ns: int) -> None:
-        """This host's time is so far ahead of the others'; 0: no longer."""
+        """Report how far this host's clock is ahead of the others'; 0 reports that the skew has ended."""
         now, kind = self._clock.now(), FaultKind.CLOCK_SKEW
         details: dict[str, Simple] = {"HostId": self._me}
         if skew_ns:
@@ -194,7 +195,7 @@ class FaultDetector:
     # --- groups
 
     def on_view(self, view: View) -> None:
-        """A group has a new view: whether it has lost a member is for its primary to report."""
+        """Handle a group's new view. If the group lost a member, its primary's host reports it."""
         lost, record = view.cause.host, self._directory.records.get(view.group)
         if view.primary != self._me or view.cause.why not in LOSSES or record is None:
             return
@@ -212,12 +213,12 @@ class FaultDetector:
         self._report_member(FaultKind.IN_SYNC_SHRUNK, lost, view.group, details=details, name=name, once=once)
 
     def on_fault(self, group: GroupId, kind: str, what: str) -> None:
-        """An object here has a fault."""
+        """Report a fault of an object on this host."""
         if kind in FAULTS:
             self._report_member(FAULTS[kind], self._me, group, why=what)
 
     def on_halted(self, group: GroupId, why: str) -> None:
-        """A member here has stopped for good."""
+        """Report that a member on this host has stopped for good."""
         self._report_member(FaultKind.OBJECT_CRASH, self._me, group, why=why)
 
     # --- reports
@@ -233,10 +234,10 @@ class FaultDetector:
         name: str = "",
         once: str = "",
     ) -> None:
-        """*name*: of the event that it follows from."""
+        """Report a fault of one member; *name* names the event that caused it."""
         record = self._directory.records.get(group)
         if record is None or record.name == NOTIFIER:
-            return  # of the notifier's own members it would be told by itself
+            return  # the notifier cannot report faults of its own members to itself
         report = FaultReport(
             kind,
             self._domain,
@@ -272,12 +273,12 @@ class FaultDetector:
 
 
 def _process(host: HostId, incarnation: Incarnation) -> str:
-    """One process: all that is reported because it ended has this name."""
+    """The name shared by all events that follow from the end of this process."""
     return f"{host}/{incarnation}"
 
 
 class DetectorReports:
-    """Of the host that has this session."""
+    """Reports what monitoring finds on the host of *session*, and hangs that ended other hosts."""
 
     def __init__(self, reports: Reports, domain: str, session: Session) -> None:
         self._reports = reports
@@ -286,7 +287,7 @@ class DetectorReports:
         self._location = fault_location(session.host, location_of(session))
 
     def on_finding(self, finding: Suspicion | Relief) -> None:
-        """Monitoring has found something about a member here."""
+        """Report what monitoring has found about a member on this host."""
         domain, location, host = self._domain, self._location, self._host
         if isinstance(finding, Relief):
             self._reports.report(report_of(finding, domain=domain, location=location, host=host))
@@ -295,7 +296,7 @@ class DetectorReports:
             self._reports.report(report)
 
     def on_hang(self, died: HostDied, directory: GroupCatalog) -> None:
-        """A host has made an end of its own hang; told of the member that was running there, if one was."""
+        """Report a host that ended itself because it hung, with the member that was running there, if any."""
         location = fault_location(died.host, location_known(died.host, directory.sessions))
         once = f"{died.host}/{died.incarnation}/hang"
         hang = FaultReport(
@@ -304,7 +305,7 @@ class DetectorReports:
         record = directory.records.get(died.during.group) if died.during is not None else None
         if record is not None:
             hang = replace(hang, type_id=record.class_name, group=record.group)
-            # What consumers of the source's own domain know (FTC-250).
+            # What consumers that know only the specification's own events understand (FTC-250).
             crash = replace(hang, kind=FaultKind.OBJECT_CRASH, details={})
             self._reports.report(crash, once=f"{once}/member")
         self._reports.report(hang, once=once)

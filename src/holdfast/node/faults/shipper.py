@@ -1,7 +1,8 @@
-"""The reporter of a host: brings what its detectors leave in the backlog to the notifier, in the background.
+"""Delivers a host's fault reports from its backlog to the notifier, in the background.
 
-Nothing waits for it. What the notifier does not take now is tried again, later and later; what did not fit
-into the backlog meanwhile is counted, and told when the notifier answers again.
+Nothing waits for the delivery. If the notifier does not accept a report, the shipper retries at growing
+intervals. Reports that did not fit into the backlog meanwhile are counted, and the count is reported once
+the notifier answers again.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from holdfast.model.outcome import MethodRaised
 from holdfast.net import ConnectionSettings
 
 BATCH: Final = 50
-"""Reports told at once: a notifier's host has other groups, which wait for so long."""
+"""Reports per call: the other groups on the notifier's host wait while it processes them."""
 RETRY_S: Final = 0.5
 RETRY_S_MAX: Final = 10.0
 
@@ -35,13 +36,13 @@ class FaultShipper:
         self,
         host: HostId,
         backlog: Backlog,
-        notifying: NotifierGroups,
+        notifiers: NotifierGroups,
         groups: HostGroups,
         endpoint: ConnectionSettings,
     ) -> None:
         self._host = host
         self._backlog = backlog
-        self._notifying = notifying
+        self._notifiers = notifiers
         self._groups = groups
         self._endpoint = endpoint
         self._filed = asyncio.Event()
@@ -50,7 +51,7 @@ class FaultShipper:
         backlog.on_filed = self._filed.set
 
     async def work(self) -> None:
-        """Tell what is due until cancelled. Whatever goes wrong here ends no host."""
+        """Deliver reports as they become due, until cancelled. No failure here ends the host."""
         retry_s = RETRY_S
         while True:
             await self._wait_until_due()
@@ -78,8 +79,8 @@ class FaultShipper:
                 return
 
     async def _tell(self) -> None:
-        reference = await self._notifying.reference()
-        # A name per line: each counts its requests from 1.
+        reference = await self._notifiers.reference()
+        # A distinct name for each connection, since each counts its requests from 1.
         name = f"{self._backlog.name}:faults-{next(self._lines)}"
         async with NotifierLine(reference, self._groups, self._endpoint, name) as line:
             while due := self._backlog.due(BATCH):
@@ -90,23 +91,23 @@ class FaultShipper:
         try:
             await line.push(due)
         except NoSuchGroup:
-            raise  # it was removed: there will be another
+            raise  # the notifier was removed; another will be created
         except (InvalidRequest, MethodRaised) as error:
             if len(due) > 1:
                 for each in due:  # one of them is to blame
                     await self._push(line, (each,))
                 return
-            # To say it again would change nothing, and what waits behind would never be told.
+            # Retrying would change nothing, and the reports behind it would never be delivered.
             log.error("a report of a fault is refused", kind=due[0].report.kind.value, why=str(error))
             if due[0].report.kind is FaultKind.REPORTS_LOST:
-                self._backlog.forget(due)  # to tell of this loss as well would go on for ever
+                self._backlog.forget(due)  # reporting this loss as well would never end
             else:
                 self._backlog.drop(due)
         else:
             self._backlog.forget(due)
 
     def _tell_of_lost(self) -> None:
-        """Once there is room again."""
+        """Report how many reports were dropped since this was last reported."""
         lost, self._lost_told = self._backlog.dropped - self._lost_told, self._backlog.dropped
         if lost:
             details: dict[str, Simple] = {"HostId": self._host, "Count": lost}

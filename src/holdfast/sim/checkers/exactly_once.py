@@ -4,9 +4,9 @@ Clients append tokens that nobody else uses and ask again, with the same token, 
 give up. Afterwards every replica's list is read. Then:
 
 - a token that was acknowledged is there once; one without an answer, at most once;
-- one whose every attempt was definitely refused, or that nobody asked for, is not there;
+- a token whose every attempt was definitely refused, or that nobody requested, is not there;
 - all replicas have the same order, and it agrees with real time;
-- every answer to the same token is the same: a repetition gets the reply of the first (X1).
+- every answer to the same token is the same: a repetition gets the reply of the first attempt (X1).
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from holdfast.sim.checkers.history import NEVER, Append, Operation, Outcome, Vio
 from holdfast.sim.checkers.order import prefix_agreement
 
 Lists = Mapping[str, Sequence[Hashable]]
-"""What each replica's list holds at the end, by the replica's name."""
+"""What each replica's list contains at the end, by the replica's name."""
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class _Asked:
 
     invoked: int
     returned: int = NEVER
-    """When the first acknowledgement came; from then on the token is surely in the list."""
+    """When the first acknowledgement came; from then on the token is certainly in the list."""
     is_possible: bool = False
-    """Some attempt was not definitely refused."""
+    """Whether some attempt was not definitely refused."""
     replies: tuple[Hashable, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class _Asked:
 
 
 def check(operations: Iterable[Operation], replicas: Lists) -> list[Violation]:
-    """Judge the ``Append`` operations of one list against what every replica holds at the end."""
+    """Check the ``Append`` operations of one list against what every replica contains at the end."""
     asked = _by_token(operations)
     violations = _replies(asked)
     for name, tokens in replicas.items():
@@ -94,7 +94,7 @@ def _counts(name: str, tokens: Sequence[Hashable], asked: Mapping[Hashable, _Ask
 
 
 def _real_time(name: str, tokens: Sequence[Hashable], asked: Mapping[Hashable, _Asked]) -> list[Violation]:
-    """A token must not stand before one that was acknowledged before it was first asked for."""
+    """Require that no token precedes another that was acknowledged before the first attempt for the token."""
     latest: tuple[Hashable, int] | None = None
     for token in tokens:
         each = asked.get(token)

@@ -1,10 +1,8 @@
-"""Histories: who asked what, when, and what came back.
+"""Histories: who requested what, when, and what was answered; and :class:`Violation`, what a checker reports.
 
-An operation *precedes* another when it returned before the other was invoked; all else is concurrent.
-An operation without an answer may have happened at any moment after its invocation, also long after
-the client gave up, or never (A1). One that was definitely refused never happened.
-
-What a checker reports.
+An operation *precedes* another when it returned before the other was invoked; otherwise the two are
+concurrent. An operation without an answer may have happened at any moment after its invocation, even long
+after the client gave up, or never (A1). An operation that was definitely refused never happened.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -13,29 +11,29 @@ from enum import Enum
 from typing import Final, NewType
 
 NEVER: Final = 1 << 200
-"""The moment of a return that was not seen: after every other, and above any clock's nanoseconds."""
+"""The time of a return that was not seen: after every other time, and above any clock's nanoseconds."""
 
 Handle = NewType("Handle", int)
 
 
-# --- what is asked of a key; which of them a key understands is its model's business
+# --- requests on a key; the key's model decides which of them it understands
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answers the value: of a register, the number of a counter, the tuple of a list."""
+    """Answers the value: that of a register, the number of a counter, the tuple of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Sets a register; the answer carries nothing."""
+    """Sets a register; the answer carries no value."""
 
     value: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class CompareAndSet:
-    """Answers True and sets *new* if the register held *expected*, else answers False."""
+    """Sets *new* and answers True if the register held *expected*; otherwise answers False."""
 
     expected: Hashable
     new: Hashable
@@ -43,14 +41,14 @@ class CompareAndSet:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Answers what a counter holds after *amount* was added."""
+    """Adds *amount* to a counter and answers the new total."""
 
     amount: int
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Answers the position that *token* got in a list; the first is 1."""
+    """Appends *token* to a list and answers its position; the first is 1."""
 
     token: Hashable
 
@@ -85,10 +83,10 @@ class Operation:
 
 
 class History:
-    """Records operations as they happen. Not for threads: events count in the order they are recorded.
+    """Records operations as they happen. It is not thread-safe: events count in the order they are recorded.
 
-    ``now`` is the world's clock, never a client's own. Two events of the same nanosecond are told apart
-    by a nudge, because a checker that sees them as concurrent would excuse a stale answer.
+    ``now`` is the world's clock, never a client's own. Two events of the same nanosecond get different times,
+    because a checker that took them as concurrent would excuse a stale answer.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -97,26 +95,29 @@ class History:
         self._operations: list[Operation] = []
 
     def begin(self, client: str, key: str, request: Request) -> Handle:
-        """*client* asks; until told otherwise the outcome is unknown."""
+        """Record that *client* makes a request; its outcome is unknown until recorded."""
         self._operations.append(
             Operation(client, key, request, Outcome.UNKNOWN, None, self._moment(), NEVER),
         )
         return Handle(len(self._operations) - 1)
 
     def ok(self, handle: Handle, result: Hashable = None) -> None:
-        """The answer came, with *result*."""
+        """Record that the answer came, with *result*."""
         self._end(handle, Outcome.OK, result)
 
     def failed(self, handle: Handle) -> None:
-        """It was refused: it has not happened and never will."""
+        """Record that the request was refused: it has not happened and never will."""
         self._end(handle, Outcome.FAILED, None)
 
     def unknown(self, handle: Handle) -> None:
-        """The client gave up without an answer. Same as never ending the operation, but said aloud."""
+        """Record that the client gave up without an answer.
+
+        This equals never ending the operation, but is explicit.
+        """
         self._require_open(handle)
 
     def operations(self) -> tuple[Operation, ...]:
-        """All so far, in the order of their invocations."""
+        """Return all operations so far, in the order of their invocations."""
         return tuple(self._operations)
 
     def _end(self, handle: Handle, outcome: Outcome, result: Hashable) -> None:
@@ -137,7 +138,7 @@ class History:
 
 
 def by_key(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
-    """Keys are independent objects, so each can be judged alone: a history is good if every key's is."""
+    """Group operations by key. Keys are independent, so a history is correct if every key's history is."""
     keys: dict[str, list[Operation]] = {}
     for operation in operations:
         keys.setdefault(operation.key, []).append(operation)
@@ -149,9 +150,9 @@ class Violation:
     """One broken rule. No violations means that the rule held, never that it could not be checked."""
 
     rule: str
-    """Stable short name, such as ``linearizable`` or ``exactly-once.lost``; tests and counts rely on it."""
+    """A stable short name, such as ``linearizable`` or ``exactly-once.lost``; tests and counts rely on it."""
     message: str
-    """For the person who debugs it: what was seen, who saw it, what would have been right."""
+    """What was seen, who saw it and what would have been right, for the person who debugs it."""
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.message}"

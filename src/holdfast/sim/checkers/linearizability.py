@@ -1,31 +1,30 @@
-"""Linearizability: is there one order, true to real time, in which every answer is right?
+"""Linearizability: is there one order, consistent with real time, in which every answer is right?
 
-The search (this module) places operations one after the other (Wing and Gong), remembers the situations
-it has been in (Lowe), and judges each key alone. What keeps it fast:
+The search places operations one after the other (Wing and Gong), remembers the situations it has been in
+(Lowe), and checks each key separately. What keeps it fast:
 
-- A situation is (how many operations are placed without a gap, which of the few beyond, which of unknown
-  outcome, state): small, however long the history is.
-- Events are a linked list from which a placed operation is lifted, and to which it returns, in O(1).
-- Operations of unknown outcome stay out of that list. They are tried last, and of several with
-  the same effect only the earliest: it could stand wherever a later one could.
+- A situation is small, however long the history is: how many operations are placed without a gap, which of
+  the few beyond them are placed, which operations of unknown outcome are placed, and the state.
+- Events are a linked list. Removing an operation that was placed, and putting it back, takes O(1).
+- Operations of unknown outcome stay out of that list. They are tried last, and of several with the same
+  effect only the earliest, which could go wherever a later one could.
 
-Concurrency on one key, not length, is what explodes. Workloads that write unique values should use
-:mod:`.unique`, and keep this for compare-and-set with few clients per key. The search is bounded; beyond its
-bound the answer is *undecided*, which is a violation of a rule of its own and never a pass.
+The cost explodes with the concurrency on one key, not with the length of the history. Workloads that write
+unique values should use :mod:`.unique`, and keep this module for compare-and-set with few clients per key.
+The search is bounded. Beyond its bound the answer is *undecided*, which violates a separate rule and never
+counts as a pass.
 
-Measured once (CPython 3.11; one key, compare-and-set, a good history with 0.5 % unknown outcomes): 32,000
+Measured once (CPython 3.11; one key, compare-and-set, a correct history with 0.5 % unknown outcomes): 32,000
 operations of 4 clients in 0.4 s, 4,000 of 8 in 0.05 s, 4,000 of 10 in 0.12 s; 1,000 of 20 were undecided
-after 500,000 steps. It agreed with brute force on 125,000 random histories of up to 8 operations, 34,845 of
-them bad.
+after 500,000 steps. The search agreed with brute force on 125,000 random histories of up to 8 operations,
+34,845 of them bad.
 
-The search for an order of one key's operations (see this module for what it means).
-
-Why a history has no order, for people: the smallest part of it that shows so.
-
-A prefix of a good history is good, so there is a first answer with which the history turns bad. Everything
-that returned before the last quiet moment before it (when nothing was under way) can be ordered, and only
-through the state it leaves matters to what follows. So what is shown is that answer, what
-overlaps it back to the quiet moment, and the states in which that answer could have been given.
+:func:`explain` shows people the smallest part of a history that proves it has no order. A prefix of a correct
+history is correct, so there is a first answer with which the history becomes bad. Take the last quiet moment
+before that answer, when no operation was running. Everything that returned before it can be ordered, and
+affects the rest only through the state it leaves. So the explanation shows that first bad answer, the
+operations that overlap it back to the quiet moment, and the states in which the answer would have been
+possible.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -37,7 +36,7 @@ from holdfast.sim.checkers.history import NEVER, Operation, Outcome, Violation, 
 from holdfast.sim.checkers.models import IMPOSSIBLE, Compiled, Model
 
 STEPS_MAX: Final = 2_000_000
-"""Operations tried per key before the search gives up: a few seconds."""
+"""Operations tried per key before the search gives up, which takes a few seconds."""
 
 
 class Verdict(Enum):
@@ -47,13 +46,13 @@ class Verdict(Enum):
 
 
 def judge(operations: Sequence[Operation], model: Model, *, steps_max: int = STEPS_MAX) -> Verdict:
-    """Whether the operations, all of one key, have an order that *model* allows."""
+    """Decide whether the operations, all of one key, have an order that *model* allows."""
     return Search(operations, model).run(steps_max)
 
 
 Situation = tuple[int, int, int, Hashable]
-"""(operations placed without a gap, those placed beyond it, those of unknown outcome, state); the second
-and third are bit sets."""
+"""(operations placed without a gap, those placed beyond it, those of unknown outcome, state); the second and
+third are bit sets."""
 
 _HEAD: Final = 0
 
@@ -79,10 +78,10 @@ class Search:
         self._operations = [each.operation for each in known + unknown]
         self._watched: int | None = None
         self.refused_in: dict[Hashable, None] = {}
-        """The states in which the watched operation was tried and impossible: what an explanation needs."""
+        """The states in which the watched operation was tried and impossible, for the explanation."""
 
     def watch(self, operation: Operation) -> None:
-        """Gather ``refused_in`` for *operation*."""
+        """Collect ``refused_in`` for *operation*."""
         self._watched = self._operations.index(operation)
 
     def run(self, steps_max: int) -> Verdict:
@@ -117,9 +116,9 @@ class Search:
         return Verdict.LINEARIZABLE
 
     def _candidates(self) -> Iterator[int]:
-        """What may come next: all that was invoked before the first return of what is not yet placed.
+        """Yield what may come next: all operations invoked before the first return of those not yet placed.
 
-        Stays valid across ``_lift`` and ``_put_back``, as long as they are paired.
+        The iteration stays valid across ``_lift`` and ``_put_back``, as long as they are paired.
         """
         entry = self._following[_HEAD]
         while not self._is_return[entry]:
@@ -147,7 +146,7 @@ class Search:
     # --- the linked list of events
 
     def _link_events(self, known: Sequence[Compiled]) -> None:
-        # At the same moment calls come before returns: such operations are concurrent.
+        # At the same time calls come before returns: such operations are concurrent.
         events = sorted(
             (moment, is_return, number)
             for number, each in enumerate(known)
@@ -175,7 +174,7 @@ class Search:
     def _put_back(self, number: int) -> None:
         if number >= self._known_count:
             return
-        # In the opposite order, since the two may have been neighbours.
+        # In reverse order, since the two may have been neighbours.
         for entry in (self._return[number], self._call[number]):
             self._following[self._preceding[entry]] = entry
             self._preceding[self._following[entry]] = entry
@@ -183,7 +182,7 @@ class Search:
 
 
 def _earlier_twins(unknown: Sequence[Compiled]) -> list[int | None]:
-    """For each, the one before it with the same effect: it must be placed first."""
+    """Return, for each operation, the one before it with the same effect, which must be placed first."""
     latest: dict[Hashable, int] = {}
     twins: list[int | None] = []
     for number, each in enumerate(unknown):
@@ -197,7 +196,7 @@ STATES_MAX: Final = 4
 
 
 def explain(key: str, operations: Sequence[Operation], model: Callable[[], Model], *, steps_max: int) -> str:
-    """A few lines on why *operations*, known to have no order, have none."""
+    """Explain in a few lines why *operations*, known to have no order, have none."""
     moment = _first_bad_return(operations, model, steps_max)
     until_then = _truncated(operations, moment)
     culprit = next(operation for operation in until_then if operation.returned == moment)
@@ -216,12 +215,12 @@ def explain(key: str, operations: Sequence[Operation], model: Callable[[], Model
 
 
 def _first_bad_return(operations: Sequence[Operation], model: Callable[[], Model], steps_max: int) -> int:
-    """The moment of the first answer with which the history turns bad, by bisection."""
+    """Find by bisection the time of the first answer with which the history becomes bad."""
     moments = sorted(operation.returned for operation in operations if operation.outcome is Outcome.OK)
     good, bad = 0, len(moments) - 1
     while good < bad:
         middle = (good + bad) // 2
-        # An undecided prefix counts as good: the answer found is then later than the first, but bad.
+        # An undecided prefix counts as good: the answer found may then not be the first bad one, but is bad.
         if judge(_truncated(operations, moments[middle]), model(), steps_max=steps_max) is Verdict.IMPOSSIBLE:
             bad = middle
         else:
@@ -230,7 +229,7 @@ def _first_bad_return(operations: Sequence[Operation], model: Callable[[], Model
 
 
 def _truncated(operations: Sequence[Operation], moment: int) -> list[Operation]:
-    """The history as it stood at *moment*: what had not returned by then has an unknown outcome."""
+    """Return the history as it was at *moment*: what had not returned by then has an unknown outcome."""
     return [
         operation
         if operation.returned <= moment or operation.outcome is not Outcome.OK
@@ -284,7 +283,7 @@ def _listed(title: str, operations: Sequence[Operation]) -> list[str]:
 def check(
     operations: Sequence[Operation], model: Callable[[], Model], *, steps_max: int = STEPS_MAX
 ) -> list[Violation]:
-    """One violation for every key whose history has no order, or whose search ran out of steps.
+    """Return one violation for every key whose history has no order, or whose search ran out of steps.
 
     *model* makes a fresh model for each key: ``check(history.operations(), RegisterModel)``.
     """

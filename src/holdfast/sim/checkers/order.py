@@ -1,9 +1,10 @@
-"""Order of what was delivered: revisions of a watch, positions of a log, messages of a stream.
+"""Checks of order and convergence.
 
-Each function checks one promise; use those that the sequence makes. A violation names the first
-offender only, since what follows it is usually its shadow.
+Order is that of delivered items: revisions of a watch, positions of a log, messages of a stream. Each
+function checks one promise; use those that the sequence makes. A violation names only the first item that
+breaks the promise, since those after it usually follow from it.
 
-Convergence: replicas that have heard of the same changes hold the same state.
+Convergence (:func:`check`) means that replicas that have received the same changes have the same state.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
@@ -13,7 +14,7 @@ from holdfast.sim.checkers.history import Violation
 
 
 def strictly_increasing(name: str, numbers: Sequence[int]) -> list[Violation]:
-    """Each number is greater than the one before."""
+    """Require that each number is greater than the one before."""
     for index, (before, after) in enumerate(pairwise(numbers)):
         if after <= before:
             said = f"{name}: {after} at index {index + 1} follows {before}"
@@ -22,7 +23,7 @@ def strictly_increasing(name: str, numbers: Sequence[int]) -> list[Violation]:
 
 
 def no_gap(name: str, numbers: Sequence[int], *, first: int | None = None) -> list[Violation]:
-    """Each number is the one before plus one; the first is *first*, when given."""
+    """Require that each number is the one before plus one; the first is *first*, when given."""
     expected = first if first is not None else numbers[0] if numbers else 0
     for index, number in enumerate(numbers):
         if number != expected:
@@ -33,7 +34,7 @@ def no_gap(name: str, numbers: Sequence[int], *, first: int | None = None) -> li
 
 
 def no_repetition(name: str, items: Sequence[Hashable]) -> list[Violation]:
-    """No item comes twice, in whatever order they come."""
+    """Require that no item comes twice, in whatever order the items come."""
     seen: dict[Hashable, int] = {}
     for index, item in enumerate(items):
         if item in seen:
@@ -44,10 +45,13 @@ def no_repetition(name: str, items: Sequence[Hashable]) -> list[Violation]:
 
 
 def prefix_agreement(sequences: Mapping[str, Sequence[object]]) -> list[Violation]:
-    """Of any two sequences one is the beginning of the other: nobody saw another order, some saw more."""
+    """Require that of any two sequences one begins with the other.
+
+    All saw the same order, and some saw more of it.
+    """
     if not sequences:
         return []
-    # If every sequence begins the longest, any two agree with each other.
+    # If the longest sequence begins with every other, any two agree with each other.
     longest = max(sequences, key=lambda name: len(sequences[name]))
     violations = []
     for name, items in sequences.items():
@@ -60,9 +64,9 @@ def prefix_agreement(sequences: Mapping[str, Sequence[object]]) -> list[Violatio
 
 
 def check(replicas: Mapping[str, object]) -> list[Violation]:
-    """Compare each replica's state with the first one's, once all is quiet; names the first difference.
+    """Compare each replica's state with the first one's, once all is quiet; report the first difference.
 
-    States are values: mappings, sequences and sets are looked into, everything else is compared by ``==``.
+    States are values: mappings, sequences and sets are compared item by item, everything else by ``==``.
     """
     if not replicas:
         return []
@@ -78,7 +82,7 @@ def check(replicas: Mapping[str, object]) -> list[Violation]:
 
 
 Difference = tuple[str, str, str]
-"""(path, what the one has, what the other has)"""
+"""(path, value in the first state, value in the other)"""
 
 
 def _differences(one: object, other: object, path: str) -> Iterator[Difference]:

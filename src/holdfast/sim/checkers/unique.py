@@ -1,19 +1,19 @@
-"""Fast checks for workloads whose written values are unique: n log n, at any number of clients.
+"""Fast checks for workloads whose written values are unique: n log n, for any number of clients.
 
-When each value is written once, every answer names the write it saw, and the order need not be searched for:
+When each value is written once, every answer names the write it saw, so no search for an order is needed:
 
-- *register*: the operations around one value form a zone, from the first return to the last invocation
-  among them (Gibbons and Korach). Values that are surely held at the same time are a contradiction.
-- *list* and *counter*: an answer gives the operation's rank, so that its place in the order is known; it
-  remains to compare ranks with real time, and to see that unknown outcomes can fill the gaps.
+- *register*: the operations on one value form a zone, from the first return to the last invocation among them
+  (Gibbons and Korach). Two values that are certainly held at the same time are a contradiction.
+- *list* and *counter*: an answer gives the operation's rank, so its place in the order is known. It remains
+  to compare ranks with real time, and to see that operations of unknown outcome can fill the gaps.
 
-They never accuse a good history. The register's and the list's miss nothing; the counter's misses a history
-only when unknown additions of different amounts cannot sum up to the gaps. Unique values are the caller's
-duty: ``ValueError`` says when they are not, because the checks would mean nothing.
+The checks never reject a correct history. The register and list checks miss nothing. The counter check misses
+a bad history only when unknown additions of different amounts cannot sum up to the gaps. The caller must
+ensure that values are unique: otherwise the checks would mean nothing, and raise ``ValueError``.
 
 Measured once (CPython 3.11): 100,000 operations of 100 clients in 0.3 s (register) and 0.7 s (appends alone;
-counter). Against brute force on 75,000 random histories none was wrongly accused; missed were 0 of 3,895 bad
-registers, 0 of 10,791 bad lists, 167 of 12,195 bad counters.
+counter). Compared with brute force on 75,000 random histories, no correct history was rejected; the checks
+missed 0 of 3,895 bad registers, 0 of 10,791 bad lists, and 167 of 12,195 bad counters.
 """
 
 from bisect import bisect_right
@@ -38,17 +38,20 @@ _BEFORE_ALL: Final = -NEVER
 
 
 def check_register(operations: Iterable[Operation], *, initial: Hashable = None) -> list[Violation]:
-    """``Read`` and ``Write`` of registers, each key judged alone; one violation per key at most."""
+    """Check ``Read`` and ``Write`` of registers, each key separately; at most one violation per key."""
     return _each_key(operations, "register", lambda own: _register_flaw(own, initial))
 
 
 def check_list(operations: Iterable[Operation]) -> list[Violation]:
-    """``Append`` answering its position and ``Read`` answering the whole list; each key judged alone."""
+    """Check ``Append``, which answers its position, and ``Read``, which answers the whole list.
+
+    Each key is checked separately.
+    """
     return _each_key(operations, "list", _list_flaw)
 
 
 def check_counter(operations: Iterable[Operation]) -> list[Violation]:
-    """``Add`` of positive amounts and ``Read`` of counters that start at 0; each key judged alone."""
+    """Check ``Add`` of positive amounts and ``Read`` of counters that start at 0; each key separately."""
     return _each_key(operations, "counter", _counter_flaw)
 
 
@@ -65,14 +68,14 @@ def _each_key(
 
 @dataclass(slots=True)
 class _Zone:
-    """All that was seen of one value: its write and its reads."""
+    """Everything that was seen of one value: its write and its reads."""
 
     value: Hashable
     write: Operation | None
     first_return: int
     last_call: int
     last: Operation | None = None
-    """The operation that was invoked last; it saw the value."""
+    """The operation that was invoked last of those that saw the value."""
 
     def add(self, operation: Operation) -> None:
         self.first_return = min(self.first_return, operation.returned)
@@ -81,7 +84,7 @@ class _Zone:
 
     @property
     def is_forward(self) -> bool:
-        """The value was surely held from the first return to the last call."""
+        """Whether the value was certainly held from the first return to the last call."""
         return self.first_return < self.last_call
 
 
@@ -111,8 +114,8 @@ def _clashing_zones(zones: Sequence[_Zone]) -> str | None:
             return _clash(earlier, later)
     starts = [zone.first_return for zone in forward]
     for zone in zones:
-        # A value whose every operation ran within a time when another was surely held has no place. One that
-        # nobody read and whose write may not have happened has a place: nowhere.
+        # A value has no place in the order if all its operations ran while another value was certainly held.
+        # This does not apply to a value that nobody read and whose write may not have happened.
         if not zone.is_forward and zone.first_return != NEVER:
             around = bisect_right(starts, zone.last_call - 1) - 1
             if around >= 0 and zone.first_return < forward[around].last_call:
@@ -134,7 +137,10 @@ def _clash(held: _Zone, other: _Zone) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """An operation whose place is known: it brought the total from *before* to *after*; a read, nothing."""
+    """An operation whose place is known: it changed the total from *before* to *after*.
+
+    The two are equal for a read.
+    """
 
     before: int
     after: int
@@ -194,7 +200,7 @@ def _tokens(read: Operation) -> tuple[Hashable, ...]:
 def _places(
     reads: Sequence[Operation], appends: dict[Hashable, Operation]
 ) -> tuple[dict[Hashable, int], str | None]:
-    """Where the reads show each token, or how they contradict each other."""
+    """Return the position of each token as the reads show it, or how the reads contradict each other."""
     if not reads:
         return {}, None
     longest = max(reads, key=lambda read: len(_tokens(read)))
@@ -211,8 +217,11 @@ def _places(
 
 
 def _rank_flaw(ranked: list[_Ranked], unknown: list[tuple[int, int]]) -> str | None:
-    """*unknown*: (invoked, amount) of changes that may have happened."""
-    # A read comes after the change that made the total it saw, and before the next.
+    """Describe what is wrong with the ranks, if anything.
+
+    *unknown*: (invoked, amount) of changes that may have happened.
+    """
+    # A read comes after the change that produced the total it saw, and before the next change.
     ranked.sort(key=lambda each: (each.after, not each.is_change))
     return _overlap(ranked) or _against_time(ranked) or _unfilled_gap(ranked, unknown)
 
@@ -229,7 +238,10 @@ def _overlap(ranked: Sequence[_Ranked]) -> str | None:
 
 
 def _against_time(ranked: Sequence[_Ranked]) -> str | None:
-    """A lower rank must not have been invoked after a higher one returned; equal reads are free."""
+    """Require that no operation was invoked after one of higher rank returned.
+
+    Equal reads may come in any order.
+    """
     latest: Operation | None = None
     group: list[Operation] = []
     rank: tuple[int, bool] | None = None
@@ -246,7 +258,10 @@ def _against_time(ranked: Sequence[_Ranked]) -> str | None:
 
 
 def _unfilled_gap(ranked: Sequence[_Ranked], unknown: list[tuple[int, int]]) -> str | None:
-    """Every total that no known change made needs an unknown one, invoked before any answer beyond it."""
+    """Require an unknown change for every total that no known change produced.
+
+    That change must have been invoked before any answer beyond the total.
+    """
     needed = _needed_by(ranked)
     fillers = sorted(unknown)
     gaps = available = used = 0
@@ -261,7 +276,10 @@ def _unfilled_gap(ranked: Sequence[_Ranked], unknown: list[tuple[int, int]]) -> 
 
 
 def _needed_by(ranked: Sequence[_Ranked]) -> list[tuple[int, int, Operation]]:
-    """(deadline, amount, whose answer sets the deadline) of every gap, by rank and so by deadline."""
+    """Return every gap as (deadline, amount, operation whose answer sets the deadline).
+
+    The gaps are ordered by rank, and so by deadline.
+    """
     gaps: list[tuple[int, int]] = []
     total = 0
     for index, each in enumerate(ranked):

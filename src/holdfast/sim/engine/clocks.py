@@ -1,9 +1,8 @@
-"""Simulated clocks: each node's own, with an offset, a rate error and jumps.
+"""Simulated clocks and timers: every node has its own clock, with an offset, a rate error and jumps.
 
-Simulated timers: they count by their machine's clock, and not while it sleeps.
-
-They fire a moment early, where a run says so, as those of a real loop do: uvloop counts whole milliseconds
-and rounds what it is asked for. A core whose timer finds nothing due must set it again.
+Timers count by their machine's clock, and do not count while the machine sleeps. When the options of the run
+ask for it, timers fire slightly early, as those of a real event loop do: uvloop counts whole milliseconds and
+rounds the requested delay. A core whose timer finds nothing due must therefore set it again.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,16 +18,16 @@ if TYPE_CHECKING:
 
 MILLION: Final = 1_000_000
 WALL_START: Final = 1_704_067_200 * 1_000_000_000
-"""What an exact wall clock shows when a simulation begins (2024-01-01)."""
+"""The time that an exact wall clock shows when a simulation begins (2024-01-01)."""
 
 
 class ClockOptions(Struct, frozen=True, kw_only=True):
-    """How a node's clock starts out."""
+    """The initial settings of a node's clock."""
 
     wall_offset_ns: int = 0
     rate_ppm: int = 0
     booted_ns: int = 0
-    """What ``now()`` shows at the beginning."""
+    """The value of ``now()`` when the run begins."""
 
 
 class SimClock:
@@ -54,26 +53,26 @@ class SimClock:
         return self._ppm
 
     def real_delay(self, local_ns: int) -> int:
-        """How much simulated time passes while this clock advances by *local_ns*.
+        """Return how much simulated time passes while this clock advances by *local_ns*.
 
-        A frozen clock would never get there; its timers count real time instead.
+        A stopped clock would never advance that far, so its timers count simulated time instead.
         """
         if not self._ppm or self._ppm <= -MILLION:
             return local_ns
         return -(-local_ns * MILLION // (MILLION + self._ppm))
 
     def jump_wall(self, by_ns: int) -> None:
-        """Step ``wall()``, either way; ``now()`` does not notice."""
+        """Set ``wall()`` forward or back by *by_ns*; ``now()`` is not affected."""
         self._wall_offset += by_ns
 
     def set_rate(self, ppm: int) -> None:
-        """Run fast or slow from here on; -1,000,000 stands still."""
+        """Run fast or slow from now on; -1,000,000 stops the clock."""
         self._local = self.now()
         self._real = self._world_now()
         self._ppm = max(ppm, -MILLION)
 
     def reboot(self) -> None:
-        """The machine starts anew: ``now()`` counts from zero again, ``wall()`` goes on."""
+        """Restart the machine's clock: ``now()`` counts from zero again, ``wall()`` goes on."""
         wall = self.wall()
         self._local = 0
         self._real = self._world_now()
@@ -81,8 +80,9 @@ class SimClock:
 
 
 LEAST_NS: Final = 100_000
-"""A longer timer takes at least this, however early it fires: about a turn of a loop. *Without it:* a core
-that sets one again for what is left does so for ever at one moment, as its handlers take no time here."""
+"""The shortest real delay of a timer set for longer than this, however early it fires: about one turn of an
+event loop. *Without it:* a core that sets its timer again for the remaining time does so forever at one
+moment, because handlers take no simulated time."""
 
 
 class SimTimers:
@@ -105,7 +105,7 @@ class SimTimers:
         if not self._life.over and not self._is_closed:
             node = self._node
             delay_ns = self._drawn(node.clock.real_delay(delay_ns)) if delay_ns > 0 else 0
-            # All that a firing needs travels with the event; what is armed only says whether it still counts.
+            # The event carries all that firing needs; _armed only says whether the timer is still set.
             self._armed[number] = None
             due_ns = node.awake_ns() + delay_ns
             node.world.after(delay_ns, node.run, self._life, self._fire, number, tag, due_ns)
@@ -115,12 +115,12 @@ class SimTimers:
         self._armed.pop(timer, None)
 
     def close(self) -> None:
-        """None fires any more, and none can be set."""
+        """Cancel all timers; none can be set any more."""
         self._armed.clear()
         self._is_closed = True
 
     def _drawn(self, delay_ns: int) -> int:
-        """After what time one that was set for *delay_ns* fires, if all goes well."""
+        """Draw the delay after which a timer set for *delay_ns* fires, unless the machine sleeps first."""
         if not self._early_ns:
             return delay_ns
         early_ns = int(self._early_rng.random() * self._early_ns)

@@ -1,7 +1,8 @@
-"""Connections over the simulated network: in order, nothing twice, and nothing after a loss.
+"""Simulated connections: they deliver in order, deliver nothing twice, and deliver nothing after a loss.
 
-A packet that is lost is not repeated: everything after it waits, until somebody gives the connection up. A
-connection is known by both ends' part of its name, so that no packet of an earlier one is taken for its own.
+A lost packet is not sent again: everything after it waits until one end closes the connection. Both ends
+contribute to the name of a connection, so that a packet of an earlier connection is never taken for one of
+this.
 """
 
 from collections.abc import Callable, Hashable
@@ -24,13 +25,13 @@ RESET: Final = "reset"
 class Packet(Struct, frozen=True, array_like=True, tag="packet"):
     kind: str
     caller: str
-    """The name that the connecting end gave the connection."""
+    """The connecting end's part of the connection's name."""
     accepter: str = ""
-    """The name that the accepting end gave it."""
+    """The accepting end's part of the connection's name."""
     number: int = 0
     body: bytes = b""
     is_answer: bool = False
-    """From the accepting end: a node may be connected to itself."""
+    """Whether the accepting end sent the packet; a node may be connected to itself."""
 
 
 class Stream:
@@ -50,7 +51,7 @@ class Stream:
         return Packet(DATA, self.caller, self.accepter, self._sent, body, self.is_accepted)
 
     def take(self, packet: Packet) -> list[bytes]:
-        """What can be delivered now that *packet* has come."""
+        """Take in *packet* and return the bodies that can now be delivered in order."""
         if packet.number > self._taken:
             self._early[packet.number] = packet.body
         ready = []
@@ -61,7 +62,7 @@ class Stream:
 
 
 class Acceptor:
-    """The host's end of all its connections."""
+    """The accepting end of all connections to one host."""
 
     def __init__(self, ports: NodePorts, on_body: Callable[[Stream, bytes], None]) -> None:
         self._ports = ports
@@ -96,7 +97,7 @@ class Acceptor:
 
 
 class Connector:
-    """The client's end: one connection to every host, made anew when it ends."""
+    """The connecting end of a client: it keeps one connection to every host, and reconnects when one ends."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class Connector:
         self._on_timer("open")
 
     def keep(self, hosts: tuple[str, ...]) -> None:
-        """Be connected to these hosts, and to no others."""
+        """Keep connections to these hosts only."""
         self._hosts = hosts
         for host in [each for each in self._streams if each not in hosts]:
             self.end(host)

@@ -1,4 +1,4 @@
-"""The simulated disk of one machine: it outlives processes, and it can be made to fail in every known way."""
+"""The simulated disk of one machine: it outlives processes, and it can fail in every known way."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 Image = dict[str, SimDirectory]
-"""What a disk holds: its directories by name."""
+"""The content of a disk: its directories by name."""
 
 
 class Crash(EndsProcess):
-    """Raised inside a disk operation when the process ends there; unwinds what the dead process was doing."""
+    """Raised inside a disk operation in which the process ends; it unwinds the dead process's calls."""
 
 
 class ProcessKilled(Crash):
@@ -32,7 +32,7 @@ class PowerCut(Crash):
 
 
 class SimDisk:
-    """The disk itself. Faults set its public fields; processes use it through :meth:`open`."""
+    """The disk of one machine. Faults set its public fields; processes use it through :meth:`open`."""
 
     def __init__(self, node: "SimNode", rng: random.Random, options: DiskOptions) -> None:
         self._node = node
@@ -41,32 +41,33 @@ class SimDisk:
         self._image: Image = {}
         self._crash_in: tuple[int, bool, Callable[[], None]] | None = None
         self._elapsed_ns = 0
-        # Syncs under way, in the order they were asked for; a power cut forgets them.
+        # Syncs in progress, in the order they were requested; a power cut forgets them.
         self._syncs: dict[int, tuple[SimFile | SimDirectory, int, DiskHandle, Token, int]] = {}
         self._last_sync = 0
         self.rot: list[tuple[str, int]] = []
-        """Every fault that has damaged bytes behind everyone's back: the file's name, and where in it."""
+        """Every silent corruption so far: the name of the damaged file, and the offset in it."""
         self.bytes_max: int | None = None
-        """Capacity; None stands for plenty."""
+        """The capacity in bytes; None means unlimited."""
         self.slow_factor = 1
-        """Syncs take this many times as long."""
+        """The factor by which syncs are slowed down."""
         self.hung_until_ns = 0
         """No sync completes before this time."""
         self.failing_syncs = 0
-        """So many of the next syncs fail."""
+        """The number of coming syncs that fail."""
         self.failing_reads = 0
         self.failing_writes = 0
         self.lies = False
-        """Syncs answer ok and do nothing: beyond what Holdfast survives, used to prove the checkers."""
+        """Whether syncs report success and do nothing. Holdfast cannot survive this; it serves to test the
+        checkers."""
 
     def open(
         self, directory: str, life: "Life", on_synced: Callable[[Token, bool], None] | None
     ) -> "DiskHandle":
-        """One process's handle on one directory, which is made when absent."""
+        """Return a process's handle on one directory, which is created when absent."""
         return DiskHandle(self, self._image.setdefault(directory, SimDirectory()), life, on_synced)
 
     def heal(self) -> None:
-        """End every lasting fault; damage already done stays."""
+        """End every lasting fault; damage already done remains."""
         self.bytes_max = None
         self.slow_factor = 1
         self.hung_until_ns = 0
@@ -81,25 +82,25 @@ class SimDisk:
             self._node.world.after(self._options.sync_min_ns, self._finish, number)
 
     def oldest_sync_ns(self, life: "Life") -> int:
-        """For how long the oldest sync of that process has run."""
+        """Return how long the oldest unfinished sync of that process has run."""
         began = (began_ns for _, _, asker, _, began_ns in self._syncs.values() if asker.is_of(life))
         return self._node.world.now - next(began, self._node.world.now)
 
-    # --- what machines and operators do to disks
+    # --- what happens to the disk from outside
 
     def power_cut(self) -> None:
-        """Lose what was not synced, or parts of it."""
+        """Lose some or all of what was not synced."""
         self._syncs.clear()
         self._crash_in = None
         for name in sorted(self._image):
             self._image[name].power_cut(self._rng)
 
     def copy(self) -> Image:
-        """All that is on the disk now, to be put back later, here or elsewhere."""
+        """Return a copy of everything on the disk, to be restored later on this or another machine."""
         return {name: directory.copy() for name, directory in self._image.items()}
 
     def replace(self, image: Image) -> None:
-        """Exchange the disk for (a copy of) *image*; the process using it must be gone."""
+        """Replace the disk's content by a copy of *image*; the process that used the disk must have ended."""
         self._syncs.clear()
         self._image = {name: directory.copy() for name, directory in image.items()}
 
@@ -107,7 +108,10 @@ class SimDisk:
         self.replace({})
 
     def flip_bit(self, where: float, bit: int) -> bool:
-        """Flip one bit at the share *where* (0 to 1) of all bytes in use; False when there are none."""
+        """Flip one bit at the fraction *where* (0 to 1) of all bytes in use.
+
+        Return False when there are none.
+        """
         found = self._locate(where)
         if found is None:
             return False
@@ -117,7 +121,7 @@ class SimDisk:
         return True
 
     def zero_sector(self, where: float) -> bool:
-        """Replace the sector at the share *where* of all bytes in use by zeros."""
+        """Overwrite with zeros the sector at the fraction *where* of all bytes in use."""
         found = self._locate(where)
         if found is None:
             return False
@@ -128,13 +132,18 @@ class SimDisk:
         return True
 
     def crash_after(self, operations: int, *, power: bool, then: Callable[[], None] = lambda: None) -> None:
-        """Kill the process or cut the power in the *operations*-th write or sync from now, then do *then*."""
+        """Kill the process or cut the power in the *operations*-th write or sync from now.
+
+        *then* is called after that.
+        """
         self._crash_in = (operations, power, then)
 
     @contextmanager
     def untroubled(self) -> Iterator[None]:
-        """While the simulation itself reads or damages what is there: the failures and the crash that were
-        asked for are meant for the process."""
+        """Suspend failures and a scheduled crash while the simulation itself uses the disk.
+
+        They are meant for the simulated process, not for a simulation that reads or damages the disk.
+        """
         meant = self.failing_reads, self.failing_writes, self.bytes_max, self._crash_in
         self.failing_reads = self.failing_writes = 0
         self.bytes_max = self._crash_in = None
@@ -149,11 +158,11 @@ class SimDisk:
         )
 
     def take_elapsed(self) -> int:
-        """Simulated time that synchronous syncs have taken since this was last asked."""
+        """Return the simulated time that synchronous syncs have taken since the last call."""
         elapsed, self._elapsed_ns = self._elapsed_ns, 0
         return elapsed
 
-    # --- for the handles
+    # --- used by the handles
 
     def make_room(self, file: SimFile | None, end: int) -> None:
         """Raise unless *file* may be written up to *end*."""
@@ -166,7 +175,7 @@ class SimDisk:
                 raise NoSpace(f"no space: {self.used()} of {self.bytes_max} bytes used, {grown} more wanted")
 
     def count_operation(self) -> None:
-        """A write or sync was made; raises when the crash that was asked for is due."""
+        """Count a write or sync; raises when a scheduled crash is due."""
         if self._crash_in is not None:
             left, power, then = self._crash_in
             if left > 1:
@@ -189,7 +198,10 @@ class SimDisk:
         return (options.sync_min_ns + int(exponential * options.sync_mean_ns)) * self.slow_factor
 
     def begin_sync(self, holder: SimFile | SimDirectory, asker: "DiskHandle", token: Token) -> None:
-        """Sync *holder* as it is now; *asker* is answered when that ends, in order for each holder."""
+        """Begin to sync *holder* as it is now.
+
+        *asker* is told when the sync ends; syncs of one holder end in order.
+        """
         world = self._node.world
         holder.synced_at = max(holder.synced_at, world.now + self.latency())
         self._last_sync = number = self._last_sync + 1
@@ -208,7 +220,7 @@ class SimDisk:
         asker.answer(token, self.settle(holder, mark))
 
     def settle(self, holder: SimFile | SimDirectory, mark: int) -> bool:
-        """End a sync of *holder* up to *mark*; False when it failed."""
+        """End a sync of *holder* up to *mark*; return False when it failed."""
         if self.failing_syncs:
             self.failing_syncs -= 1
             holder.lose(mark, self._rng)
@@ -218,7 +230,7 @@ class SimDisk:
         return True
 
     def wait(self) -> None:
-        """Account for the time of a synchronous sync."""
+        """Account for the time that a synchronous sync takes."""
         hung = max(0, self.hung_until_ns - self._node.world.now)
         self._elapsed_ns += max(self.latency(), hung)
 
@@ -234,7 +246,10 @@ class SimDisk:
         return self._rng.random() < 0.5
 
     def _locate(self, where: float) -> tuple[str, SimFile, int] | None:
-        """The durable byte at the share *where*, trailing zeros of files (reserved space) not counted."""
+        """Find the durable byte at the fraction *where*.
+
+        Trailing zeros of files (reserved space) do not count.
+        """
         spans = [
             (name, file, len(file.durable.rstrip(b"\0")))
             for _, directory in sorted(self._image.items())
@@ -249,9 +264,9 @@ class SimDisk:
 
 
 class DiskHandle:
-    """The Disk port of one process on one directory, and the same synchronously for a database under it.
+    """The Disk port of one process on one directory, plus synchronous operations for a database on it.
 
-    Once the process has ended the handle does nothing: writes vanish and reads find nothing.
+    Once the process has ended, the handle does nothing: writes vanish and reads find nothing.
     """
 
     __slots__ = ("__weakref__", "_directory", "_disk", "_life", "_on_synced", "_turns")
@@ -359,9 +374,11 @@ class DiskHandle:
             self._disk.begin_sync(self._directory, self, token)
 
     def sync_now(self, name: str) -> bool:
-        """Sync and answer at once; False when it failed. Its time goes to ``SimDisk.take_elapsed``.
+        """Sync a file and return at once; False means it failed.
 
-        A crash inside it may come before or after the data reached the disk.
+        The time taken goes to ``SimDisk.take_elapsed``.
+
+        A crash during this call may come before or after the data has reached the disk.
         """
         if self._life.over:
             return False
@@ -376,7 +393,7 @@ class DiskHandle:
         return ok
 
     def sync_dir_now(self) -> None:
-        """Make every create, rename and remove so far durable; never fails."""
+        """Make every create, rename and remove so far durable. This never fails."""
         if self._life.over:
             return
         self._disk.count_operation()
@@ -385,7 +402,7 @@ class DiskHandle:
             self._directory.cover(self._directory.mark())
 
     def answer(self, token: Token, ok: bool) -> None:
-        """A sync that this handle asked for has ended."""
+        """Report the end of a sync that this handle requested."""
         if self._turns is not None and isinstance(token, Turn):
             self._disk.tell(self._life, self._turns.on_synced, token, ok)
         elif self._on_synced is not None:

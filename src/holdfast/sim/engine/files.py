@@ -1,11 +1,11 @@
-"""Files and directories as a power cut sees them: what is visible, what is durable, what hangs between.
+"""Simulated files and directories, which know what a power cut would keep and what it would lose.
 
-Each write waits in a queue until a sync that began after it covers it. A power cut decides anew, sector
-by sector, which of the waiting writes reached the disk; a directory does the same with its entries.
+Each write waits in a queue until a sync that began after the write covers it. A power cut decides at random,
+sector by sector, which of the waiting writes reached the disk. A directory does the same with its entries.
 
-Durable writes in turn, as a process's disk thread makes them: each begins when the one before has ended.
-
-What waits is in the memory of the process: it dies with it, and stands still while the process is paused.
+:class:`Turns` makes durable writes one after the other, as a process's disk thread does: each begins when the
+previous one has ended. Waiting writes are in the memory of the process. They are lost when the process dies,
+and make no progress while it is paused.
 """
 
 import random
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 SECTOR: Final = 512
 """The disk writes a sector whole or not at all."""
 KEPT_SHARES: Final = (0.0, 0.1, 0.5, 0.9, 1.0)
-"""How much of the unsynced data survives a power cut; one is drawn per file and cut."""
+"""The shares of unsynced data that may survive a power cut; one is drawn for each file at each cut."""
 
 
 class SimFile:
-    """One file: its *content* as every reader sees it, and its *durable* image."""
+    """One file: its *content* as readers see it, and its *durable* image."""
 
     __slots__ = ("_pending", "_written", "content", "durable", "synced_at")
 
@@ -36,8 +36,8 @@ class SimFile:
         self.content = bytearray()
         self.durable = bytearray()
         self.synced_at = 0
-        """When the last sync that was asked for completes; the next completes no earlier."""
-        # (number, offset, data) of each write no sync has covered; data None: resized to offset.
+        """When the last requested sync completes. The next sync completes no earlier."""
+        # (number, offset, data) of each write that no sync has covered; data None means: resized to offset.
         self._pending: deque[tuple[int, int, bytes | None]] = deque()
         self._written = 0
 
@@ -52,12 +52,12 @@ class SimFile:
         self._pending.append((self._written, size, None))
 
     def mark(self) -> int:
-        """Number of the newest write: what a sync that begins now will cover."""
+        """The number of the newest write, which is what a sync that begins now will cover."""
         return self._written
 
     def cover(self, mark: int) -> None:
-        """A sync up to *mark* has worked."""
-        # Spelled out rather than written with _take: no other code of a run is called so often.
+        """Make all writes up to *mark* durable, because a sync has succeeded."""
+        # Written out instead of calling _take: no other code of a run is called as often.
         pending, durable = self._pending, self.durable
         while pending and pending[0][0] <= mark:
             _, offset, data = pending.popleft()
@@ -67,10 +67,10 @@ class SimFile:
                 _place(durable, offset, data)
 
     def lose(self, mark: int, rng: random.Random) -> None:
-        """A sync up to *mark* has failed: the pages count as clean, so no later sync writes them.
+        """Handle a failed sync up to *mark*: the pages count as clean, so no later sync writes them.
 
-        Some sectors are on the disk, others are not; whether readers still see the pages that are
-        not is left to chance, as it is among file systems.
+        Some sectors have reached the disk and others have not. Whether readers still see the pages that have
+        not is random, since file systems differ in this.
         """
         self._settle(self._take(mark), rng)
         if rng.random() < 0.5:
@@ -85,17 +85,17 @@ class SimFile:
         size = len(self.content)
         self._settle(self._take(self._written), rng)
         if len(self.durable) < size and rng.random() < 0.25:
-            _resize(self.durable, size)  # the length was written, the data was not
+            _resize(self.durable, size)  # the new length reached the disk, the data did not
         self.content = bytearray(self.durable)
         self.synced_at = 0
 
     def corrupt(self, offset: int, damage: bytes) -> None:
-        """Put *damage* where durable bytes were, behind everyone's back."""
+        """Overwrite durable bytes with *damage*, without any process noticing."""
         self.durable[offset : offset + len(damage)] = damage
         self.content[offset : offset + len(damage)] = damage
 
     def copy(self) -> "SimFile":
-        """The same file on another disk, as a reader would copy it, all of it durable."""
+        """Copy the file for another disk. All content that a reader would see is durable in the copy."""
         twin = SimFile()
         twin.content = bytearray(self.content)
         twin.durable = bytearray(self.content)
@@ -120,7 +120,7 @@ class SimFile:
 
 
 class SimDirectory:
-    """The names in one directory, and which of them a power cut would leave."""
+    """The names in one directory, and which of them would survive a power cut."""
 
     __slots__ = ("_durable", "_pending", "_written", "entries", "synced_at")
 
@@ -151,13 +151,16 @@ class SimDirectory:
             _move(self._durable, *change)
 
     def lose(self, mark: int, rng: random.Random) -> None:
-        """A sync up to *mark* has failed: each change is on the disk or is not, and no later sync tells."""
+        """Handle a failed sync up to *mark*.
+
+        Each change has reached the disk or not, and no later sync writes it.
+        """
         for change in self._take(mark):
             if rng.random() < 0.5:
                 _move(self._durable, *change)
 
     def power_cut(self, rng: random.Random) -> None:
-        # Some file systems keep a prefix of the changes, POSIX promises nothing at all.
+        # Some file systems keep a prefix of the changes; POSIX promises nothing.
         in_order = rng.random() < 0.5
         prefix = rng.randint(0, len(self._pending))
         for index, change in enumerate(self._take(self._written)):
@@ -199,7 +202,7 @@ def _resize(image: bytearray, size: int) -> None:
 
 
 def _sectors(offset: int, data: bytes) -> Iterator[tuple[int, bytes]]:
-    """*data* cut where it crosses from one sector of the file into the next."""
+    """Split *data* at the sector boundaries of the file."""
     start = 0
     while start < len(data):
         length = SECTOR - (offset + start) % SECTOR
@@ -216,7 +219,7 @@ def _move(names: dict[str, SimFile], file: SimFile, gained: str | None, lost: st
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """One durable write; also the token of its sync."""
+    """One durable write. It also serves as the token of its sync."""
 
     name: str
     offset: int
@@ -225,7 +228,7 @@ class Turn:
 
 
 class Turns:
-    """The durable writes of one process that have not ended; the first is under way."""
+    """The unfinished durable writes of one process, in order; only the first has begun."""
 
     __slots__ = ("_disk", "_on_synced", "_turns")
 
@@ -236,11 +239,11 @@ class Turns:
 
     def add(self, turn: Turn) -> None:
         if not self._turns:
-            self._begin(turn)  # may raise: then it never was a turn
+            self._begin(turn)  # may raise; then the turn is not added
         self._turns.append(turn)
 
     def on_synced(self, turn: Turn, ok: bool) -> None:
-        """The sync of the turn under way has ended."""
+        """Handle the end of the first turn's sync, and begin the next turn."""
         self._turns.popleft()
         if ok and self._turns:
             try:
@@ -254,7 +257,10 @@ class Turns:
             self._fail()
 
     def overlaid(self, name: str, offset: int, found: bytes) -> bytes:
-        """*found*, read at *offset*, with what still waits laid over it: its owner must see it."""
+        """Return *found*, which was read at *offset*, with waiting writes applied.
+
+        The writer must see its own writes.
+        """
         result = bytearray(found)
         for turn in self._turns:
             start, end = max(turn.offset, offset), min(turn.offset + len(turn.data), offset + len(found))
@@ -267,6 +273,6 @@ class Turns:
         self._disk.sync(turn.name, turn)
 
     def _fail(self) -> None:
-        """None that waits reaches the disk."""
+        """Report every waiting turn as failed; none of them reaches the disk."""
         while self._turns:
             self._on_synced(self._turns.popleft().token, False)

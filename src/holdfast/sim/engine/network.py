@@ -1,4 +1,4 @@
-"""The simulated network: delay, loss, duplication, reordering, cuts in every shape."""
+"""The simulated network: delay, loss, duplication, reordering, and cuts of every shape."""
 
 import random
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 Link = tuple[str, str]
-"""From one node to another; the way back is a link of its own."""
+"""The direction from one node to another; the way back is a separate link."""
 
 
 class Codec(Protocol):
-    """What production puts between a core and the wire."""
+    """The encoding that production uses between a core and the network."""
 
     def encode(self, message: object) -> bytes: ...
 
@@ -27,8 +27,9 @@ class Codec(Protocol):
 class SimNetwork:
     """Carries messages between the nodes of a world.
 
-    A message is drawn its fate when sent, and dropped when its link is cut at sending or at delivery.
-    It is delivered to whichever incarnation of the receiver is alive by then.
+    Loss, duplication and delay are drawn when a message is sent. The message is dropped when its link is cut
+    at the time of sending or of delivery. It is delivered to whichever incarnation of the receiver is then
+    alive.
     """
 
     def __init__(self, world: "World", rng: random.Random, options: NetworkOptions) -> None:
@@ -38,7 +39,7 @@ class SimNetwork:
         self._now = options
         self._cuts: dict[Link, int] = {}
         self.codec: Codec | None = None
-        """Set by a scenario so that messages pass its production codec."""
+        """Set by a scenario so that messages go through its production codec."""
 
     def send(self, source: str, target: str, message: object) -> None:
         link = (source, target)
@@ -59,7 +60,7 @@ class SimNetwork:
     # --- faults
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Let nothing pass on *links* until each has been mended as often as it was cut."""
+        """Block *links*. A link opens again once it has been mended as often as it was cut."""
         for link in links:
             self._cuts[link] = self._cuts.get(link, 0) + 1
 
@@ -79,7 +80,7 @@ class SimNetwork:
         self._now = options
 
     def calm(self) -> None:
-        """Back to the conditions the run began with."""
+        """Return to the conditions with which the run began."""
         self._now = self._calm
 
     def heal(self) -> None:

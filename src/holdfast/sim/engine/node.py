@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 BACKLOG_MAX: Final = 10_000
-"""Messages beyond so many waiting events are lost to a paused process, as its kernel would drop them."""
+"""A paused process loses messages while this many events wait for it, as its kernel would drop them."""
 RESTART_NS: Final = 200_000_000
-"""A process that ended itself is started again after this, doubled each time up to the next."""
+"""A process that ended itself restarts after this time, which doubles each time up to ``RESTART_MAX_NS``."""
 RESTART_MAX_NS: Final = 5_000_000_000
 
 
 class Life:
-    """One incarnation: every handle given to it looks here, and does nothing once it is over."""
+    """One incarnation of a process. Every handle given to it does nothing once :attr:`over` is set."""
 
     __slots__ = ("over",)
 
@@ -33,9 +33,12 @@ class Life:
 
 
 class SimNode:
-    """One node. ``build(ports)`` is called at each start and returns the core, any object;
-    its ``on_message(peer, message)``, when it has one, receives what is sent to the node's name, but for what
-    ``on_heart_message(peer, message)`` takes before, on a thread that no loop holds up, by answering so."""
+    """One node. ``build(ports)`` is called at each start and returns the core, which may be any object.
+
+    The core's optional ``on_message(peer, message)`` receives what is sent to the node's name. Its optional
+    ``on_heart_message(peer, message)`` is asked first, on a thread that a hanging event loop does not block,
+    and returns whether it took the message.
+    """
 
     def __init__(
         self,
@@ -54,13 +57,13 @@ class SimNode:
         self.alive = False
         self.paused = False
         self.supervised = supervised
-        """Whether it is started again after it ended itself."""
+        """Whether the process is started again after it ended itself."""
         self.core: Any = None
         self.life = Life()
         self.life.over = True
         self.stops: list[str] = []
-        """Why it ended itself, each time."""
-        self._stands_since: int | None = None
+        """Why the process ended itself, once for each time."""
+        self._hung_since: int | None = None
         self._suspended_ns = 0
         self._build = build
         self._backlog: list[tuple[Life, Callable[..., None], tuple[Any, ...]]] = []
@@ -69,7 +72,7 @@ class SimNode:
         self._slept_at: int | None = None
         self._restart_ns = RESTART_NS
 
-    # --- what may happen to it; each answers whether it had any effect
+    # --- what may happen to the node; each method returns whether it had any effect
 
     def start(self) -> bool:
         if self.alive:
@@ -82,14 +85,14 @@ class SimNode:
         return True
 
     def kill(self) -> bool:
-        """End the process; what it wrote stays with the machine, synced or not."""
+        """End the process; what it wrote remains on the machine, synced or not."""
         if not self.alive:
             return False
         self._end("kill")
         return True
 
     def power_cut(self) -> bool:
-        """End the process and lose unsynced data; the machine's clock starts anew."""
+        """End the process and lose unsynced data; the machine's clock restarts."""
         if self.alive:
             self._end("power_cut")
         self.disk.power_cut()
@@ -97,7 +100,7 @@ class SimNode:
         return True
 
     def pause(self) -> bool:
-        """Stop the process where it is; events wait for it."""
+        """Pause the process; events wait until it resumes."""
         if not self.alive or self.paused:
             return False
         self.paused = True
@@ -105,15 +108,18 @@ class SimNode:
         return True
 
     def suspend(self) -> bool:
-        """Send the machine to sleep: as :meth:`pause`, and its timers do not count the time."""
+        """Send the machine to sleep. This is like :meth:`pause`, and its timers do not count the time."""
         if not self.pause():
             return False
         self._slept_at = self.world.now
         return True
 
     def resume(self, *, is_reading_last: bool = False) -> bool:
-        """Let it go on with what has waited, in the order in which it came; *is_reading_last*: with what was
-        due first, and with messages when all that is done, as a loop whose kernel hands them over late."""
+        """Resume the process and let it handle the waiting events in order of arrival.
+
+        With *is_reading_last* it handles messages after everything else that was due, like an event loop
+        whose kernel delivers messages late.
+        """
         if not self.alive or not self.paused:
             return False
         self.paused = False
@@ -125,19 +131,22 @@ class SimNode:
         return True
 
     def hang(self) -> bool:
-        """Let the loop of the process stand still, as in a method that does not return, until :meth:`go_on`
-        or for good: events wait for it, while its other threads go on."""
-        if not self.alive or self._stands_since is not None:
+        """Block the event loop of the process until :meth:`go_on` or for good.
+
+        This is what a method that does not return does: events wait, while the process's other threads run
+        on.
+        """
+        if not self.alive or self._hung_since is not None:
             return False
-        self._stands_since = self.world.now
+        self._hung_since = self.world.now
         self._note("hang")
         return True
 
     def go_on(self, *, is_reading_last: bool = False) -> bool:
-        """Let its loop turn again; *is_reading_last* as above."""
-        if not self.alive or self._stands_since is None:
+        """Unblock the event loop; *is_reading_last* as in :meth:`resume`."""
+        if not self.alive or self._hung_since is None:
             return False
-        self._stands_since = None
+        self._hung_since = None
         self._note("go_on")
         self._catch_up(is_reading_last)
         return True
@@ -149,20 +158,20 @@ class SimNode:
         for life, function, args in backlog:
             self.world.after(0, self.run, life, function, *args)
 
-    def stood_ns(self) -> int:
-        """For how long its loop has stood still."""
-        return self.world.now - self._stands_since if self._stands_since is not None else 0
+    def hung_ns(self) -> int:
+        """Return how long the event loop has been blocked."""
+        return self.world.now - self._hung_since if self._hung_since is not None else 0
 
     def awake_ns(self) -> int:
-        """How long the machine has been awake: the time its timers count."""
+        """Return how long the machine has been awake, which is the time that its timers count."""
         return self.world.now - self._suspended_ns
 
     def restart(self, after_ns: int = 0) -> None:
-        """Start it after that time, unless something else has by then."""
+        """Start the node after that time, unless it is running by then."""
         self.world.after(after_ns, self.start)
 
     def heal(self) -> None:
-        """Make it work again: faults of its disk and clock end, it runs."""
+        """Repair the node: end the faults of its disk and clock, and let it run."""
         self.disk.heal()
         self.clock.set_rate(0)
         self._restart_ns = RESTART_NS
@@ -173,16 +182,19 @@ class SimNode:
     # --- running the core
 
     def run(self, life: Life, function: Callable[..., None], *args: Any) -> None:
-        """Let this incarnation handle one event; nothing but its end comes out of it."""
+        """Let this incarnation handle one event.
+
+        No exception leaves this method; it ends the process instead.
+        """
         if life.over:
             return
-        if self.paused or self._stands_since is not None:
+        if self.paused or self._hung_since is not None:
             self._backlog.append((life, function, args))
             return
         try:
             function(*args)
         except Crash:
-            pass  # the node is down already; this was only the unwinding
+            pass  # the node is already down; the exception only unwound its calls
         except HoldfastError as error:
             self.stop(life, f"{error.code}: {error}")
         except (Exception, BrokenInvariant) as error:
@@ -195,7 +207,7 @@ class SimNode:
             self.run(self.life, self._on_message, peer, message)
 
     def stop(self, life: Life, reason: str) -> None:
-        """The process ends itself, saying why."""
+        """End the process at its own request, for a stated reason."""
         if life.over:
             return
         self.stops.append(reason)
@@ -216,7 +228,7 @@ class SimNode:
         self.life.over = True
         self.alive = False
         self.paused = False
-        self._stands_since = None
+        self._hung_since = None
         self.core = None
         self._on_message = None
         self._on_heart_message = None
@@ -224,7 +236,7 @@ class SimNode:
         self._backlog.clear()
 
     def _broke(self, life: Life, error: BaseException) -> None:
-        # What a dead process stumbled over while it was unwound is nobody's concern.
+        # Errors raised while a dead process is unwound do not matter.
         if life.over:
             return
         if not self.world.expects(self, error):
@@ -237,7 +249,7 @@ class SimNode:
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """All that one incarnation of a node gets; stale once that incarnation has ended."""
+    """All ports that one incarnation of a node gets; they do nothing once that incarnation has ended."""
 
     name: str
     incarnation: int
@@ -271,7 +283,7 @@ class NodePorts:
         return self.node.disk.open(directory, self.life, on_synced)
 
     def stop(self, reason: str) -> None:
-        """End this process loudly."""
+        """End this process, with a reason that the node records."""
         self.node.stop(self.life, reason)
 
 

@@ -1,6 +1,6 @@
-"""Everything that shapes one run, expanded from its seed, as plain data: it can be kept, replayed and shrunk.
+"""Everything that shapes one run, expanded from its seed, as plain data to keep, replay and shrink.
 
-Code changes shift what a bare seed means; the expanded options go on meaning the same run.
+A change of the code may change which run a bare seed means; expanded options keep meaning the same run.
 """
 
 from typing import Any, Final
@@ -12,7 +12,8 @@ MILLISECOND: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 
 TIMERS_EARLY_NS: Final = 1_500 * MICROSECOND
-"""How early a timer of uvloop fires at most: it cuts its clock to milliseconds, and rounds the delay."""
+"""The most by which a timer of uvloop fires early: it truncates its clock to milliseconds, and rounds the
+delay."""
 
 
 class FaultEvent(Struct, frozen=True, kw_only=True):
@@ -21,48 +22,48 @@ class FaultEvent(Struct, frozen=True, kw_only=True):
     at_ns: int
     kind: str
     target: str = ""
-    """The node it hits; empty when the parameters name several."""
+    """The node that is hit; empty when the parameters name several."""
     parameters: dict[str, Any] = {}
 
 
 class NetworkOptions(Struct, frozen=True, kw_only=True):
-    """How messages travel when no fault is at work."""
+    """How messages travel while no fault is active."""
 
     delay_min_ns: int = 50 * MICROSECOND
     delay_mean_ns: int = 200 * MICROSECOND
-    """Mean of the exponential part above the minimum; what makes messages overtake each other."""
+    """The mean of the exponential part above the minimum. It is what makes messages overtake each other."""
     loss: float = 0.0
     duplicate: float = 0.0
     late: float = 0.0
-    """Share of messages held back for up to *late_max_ns*: long enough to outlive a restart."""
+    """The share of messages delayed by up to *late_max_ns*, which is long enough to outlast a restart."""
     late_max_ns: int = 3 * SECOND
 
 
 class DiskOptions(Struct, frozen=True, kw_only=True):
-    """How long a sync takes when no fault is at work."""
+    """How long a sync takes while no fault is active."""
 
     sync_min_ns: int = 100 * MICROSECOND
     sync_mean_ns: int = 400 * MICROSECOND
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """One run, whole."""
+    """The complete options of one run."""
 
     scenario: str
     seed: int
     profile: str = "calm"
     fault_ns: int = 10 * SECOND
-    """Length of the first phase, in which the faults happen."""
+    """The length of the first phase, in which the faults happen."""
     heal_ns: int = 10 * SECOND
-    """Length of the second, in which everything works and progress is demanded."""
+    """The length of the second phase, in which everything works and progress is required."""
     faults: tuple[FaultEvent, ...] = ()
     network: NetworkOptions = NetworkOptions()
     disk: DiskOptions = DiskOptions()
     points: float = 0.0
-    """Share of the cores' fault points (``fault.maybe``) that are active in this run."""
+    """The share of the cores' fault points (``fault.maybe``) that are active in this run."""
     timers_early_ns: int = 0
-    """Each timer fires up to so much before its time; zero in what was kept before there was this."""
+    """Each timer fires early by up to this much. Zero in options that were kept before this field existed."""
     in_memory: bool = False
-    """The scenario's groups that may live in memory do, whatever it would draw."""
+    """Whether groups of the scenario that may be kept in memory are, instead of that being drawn."""
     planted: str | None = None
-    """The planted bug that the run is to find."""
+    """The planted bug that the run is meant to find."""

@@ -1,9 +1,9 @@
-"""Sealed mode: while a simulation runs, reaching for the real world raises instead of answering.
+"""Sealed mode: while a simulation runs, any access to the real world raises an error.
 
-It catches the machine's clocks, sleep, module-level randomness, new threads, sockets, files and
-subprocesses, also where a module of Holdfast imported the function by name. It cannot catch
-``datetime.now``, ``Random()`` without a seed, ``hash`` and ``id``: the lint of the core packages and the
-comparison of two processes with different hash seeds stand for those.
+It catches the machine's clocks, sleep, module-level randomness, new threads, sockets, files and subprocesses,
+also where a module of Holdfast imported the function by name. It cannot catch ``datetime.now``, ``Random()``
+without a seed, ``hash`` and ``id``. The lint of the core packages and the comparison of two processes with
+different hash seeds cover those.
 """
 
 import os
@@ -42,18 +42,18 @@ FORBIDDEN: Final[tuple[tuple[Any, tuple[str, ...]], ...]] = (
     (threading.Thread, ("start",)),
 )
 FORBIDDEN_EVENTS: Final = ("socket.", "subprocess.", "os.fork", "os.posix_spawn", "os.exec", "os.system")
-"""Audit events, by how they begin, that are refused; opening a file is too, except to import a module."""
+"""Prefixes of the audit events that are refused. Opening a file is refused too, except to import a module."""
 OURS: Final = "holdfast."
 OUTSIDE: Final = ("holdfast.sim.runner.runner", "holdfast.sim.engine.sealed", "holdfast.cli")
-"""Modules of ours that are not part of any simulation."""
+"""Modules of Holdfast that are not part of any simulation."""
 
 
 class SealBroken(EndsProcess):
-    """Raised when simulated code reaches for the real world."""
+    """Raised when simulated code accesses the real world."""
 
 
 class _Seal:
-    """Which thread is sealed now, if any."""
+    """Knows which thread is sealed now, if any."""
 
     def __init__(self) -> None:
         self.thread: int | None = None
@@ -74,9 +74,9 @@ _seal = _Seal()
 
 @contextmanager
 def sealed() -> Iterator[None]:
-    """Seal this thread; other threads go on as before. Does not nest."""
+    """Seal this thread; other threads are not affected. Seals do not nest."""
     if not _seal.is_listening:
-        # An audit hook cannot be taken back, so there is one, which mostly looks the other way.
+        # An audit hook cannot be removed, so one hook is installed once and ignores unsealed threads.
         sys.addaudithook(_seal.on_audit)
         _seal.is_listening = True
     undo = _replace_all()

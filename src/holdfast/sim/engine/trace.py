@@ -1,4 +1,4 @@
-"""The trace: every note of a run, in order, as one running hash and, on demand, as readable lines."""
+"""The trace of a run: every note in order, as one running hash and, on demand, as readable lines."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LINES_PER_UPDATE: Final = 512
 """Lines are hashed in batches: one call of the hash per line would cost more than the line."""
 TEXT_MAX: Final = 2000
-"""A longer description of one message is cut and its checksum added."""
+"""A description of a message longer than this is cut, and its checksum is added."""
 
 
 class Trace:
@@ -30,7 +30,7 @@ class Trace:
         self.add(f"{self._now()} {kind} {fields}")
 
     def add(self, line: str) -> None:
-        """One finished line; it must not depend on addresses or on the order of a set."""
+        """Add one finished line. It must not depend on memory addresses or on the order of a set."""
         lines = self._lines
         lines.append(line)
         if len(lines) >= LINES_PER_UPDATE:
@@ -66,7 +66,7 @@ class NodeTrace:
 
 
 def describe(message: object) -> str:
-    """*message* as a trace shows it; bulky ones by length and checksum."""
+    """Return *message* as the trace shows it: a bulky message is shown by its length and checksum."""
     if isinstance(message, bytes):
         return f"{len(message)} bytes {crc32(message):08x}"
     text = repr(message)

@@ -1,4 +1,4 @@
-"""One simulated domain under one seed: the event heap, the nodes, and what is counted on the way."""
+"""One simulated domain under one seed: the event heap, the nodes, and the counts kept during the run."""
 
 import random
 import traceback
@@ -16,13 +16,14 @@ from holdfast.sim.engine.options import MILLISECOND, SECOND, Options
 from holdfast.sim.engine.trace import Trace
 
 EVENTS_MAX: Final = 3_000_000
-"""A run that needs more is caught in a circle; that is a finding, not a reason to wait."""
+"""The most events a run may take. A run that needs more is in an endless loop, which counts as a violation.
+"""
 POINT_FIRES: Final = 0.25
-"""How often an active fault point of a core fires."""
+"""The probability that an active fault point of a core fires each time it is passed."""
 
 
 class Violation(Struct, frozen=True, kw_only=True):
-    """A rule was broken."""
+    """One broken rule and when it was broken."""
 
     rule: str
     message: str
@@ -30,26 +31,26 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 
 class World:
-    """One run's universe. Everything random in it comes from the seed, by name."""
+    """The world of one run. All its randomness comes from the seed, in named streams."""
 
     def __init__(self, options: Options, *, keep_trace: bool = False) -> None:
         self.options = options
         self.now = 0
-        """Simulated nanoseconds since the beginning; no node sees this clock."""
+        """Simulated nanoseconds since the run began; no node sees this clock."""
         self.events = 0
         self.operations = 0
         self.faults: Counter[str] = Counter()
         """Faults that had an effect, by kind."""
         self.reached: Counter[str] = Counter()
-        """Rare paths reached, by name."""
+        """Rare code paths that the run has reached, by name."""
         self.violations: list[Violation] = []
         self.unavailabilities: list[str] = []
         self.is_healed = False
         self.nodes: dict[str, SimNode] = {}
         self.each_step: Callable[[], None] | None = None
-        """Called after every event; cheap invariants go here."""
+        """Called after every event, to check cheap invariants."""
         self.expects: Callable[[SimNode, BaseException], bool] = lambda node, error: False
-        """Whether a node may end by this exception without that being a violation."""
+        """Decides whether a node may end with this exception without that counting as a violation."""
         self.trace = Trace(self.time, keep=keep_trace)
         self.fault = FaultPoints(self)
         self._rngs: dict[str, random.Random] = {}
@@ -62,7 +63,10 @@ class World:
         return self.now
 
     def rng(self, name: str) -> random.Random:
-        """The stream of that name: the same for the same seed, whatever else is drawn."""
+        """Return the random stream of that name.
+
+        It is the same for the same seed, whatever other streams are used.
+        """
         found = self._rngs.get(name)
         if found is None:
             # A string seed is hashed with SHA-512, so it does not depend on PYTHONHASHSEED.
@@ -72,7 +76,10 @@ class World:
     # --- events
 
     def after(self, delay_ns: int, function: Callable[..., object], *args: Any) -> None:
-        """Call *function* when that much simulated time has passed; equal times keep their order."""
+        """Call *function* after that much simulated time.
+
+        Events due at the same time run in the order scheduled.
+        """
         self._scheduled = number = self._scheduled + 1
         heappush(self._heap, (self.now + delay_ns, number, function, args))
 
@@ -81,7 +88,7 @@ class World:
         heappush(self._heap, (max(at_ns, self.now), number, function, args))
 
     def run_until(self, end_ns: int) -> None:
-        """Run all events up to *end_ns*, or until the run is ended."""
+        """Run all events up to *end_ns*, or until the run ends."""
         heap, each_step = self._heap, self.each_step
         while heap and heap[0][0] <= end_ns and not self._ended:
             self.now, _, function, args = heappop(heap)
@@ -95,7 +102,7 @@ class World:
             self.now = max(self.now, end_ns)
 
     def end(self) -> None:
-        """Enough has been seen: process no more events."""
+        """End the run: process no more events."""
         self._ended = True
 
     # --- nodes
@@ -108,7 +115,7 @@ class World:
         clock: ClockOptions | None = None,
         supervised: bool = True,
     ) -> SimNode:
-        """Add a node and start it. Without *clock* it gets a slightly wrong one."""
+        """Add a node and start it. A node without *clock* gets a slightly inaccurate clock."""
         if name in self.nodes:
             raise ValueError(f"two nodes named {name}")
         options = clock or self._ordinary_clock(name)
@@ -118,7 +125,7 @@ class World:
         return node
 
     def heal(self) -> None:
-        """End all faults: links mended, disks and clocks sound, every node running."""
+        """End all faults: mend every link, repair disks and clocks, and let every node run."""
         self.is_healed = True
         self.trace.add(f"{self.now} heal")
         self.network.heal()
@@ -136,7 +143,7 @@ class World:
     # --- findings and counts
 
     def violation(self, rule: str, message: str, error: BaseException | None = None) -> None:
-        """A rule was broken: record it and end the run."""
+        """Record a broken rule and end the run."""
         if error is not None:
             frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
             message += f" (in {frame.f_code.co_name}, line {line} of {frame.f_globals.get('__name__')})"
@@ -145,21 +152,21 @@ class World:
         self.end()
 
     def unavailable(self, reason: str) -> None:
-        """The run ends safe but without progress, and *reason* explains why it may."""
+        """Record that the run is safe but makes no progress, for a *reason* that permits it."""
         self.trace.add(f"{self.now} unavailable: {reason}")
         self.unavailabilities.append(reason)
 
     def operation(self, count: int = 1) -> None:
-        """A client's operation was answered."""
+        """Count operations of clients that were answered."""
         self.operations += count
 
     def sometimes(self, point: str) -> None:
-        """A rare path was reached; the report counts them, and none should stay at zero."""
+        """Count a rare path that was reached. The report shows these counts, and none should stay at zero."""
         self.reached[point] += 1
 
 
 class FaultPoints:
-    """The Fault port: in each run some points are active, and those fire now and then, until healing."""
+    """The Fault port: each run activates some fault points, which fire at random until the healing."""
 
     __slots__ = ("_active", "_world")
 

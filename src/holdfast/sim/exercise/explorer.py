@@ -1,6 +1,7 @@
-"""Random sequences of operations under a seed, what they find, and the shortest sequence that still does.
+"""Tries random sequences of operations under a seed, and reduces what fails to the shortest failing sequence.
 
-What is wrong with replies: they do not fit their annotation, are in another order, or lack a call.
+It also checks replies: one may not fit its annotation, differ in order between objects, or come from a method
+that did not await a call to another group.
 """
 
 import inspect
@@ -28,7 +29,7 @@ _NOT_AWAITED: Final = recorded_name(NotAwaited)
 
 
 def why_no_result(operation: Operation, outcome: bytes) -> str:
-    """Why a caller who has the class would not get what the method returned; empty, if it does."""
+    """Say why a caller who has the class could not decode what the method returned; empty if it could."""
     found = decode_outcome(outcome)
     if not isinstance(found, Returned) or operation.returns is Any:
         return ""
@@ -43,7 +44,7 @@ def why_no_result(operation: Operation, outcome: bytes) -> str:
 
 
 def why_not_awaited(outcome: bytes) -> str:
-    """Which call to another group was not made; empty, if there is none."""
+    """Say which call to another group was not awaited; empty if there is none."""
     match decode_outcome(outcome):
         case Raised(type_name=name, text=text) if name == _NOT_AWAITED:
             return text
@@ -59,7 +60,7 @@ def are_same_but_for_order(ones: list[bytes], others: list[bytes]) -> bool:
 
 
 def _without_order(found: Any) -> Any:
-    """Equal for what has the same parts; of a text, the same letters."""
+    """Return a form that is equal for values with the same parts; for text, with the same letters."""
     if isinstance(found, Returned | Raised):
         return [
             type(found).__name__,
@@ -84,50 +85,52 @@ def _why_not(value: Any, returns: Any) -> str:
 
 
 SEQUENCE_MAX: Final = 30
-"""Operations on one object; the next sequence begins with a fresh one."""
+"""The most operations on one object; the next sequence begins with a fresh one."""
 CAPTURED_EVERY: Final = (1, 2, 3, 5, 8)
 FOUND_MAX: Final = 8
 SHRINKS_MAX: Final = 200
-"""Sequences that are tried to shorten one."""
+"""The most sequences that are tried in order to shorten one."""
 
 Progress = Callable[[int], None]
 
 
 class Unfinished(Exception):
-    """Raised by what runs the operations when there is no time left."""
+    """Raised by the runner of the operations when there is no time left."""
 
 
 class TooSlow(Exception):
-    """Raised by it when one operation takes too long: its object is given up in the middle of it."""
+    """Raised by the runner of the operations when one takes too long; its object is abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is wrong with a class: its *kind* is ``state``, ``replay``, ``order``, ``query``, ``result`` or
-    ``await``."""
+    """One thing that is wrong with a class.
+
+    *kind* is ``state``, ``replay``, ``order``, ``query``, ``result`` or ``await``.
+    """
 
     kind: str
     what: str
     operations: tuple[Done, ...]
-    """That lead to it, the last one being where it showed."""
+    """The operations that lead to it; it showed in the last one."""
 
 
 @dataclass(slots=True)
 class Exercised:
-    """What came of it."""
+    """The result of an exercise."""
 
     operations: int = 0
     found: list[Found] = field(default_factory=list)
     not_made: dict[str, str] = field(default_factory=dict)
-    """Methods that were not called, and why not."""
+    """Methods that were not called, and why."""
     too_slow: dict[str, str] = field(default_factory=dict)
-    """Methods that took too long, each with one call that did; they are not called any more."""
+    """Methods that took too long, each with one such call; they are not called any more."""
     is_finished: bool = True
 
 
 class _Wrong(Exception):
     def __init__(self, kind: str, what: str, of: str = "") -> None:
-        """*of* what, if that tells one from another better than the words do."""
+        """*of* identifies the finding where that distinguishes it better than the words of *what*."""
         super().__init__(what)
         self.kind = kind
         self.what = what
@@ -142,8 +145,10 @@ def exercise(
     progress: Progress = lambda _: None,
     run: Callable[[Callable[[], list[bytes]]], list[bytes]] = lambda work: work(),
 ) -> Exercised:
-    """Make about so many *operations*. *run* runs each on one object; it may raise
-    :class:`TooSlow` and :class:`Unfinished`."""
+    """Make about that many *operations*.
+
+    *run* executes each on one object; it may raise :class:`TooSlow` and :class:`Unfinished`.
+    """
     random = Random(seed)  # fence: of the seed
     result = Exercised()
     known: set[str] = set()
@@ -176,12 +181,15 @@ def exercise(
 
 
 class _Sequence:
-    """One object, one that replays, and one that was made of the first one's state."""
+    """One sequence of operations on three objects.
+
+    They are the first, one that replays, and one restored from a state of the first.
+    """
 
     def __init__(
         self, definition: Definition, every: int, run: Callable[..., list[bytes]], known: set[str]
     ) -> None:
-        """*known*: reasons for which no object need be given up again."""
+        """*known*: reasons that were reported before, for which no sequence is abandoned again."""
         self._every = every
         self._known = known
         self._interface = definition.interface
@@ -192,7 +200,7 @@ class _Sequence:
         self._number = 0
 
     def do(self, done: Done) -> list[bytes]:
-        """Raises :class:`_Wrong`."""
+        """Execute one operation on all objects. Raises :class:`_Wrong` when they disagree."""
         self._number += 1
         before = self._first.execution.digest() if done.is_query and self._first.is_at_rest else b""
         outcomes = self._on(self._first, done)
@@ -234,10 +242,10 @@ class _Sequence:
             raise _Wrong("state", f"the state cannot be captured: {error_in_words(error)}") from None
 
     def _judge(self, done: Done, outcomes: list[bytes]) -> None:
-        """What is wrong here leaves the object as it should be."""
+        """Check the replies of one operation. What is wrong here does not invalidate the object's state."""
         for outcome in outcomes:
             self._raise_news("await", why_not_awaited(outcome), done.method)
-        # What other groups answered is made up here, and an object that heard of it may return anything.
+        # The answers of other groups are invented here, and an object that received one may return anything.
         if len(outcomes) == 1 and not self._first.answered:
             operation = self._interface.operations[done.method]
             self._raise_news("result", why_no_result(operation, outcomes[0]), done.method)
@@ -251,7 +259,7 @@ class _Sequence:
 
 
 def _drawn(definition: Definition, random: Random, values: Values, result: Exercised) -> Done | None:
-    """Of a method whose arguments can be made; None if there is none."""
+    """Draw a call of a method whose arguments can be made; None if there is none."""
     offered = [
         each
         for name, each in sorted(definition.interface.operations.items())
@@ -303,7 +311,10 @@ def _shortest(
     known: set[str],
     run: Callable[..., list[bytes]],
 ) -> Found:
-    """The same with fewer operations: parts are left out, larger ones first, as long as it still shows."""
+    """Find a shorter failing sequence.
+
+    Parts are left out, larger ones first, as long as the failure still shows.
+    """
     best, says = made, wrong
     tries, size = 0, max(len(made) // 2, 1)
     while size and tries < SHRINKS_MAX:
@@ -323,7 +334,10 @@ def _shortest(
 def _wrong_with(
     definition: Definition, made: tuple[Done, ...], known: set[str], run: Callable[..., list[bytes]]
 ) -> tuple[_Wrong, int] | None:
-    """What is wrong after so many of these operations, each of which is captured."""
+    """Return what is wrong and after how many of these operations; None if nothing is.
+
+    The state is captured after each operation.
+    """
     sequence = _Sequence(definition, 1, run, known)
     for number, done in enumerate(made, start=1):
         try:

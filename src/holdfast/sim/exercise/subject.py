@@ -1,7 +1,7 @@
-"""One object that is tried out, executed as a member of a group executes its own.
+"""The object under trial, executed as a member executes its own, and the values for its arguments.
 
-Values of a type, for arguments: a few small ones again and again, so that operations meet, and sometimes
-one at the edge of what there is.
+Argument values are mostly a few small ones that repeat, so that operations affect each other, and sometimes
+extreme ones.
 """
 
 import dataclasses
@@ -52,11 +52,11 @@ from holdfast.model.outcome import Refused, Returned, encode_outcome
 CLIENT: Final = ClientId("check")
 BEGUN_S: Final = 1_767_225_600
 STEP_S: Final = 7
-"""Between two operations."""
+"""Seconds of group time between two operations."""
 NESTED_MAX: Final = 16
-"""Calls to other groups that one operation makes here; then it is left waiting."""
+"""The most calls to other groups that one operation makes; after that it is left waiting."""
 TIMERS_MAX: Final = 4
-"""That fire after one operation."""
+"""The most timers that fire after one operation."""
 LATER_S: Final = 3600
 ANSWERS: Final = (
     encode_outcome(Refused("unavailable", "there are no other groups in a check")),
@@ -64,12 +64,12 @@ ANSWERS: Final = (
     encode_outcome(Returned("a")),
     encode_outcome(Returned(None)),
 )
-"""What calls to other groups come to, one after the other."""
+"""The outcomes of calls to other groups, used in turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One operation or query, as it was made."""
+    """One operation or query that was made."""
 
     method: str
     arguments: dict[str, Any]
@@ -81,19 +81,19 @@ class Done:
 
 
 class Subject:
-    """An object and what belongs to it."""
+    """An object that is tried out, and its execution."""
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
         self.answered = 0
-        """How many of its calls to other groups have been."""
+        """How many of its calls to other groups have been answered."""
 
     @classmethod
     def made(cls, definition: Definition) -> "Subject":
         return cls(Execution(definition))
 
     def restored(self, state: bytes) -> "Subject":
-        """Another one, of a state that this one gave."""
+        """Return another subject, restored from a state that this one gave."""
         execution = Execution.load(self.execution.definition, state)
         execution.go_on()
         made = Subject(execution)
@@ -105,7 +105,7 @@ class Subject:
         return self.execution.is_at_rest
 
     def do(self, number: int, done: Done) -> list[bytes]:
-        """What came of it, of what it set in motion, and of the timers that were due."""
+        """Execute *done*, and return the outcomes of it, of work it started, and of timers that were due."""
         arguments = encode_arguments((), done.arguments)
         request = Request(CLIENT, number)
         if done.is_query:
@@ -147,15 +147,15 @@ def _stamp(number: int) -> Stamp:
 
 
 DEPTH: Final = 4
-"""From here on whatever may be empty or missing is."""
+"""From this depth on, every value that may be empty or missing is."""
 DEPTH_MAX: Final = 12
 ITEMS_MAX: Final = 3
 ATTEMPTS_MAX: Final = 20
-"""To meet what ``Annotated`` asks for."""
+"""The most attempts to meet a constraint given with ``Annotated``."""
 EDGE: Final = 0.1
-"""How often a value is one at the edge."""
+"""The probability that a value is an extreme one."""
 SEEN: Final = 0.3
-"""How often it is one that the object has returned: a key, a number that it gave out."""
+"""The probability that a value is one that the object has returned, such as a key or a number it issued."""
 SEEN_MAX: Final = 32
 
 _USUAL: Final[dict[type, tuple[Any, ...]]] = {
@@ -192,20 +192,20 @@ class CannotMake(Exception):
 
 
 class Values:
-    """Drawn by *random*."""
+    """Makes values of a type, drawn by *random*."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._seen: dict[type, list[Any]] = {}
 
     def saw(self, value: Any) -> None:
-        """An operation returned it."""
+        """Remember a value that an operation returned."""
         seen = self._seen.setdefault(type(value), [])
         if type(value) in (int, str) and value not in seen and len(seen) < SEEN_MAX:
             seen.append(value)
 
     def of(self, kind: Any, depth: int = 0) -> Any:
-        """Raises :class:`CannotMake`."""
+        """Draw a value of type *kind*. Raises :class:`CannotMake`."""
         if depth > DEPTH_MAX:
             raise CannotMake(f"{named(kind)} within itself")
         if kind is Any or kind is object:
@@ -235,7 +235,7 @@ class Values:
         return self._random.choice(_USUAL[kind])
 
     def _any_of(self, kinds: tuple[Any, ...], depth: int) -> Any:
-        """Of whichever arms of a union there are values."""
+        """Draw a value of any arm of a union for which values can be made."""
         if depth >= DEPTH and type(None) in kinds:
             return None
         arms = list(kinds)
@@ -280,7 +280,7 @@ class Values:
         return self._of_fields(plain, depth)
 
     def _of_fields(self, kind: Any, depth: int) -> Any:
-        """Of a type that is made of fields: also without those that may be missing."""
+        """Draw a value of a type made of fields, sometimes without its optional fields."""
         try:
             hints = get_type_hints(kind, include_extras=True)
         except Exception:

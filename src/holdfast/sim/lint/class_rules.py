@@ -1,20 +1,19 @@
-"""What a group's class does that differs between members and replays, found by reading its methods.
+"""Finds, in the methods of a group's class, what would differ between members or between replays.
 
-The same fences as around our own cores (:mod:`.imports`, :mod:`.set_order`), with two differences: what a
-module imports does not matter, only what a method uses; and the advice is for people who write classes, who
-have :data:`holdfast.context` where a core has ports. Functions of the same module that a method calls are
-read as well. Where it is wrong, a line may end in ``# fence: <why this is the same in every replay>``.
+The checks are those for Holdfast's own cores (:mod:`.imports`, :mod:`.set_order`), with two differences. What
+a module imports does not matter, only what a method uses. And the advice addresses people who write classes,
+who have :data:`holdfast.context` where a core has ports. Functions of the same module that a method calls are
+read as well. Where the lint is wrong, a line may end in ``# fence: <why this is the same in every replay>``.
 
-State that a class changes where no checkpoint and no replay finds it.
+Two more mistakes are reported:
 
-A group's state is the attributes of its object, and operations change them. What a query changes is changed
-on one member only; what a method changes of its module or its class is not captured, and shared by all groups
-of the class on a host.
-
-Calls to other groups that a method makes and does not await: they are never made.
-
-``hf.context.group(...)`` gives a group whose methods give something to ``await``. In an ``async def`` method
-such a call is at fault where nothing is done with it, or it is returned; in any other, wherever it stands.
+- State changes that no checkpoint and no replay includes (:func:`uncaptured`). A group's state is the
+  attributes of its object, and operations change them. What a query changes is changed on one member only.
+  What a method changes in its module or class is not captured, and is shared by all groups of the class on a
+  host.
+- Calls to other groups that a method does not await, and that are therefore never made (:func:`unawaited`).
+  The methods of ``hf.context.group(...)`` return something to ``await``. In an ``async def`` method such a
+  call is wrong where its result is unused or returned; in any other method it is wrong everywhere.
 """
 
 import ast
@@ -29,7 +28,7 @@ from holdfast.sim.lint.set_order import set_walks
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Finding = tuple[int, str, str, str]
-"""(line, kind, what, what instead)"""
+"""(line, kind, what was found, what to use instead)"""
 
 ATTRIBUTE: Final = "an attribute of the object: other state is not captured"
 OPERATION: Final = "an operation, without @hf.query: a query runs on one member only"
@@ -40,11 +39,11 @@ CHANGERS: Final = frozenset(
         *("update", "setdefault", "popitem", "add", "discard", "difference_update", "intersection_update"),
     }
 )
-"""Methods of containers that change them."""
+"""Methods of containers that change the container."""
 
 
 def uncaptured(tree: ast.Module, methods: list[Function], class_name: str) -> Iterator[Finding]:
-    """What *methods*, those of the class of that name, change beside their object's state."""
+    """Find what *methods* of the class of that name change outside their object's state."""
     variables = {name for node in tree.body for name in _assigned(node)}
     for method in methods:
         me, local = _first_argument(method), _local_names(method)
@@ -60,8 +59,10 @@ def uncaptured(tree: ast.Module, methods: list[Function], class_name: str) -> It
 
 
 def _changes(function: Function) -> Iterator[tuple[ast.expr | ast.stmt, ast.expr]]:
-    """Where *function* changes something that has a place, and what: ``a.b = 1``, ``del a[b]``,
-    ``a.b.append(1)``."""
+    """Yield where *function* changes an attribute or item, and which one.
+
+    Examples are ``a.b = 1``, ``del a[b]`` and ``a.b.append(1)``.
+    """
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=targets) | ast.Delete(targets=targets):
@@ -82,14 +83,14 @@ def _state_places(target: ast.expr) -> Iterator[ast.expr]:
 
 
 def _root(place: ast.expr) -> str:
-    """The name that a place begins with: of ``self.a[0].b`` it is ``self``."""
+    """Return the name that a target begins with: ``self`` for ``self.a[0].b``."""
     while isinstance(place, ast.Attribute | ast.Subscript):
         place = place.value
     return place.id if isinstance(place, ast.Name) else ""
 
 
 def _assigned(node: ast.stmt) -> Iterator[str]:
-    """The variables that a statement of a module sets."""
+    """Yield the variables that a statement of a module sets."""
     match node:
         case ast.Assign(targets=targets):
             yield from (each.id for each in targets if isinstance(each, ast.Name))
@@ -126,7 +127,7 @@ SHOWN_CHARACTERS: Final = 60
 
 
 def unawaited(tree: ast.Module) -> Iterator[Finding]:
-    """In all functions of a module."""
+    """Find calls to other groups that no function of the module awaits."""
     for function in ast.walk(tree):
         if isinstance(function, Function):
             groups = set(_groups_named(function))
@@ -138,7 +139,7 @@ def unawaited(tree: ast.Module) -> Iterator[Finding]:
 
 
 def _left(function: Function) -> Iterator[ast.expr]:
-    """What nobody can await any more."""
+    """Yield the expressions whose value can no longer be awaited."""
     for node in ast.walk(function):
         match node:
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
@@ -148,7 +149,7 @@ def _left(function: Function) -> Iterator[ast.expr]:
 
 
 def _groups_named(function: Function) -> Iterator[str]:
-    """Variables that stand for another group."""
+    """Yield the variables that hold another group."""
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_group(value, set()):
@@ -178,10 +179,10 @@ ADVICE: Final = {
         "hf.context.call_later(...) for later, await hf.context.group(...) for other groups",
     ),
 }
-"""What a core would use, to (kind, what a method uses)."""
+"""Maps what a core would use to (kind, what a method uses)."""
 
 HARMLESS_MODULES: Final = frozenset({"logging", "structlog"})
-"""They change nothing that a replay could see; it only logs again."""
+"""Modules that change nothing a replay could see; a replay only logs again."""
 HARMLESS: Final = frozenset(
     {
         "uuid.UUID",
@@ -208,20 +209,24 @@ HARMLESS_CALLS: Final = frozenset({"print()", "__import__()"})
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """One line of a method, and what to write instead."""
+    """One line of a method that needs attention, and what to write instead."""
 
     file: str
     line: int
     method: str
     kind: str
-    """``clock``, ``randomness``, ``threads``, ``io``, ``order``, ``state``, ``await``; of what was tried also
-    ``replay``, ``query``, ``result``; of the class as a whole ``made``, ``place``, ``interleaved``."""
+    """``clock``, ``randomness``, ``threads``, ``io``, ``order``, ``state`` or ``await``. Findings of an
+    exercise may also be ``replay``, ``query`` or ``result``; findings about the whole class ``made``,
+    ``place`` or ``interleaved``."""
     what: str
     instead: str
 
 
 def cautions_in(source: str, file: str, class_name: str) -> list[Caution]:
-    """What the methods of one class do, by line. *class_name* may be qualified, for a class within one."""
+    """Return what needs attention in the methods of one class, by line.
+
+    *class_name* is qualified for a nested class.
+    """
     tree = ast.parse(source, file)
     methods = _methods(tree, class_name)
     excused = {
@@ -237,7 +242,7 @@ def cautions_in(source: str, file: str, class_name: str) -> list[Caution]:
         )
         if line in places and line not in excused
     ]
-    # The general fences and the imports may both name the same use.
+    # The general checks and the imports may both report the same use.
     return sorted(dict.fromkeys(found), key=lambda each: (each.line, each.what))
 
 
@@ -263,14 +268,14 @@ def _findings(tree: ast.Module) -> Iterator[Finding]:
 
 
 def _use(node: ast.Name | ast.Attribute, imported: dict[str, str]) -> Iterator[Finding]:
-    """A use of something that was imported from a module that touches the machine."""
+    """Report the use of something imported from a module that touches the machine."""
     name = _dotted(node, imported)
     if name is None:
         return
     module = name.partition(".")[0]
     port = FORBIDDEN_MODULES.get(module)
     if module == "random" and name not in ("random", "random.Random"):
-        # The module itself is none of the forbidden: one may seed a generator of one's own.
+        # The module itself is not forbidden: a method may seed its own generator.
         port = "the Random port"
     is_whole = "." not in name
     if port is None or is_whole or module in HARMLESS_MODULES:
@@ -284,7 +289,7 @@ def _use(node: ast.Name | ast.Attribute, imported: dict[str, str]) -> Iterator[F
 
 
 def _dotted(node: ast.expr, imported: dict[str, str]) -> str | None:
-    """The full name of what is used, if its first part was imported: at most module and attribute."""
+    """Return the full name of what is used, if its first part was imported: at most module and attribute."""
     match node:
         case ast.Name(id=name):
             return imported.get(name)
@@ -294,7 +299,7 @@ def _dotted(node: ast.expr, imported: dict[str, str]) -> str | None:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Local names of what is imported anywhere in the module, with their full names."""
+    """Map the local names of everything imported anywhere in the module to the full names."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -308,7 +313,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _methods(tree: ast.Module, class_name: str) -> list[Function]:
-    """The functions of the class body."""
+    """Return the functions in the class body."""
     body: list[ast.stmt] = tree.body
     for part in class_name.split("."):
         found = [node for node in body if isinstance(node, ast.ClassDef) and node.name == part]
@@ -319,7 +324,7 @@ def _methods(tree: ast.Module, class_name: str) -> list[Function]:
 
 
 def _places(tree: ast.Module, methods: list[Function]) -> dict[int, str]:
-    """Every line that runs when a method is called, with the name of its function."""
+    """Map every line that runs when a method is called to the name of its function."""
     functions = {node.name: node for node in tree.body if isinstance(node, Function)}
     places: dict[int, str] = {}
     waiting: list[Function] = list(methods)

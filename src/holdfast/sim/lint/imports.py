@@ -1,12 +1,12 @@
-"""Fences: what a simulated module may not touch, found by reading its source.
+"""The lint of simulated modules: it reads their source and reports what they must not touch.
 
-A core that reads the machine's clock, dice, threads, files or hash order gives another run for the same seed.
-The lint is the first fence; the sealed mode (:mod:`holdfast.sim.engine.sealed`) and the comparison of two
-processes with different hash seeds are the others. It sees one module at a time and knows no values, so it is
-a fence and not a proof.
+A core that reads the machine's clock, randomness, threads, files or hash order gives different runs for the
+same seed. This lint is the first fence against that. The sealed mode (:mod:`holdfast.sim.engine.sealed`) and
+the comparison of two processes with different hash seeds are the others. The lint sees one module at a time
+and knows no values, so it proves nothing.
 
-A module is simulated unless it is listed in ``MACHINE``: a new one is fenced until someone decides otherwise.
-Where the lint is wrong, a line may end in ``# fence: <why this is the same in every run>``.
+A module is simulated unless it is listed in ``MACHINE``, so a new module is checked until someone decides
+otherwise. Where the lint is wrong, a line may end in ``# fence: <why this is the same in every run>``.
 """
 
 import ast
@@ -32,7 +32,7 @@ CORES: Final = (
     "directory",
     "search",
 )
-"""Packages that are cores throughout, in the order of the layers: each may import those before it."""
+"""Packages that consist of cores only, in layer order: each may import those before it."""
 
 MACHINE: Final = (
     "__main__.py",
@@ -70,7 +70,7 @@ MACHINE: Final = (
     "storage/volume.py",
     "web/*",
 )
-"""Modules that touch the machine: drivers, faces, and the parts of the simulator that run it."""
+"""Modules that touch the machine: drivers, user interfaces, and the parts of the simulator that run it."""
 
 SIMULATED: Final = (
     "admin/snapshot.py",
@@ -78,7 +78,7 @@ SIMULATED: Final = (
     "node/messages.py",
     "agent/restart_policy.py",
 )
-"""Modules that are cores all the same, although ``MACHINE`` matches them."""
+"""Modules that are cores although ``MACHINE`` matches them."""
 
 _TIME, _DICE, _DISK, _NET = "the Clock port", "the Random port", "the Disk port", "the Network port"
 _ONE_THREAD: Final = "nothing: a core runs each event to its end and is called back"
@@ -130,7 +130,7 @@ FORBIDDEN_TIMES: Final = ("now", "utcnow", "today")
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """One place where a simulated module touches what differs between runs."""
+    """One place where a simulated module touches something that differs between runs."""
 
     file: str
     line: int
@@ -142,14 +142,14 @@ class Leak:
 
 
 def is_simulated(module: str) -> bool:
-    """Whether the module (its path below the package, such as ``storage/log.py``) is fenced."""
+    """Whether the module (its path below the package, such as ``storage/log.py``) is checked."""
     return any(fnmatch(module, each) for each in SIMULATED) or not any(
         fnmatch(module, each) for each in MACHINE
     )
 
 
 def leaks_below(package: Path) -> list[Leak]:
-    """Every leak in the simulated modules of the package whose folder is given."""
+    """Return every leak in the simulated modules of the package in that folder."""
     return [
         leak
         for path in sorted(package.rglob("*.py"))
@@ -159,7 +159,7 @@ def leaks_below(package: Path) -> list[Leak]:
 
 
 def leaks_in(source: str, file: str) -> list[Leak]:
-    """The leaks of one module, by line."""
+    """Return the leaks of one module, by line."""
     tree = ast.parse(source, file)
     excused = {
         number for number, line in enumerate(source.splitlines(), start=1) if re.search(r"# fence: \S", line)
@@ -178,7 +178,7 @@ Touch = tuple[int, str, str]
 
 
 def touches(tree: ast.Module) -> Iterator[Touch]:
-    """Every place of a module that touches the machine, in no particular order."""
+    """Yield every place of a module that touches the machine, in no particular order."""
     own_names = _bound_names(tree)
     in_hash_methods = _inside_hash_methods(tree)
     for node in ast.walk(tree):
@@ -201,7 +201,7 @@ def touches(tree: ast.Module) -> Iterator[Touch]:
                 if isinstance(value, ast.Name | ast.Attribute) and _last_name(value) in ("datetime", "date"):
                     yield node.lineno, f"{_last_name(value)}.{name}", _TIME
             case ast.Name(id=name, ctx=ast.Load()) if name in FORBIDDEN_CALLS and name not in own_names:
-                # Also unused in a call: ``sorted(things, key=id)`` leaks as well.
+                # Reported without a call too: ``sorted(things, key=id)`` also leaks.
                 if not (name == "hash" and node in in_hash_methods):
                     yield node.lineno, f"{name}()", FORBIDDEN_CALLS[name]
 
@@ -217,7 +217,7 @@ def _last_name(value: ast.Name | ast.Attribute) -> str:
 
 
 def _bound_names(tree: ast.Module) -> frozenset[str]:
-    """Names that the module gives a meaning of its own, such as a parameter called ``id``."""
+    """Return the names that the module defines itself, such as a parameter called ``id``."""
     arguments = (node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))
     assigned = (
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
@@ -226,7 +226,10 @@ def _bound_names(tree: ast.Module) -> frozenset[str]:
 
 
 def _inside_hash_methods(tree: ast.Module) -> frozenset[ast.AST]:
-    """``__hash__`` is made of ``hash``; it does no harm as long as nobody walks through a set."""
+    """Return the nodes inside ``__hash__`` methods, which may use ``hash``.
+
+    It is harmless until a set is iterated.
+    """
     methods = (
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__hash__"
     )

@@ -1,9 +1,8 @@
-"""Finds code whose outcome depends on the order of a set, which changes with the process's hash seed.
+"""Finds code whose result depends on the order of a set, which changes with the process's hash seed.
 
-Asking a set whether it holds something is fine, and so is what comes out the same in any order
-(``sorted``, ``len``, ``any``, another set). Anything else that walks through a set is reported.
-What is a set is inferred within one module: from literals, ``set(...)``, operators, and the annotations of
-names, attributes and results.
+Testing membership is fine, and so is any use whose result is the same in every order (``sorted``, ``len``,
+``any``, another set). Any other iteration over a set is reported. What is a set is inferred within one
+module, from literals, ``set(...)``, operators, and the annotations of names, attributes and results.
 """
 
 import ast
@@ -22,28 +21,28 @@ MAKES_A_SET: Final = frozenset({"set", "frozenset"})
 SET_METHODS: Final = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 SET_OPERATORS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 ANY_ORDER: Final = frozenset({"sorted", "set", "frozenset", "any", "all", "sum", "len", "min", "max"})
-"""Functions whose answer is the same in whatever order they are fed."""
+"""Functions whose result does not depend on the order of their input."""
 TIES_BY_ORDER: Final = frozenset({"sorted", "min", "max"})
-"""With a key, those of ``ANY_ORDER`` that settle ties by the order they were fed in."""
+"""The functions of ``ANY_ORDER`` that, given a key, break ties by the order of their input."""
 WALKS: Final = frozenset(
     {"list", "tuple", "iter", "enumerate", "zip", "map", "filter", "dict", "next", "reversed"}
 )
 SHOWS: Final = frozenset({"str", "repr", "format"})
-"""They make a text of it."""
+"""Functions that turn a value into text."""
 WALKING_METHODS: Final = frozenset({"extend", "join", "fromkeys", "extendleft", "from_iterable"})
 
 _SET: Final = ast.Name("set")
 
 
 def set_walks(tree: ast.Module) -> Iterator[int]:
-    """The lines of *tree* where the order of a set matters."""
+    """Yield the lines of *tree* where the order of a set matters."""
     finder = _Finder(_declared(tree))
     finder.visit(tree)
     yield from sorted(finder.lines)
 
 
 def _declared(tree: ast.Module) -> dict[str, ast.expr]:
-    """Annotations of attributes and of functions' results, by name, wherever in the module they stand."""
+    """Return the annotations of attributes and results, by name, from anywhere in the module."""
     declared: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
         match node:
@@ -73,7 +72,7 @@ class _Finder(ast.NodeVisitor):
         self._declared = declared
         self._scopes: list[dict[str, ast.expr | None]] = [{}]
 
-    # --- what each name is, scope by scope
+    # --- the type of each name, scope by scope
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -101,7 +100,7 @@ class _Finder(ast.NodeVisitor):
         self._scopes[-1][node.target.id] = self._type(node.value)
         self.generic_visit(node)
 
-    # --- where things are walked through
+    # --- where values are iterated
 
     def visit_For(self, node: ast.For) -> None:
         self._walk(node.iter)
@@ -146,7 +145,7 @@ class _Finder(ast.NodeVisitor):
             case ast.Name(id=name) if has_key and name in TIES_BY_ORDER:
                 self._walk_all(node.args)
             case ast.Name(id=name) if name in ANY_ORDER:
-                # What is fed to it may come in any order, also through one generator.
+                # Its input may come in any order, also through one generator.
                 for argument in node.args:
                     if isinstance(argument, ast.GeneratorExp):
                         self._visit_comprehension(argument, is_ordered=False)
@@ -172,7 +171,7 @@ class _Finder(ast.NodeVisitor):
             self.lines.add(walked.lineno)
 
     def _bind(self, target: ast.expr, walked: ast.expr) -> None:
-        """Remember what a loop's variables are."""
+        """Remember the types of a loop's variables."""
         match target, walked:
             case ast.Name(id=name), ast.Call(func=ast.Attribute(value=value, attr="values")):
                 self._scopes[-1][name] = _item(self._type(value), MAPPING_TYPES, 1)
@@ -226,7 +225,10 @@ class _Finder(ast.NodeVisitor):
 
 
 def _is_keys(value: ast.expr) -> bool:
-    """``a.keys() - b.keys()`` is a set, although ``a.keys()`` alone has the order of insertion."""
+    """Whether *value* is ``a.keys()``.
+
+    ``a.keys() - b.keys()`` is a set, although ``a.keys()`` alone is ordered.
+    """
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "keys"
 
 
@@ -245,7 +247,7 @@ def _is_one_of(annotation: ast.expr | None, names: frozenset[str]) -> bool:
 
 
 def _item(container: ast.expr | None, kinds: frozenset[str], index: int) -> ast.expr | None:
-    """The annotation of what a container of one of *kinds* holds."""
+    """Return the annotation of the items of a container of one of *kinds*."""
     match container:
         case ast.Subscript(value=outer, slice=inner) if _is_one_of(outer, kinds):
             items = inner.elts if isinstance(inner, ast.Tuple) else [inner]

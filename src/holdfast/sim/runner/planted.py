@@ -1,7 +1,7 @@
 """Planted bugs: each breaks one rule of a production core, and the simulator must find it.
 
-They are the evidence that "no violations" means something. A bug is planted by replacing a method or
-attribute of a production class for as long as a run lasts; a module `planted` of a scenario lists its bugs as
+They are the evidence that a result of "no violations" means something. A bug is planted by replacing a method
+or attribute of a production class for the length of a run. A module `planted` of a scenario lists its bugs as
 ``PLANTED``, a tuple of :class:`Planted`.
 """
 
@@ -18,29 +18,29 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.sim import scenarios
 
 RUNS_MAX: Final = 200
-"""Runs in which a planted bug must show, unless it names its own budget."""
+"""The number of runs within which a planted bug must be found, unless it names its own budget."""
 _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One bug."""
+    """One planted bug."""
 
     name: str
     rule: str
-    """The rule it breaks, as docs/protocol.md or a checklist names it."""
+    """The rule that the bug breaks, as docs/protocol.md or a checklist names it."""
     scenario: str
     summary: str
     plant: Callable[[], AbstractContextManager[None]]
-    """While this context is entered, the bug is there."""
+    """The bug is present while this context is entered."""
     profile: str | None = None
-    """The fault profile that finds it soonest; None: the default mix."""
+    """The fault profile that finds the bug soonest; None stands for the default mix."""
     runs_max: int = RUNS_MAX
 
 
 @contextmanager
 def replacing(owner: Any, attribute: str, broken: object) -> Iterator[None]:
-    """Put *broken* in the place of ``owner.attribute``; fails loudly when there is no such attribute."""
+    """Replace ``owner.attribute`` by *broken* within the context; raises when there is no such attribute."""
     try:
         inspect.getattr_static(owner, attribute)
     except AttributeError:
@@ -58,7 +58,7 @@ def replacing(owner: Any, attribute: str, broken: object) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Planting:
-    """Makes the bugs of one scenario that replace one attribute of production code each."""
+    """Makes the planted bugs of one scenario that replace one attribute of production code each."""
 
     scenario: str
     runs_max: int = RUNS_MAX
@@ -75,7 +75,7 @@ class Planting:
         *,
         runs_max: int | None = None,
     ) -> Planted:
-        """*runs_max*: another budget than the scenario's."""
+        """Make one bug. *runs_max* replaces the scenario's budget of runs."""
         return Planted(
             name=f"{self.scenario}-{name}",
             rule=rule,
@@ -88,7 +88,7 @@ class Planting:
 
 
 def planted_bugs(scenario: str | None = None) -> list[Planted]:
-    """The planted bugs of one scenario, or all but those that test the simulator itself."""
+    """Return the planted bugs of one scenario, or all of them except those that test the simulator itself."""
     if scenario is None:
         return [bug for bug in _all_planted() if bug.scenario not in scenarios.HIDDEN]
     return [bug for bug in _all_planted() if bug.scenario == scenario]

@@ -1,7 +1,8 @@
-"""Profiles: from a seed to the whole schedule of faults and the conditions they meet.
+"""Fault profiles: how a seed becomes a complete schedule of faults and the conditions they happen under.
 
-No one mix finds everything. The default gives most seeds a mix of their own (a *swarm*: which kinds, how
-often) and some seeds a narrow, extreme profile, because a few kinds alone reach states a mix never does.
+No single mix of faults finds everything. The default profile gives most seeds a mix of their own (a *swarm*:
+which kinds, how often). It gives some seeds a narrow, extreme profile, because a few kinds alone reach states
+that a mix never reaches.
 """
 
 import random
@@ -38,14 +39,14 @@ DEFAULT: Final = "default"
 SWARM: Final = "swarm"
 CALM: Final = "calm"
 NARROW_SHARE: Final = 0.3
-"""How many seeds of the default get a narrow profile."""
+"""The share of seeds of the default profile that get a narrow profile."""
 FAULTS_MAX: Final = 200
 GAPS_NS: Final = (150 * MILLISECOND, 400 * MILLISECOND, 700 * MILLISECOND, 2 * SECOND)
-"""Mean times between two faults; one is drawn per run."""
+"""Mean times between two faults; one is drawn for each run."""
 
 
 class Narrow(Struct, frozen=True, kw_only=True):
-    """A profile of few kinds, and of conditions that suit them."""
+    """A profile of few kinds of faults, with conditions that suit them."""
 
     kinds: tuple[str, ...]
     gap_ns: int
@@ -53,7 +54,8 @@ class Narrow(Struct, frozen=True, kw_only=True):
     network: NetworkOptions | None = None
     in_memory: bool = False
     about: str | None = None
-    """Drawn only for scenarios that take this kind; None: for those that take any of *kinds*."""
+    """The profile is drawn only for scenarios that take this kind of fault; None: for those that take any of
+    *kinds*."""
 
 
 SLOW_DISK: Final = DiskOptions(sync_min_ns=MILLISECOND, sync_mean_ns=40 * MILLISECOND)
@@ -114,20 +116,21 @@ NARROW: Final[dict[str, Narrow]] = {
 SLOW_NETWORK: Final = NetworkOptions(delay_mean_ns=5 * MILLISECOND)
 
 AIMED: Final[dict[str, Narrow]] = {
-    # A primary waits for one backup, and is replaced by it, with much on its way that is not committed.
+    # A primary waits for one backup, which then replaces it while many of its operations are not committed.
     "pairs": Narrow(kinds=("hosts_parted",), gap_ns=300 * MILLISECOND, network=SLOW_NETWORK),
     "memory": Narrow(
         kinds=("kill", "quick_restart", "hosts_parted"), gap_ns=200 * MILLISECOND, in_memory=True
     ),
-    # Hosts whose earlier process is known to be dead, while the present one serves and hears of nothing.
+    # Hosts whose previous process is known to be dead, while the current one serves and receives no messages.
     "deaths": Narrow(kinds=("kill", "quick_restart", "primary_parted"), gap_ns=400 * MILLISECOND),
     "rot": Narrow(kinds=("rot_tail", "rot_checkpoint"), gap_ns=300 * MILLISECOND),
-    # Coordinators that are replaced while what they decided is under way.
+    # Coordinators that are replaced while their decisions are being carried out.
     "usurpers": Narrow(kinds=("usurp", "stall"), gap_ns=250 * MILLISECOND, network=SLOW_NETWORK),
-    # The power goes just after a killed process was started again, before it has synced anything.
+    # The power fails just after a killed process has restarted, before it has synced anything.
     "bursts": Narrow(kinds=("kill_inside", "quick_restart", "power_cut"), gap_ns=40 * MILLISECOND),
 }
-"""Narrow ones that the default never draws: each makes likely what some planted bugs need to show."""
+"""Narrow profiles that the default never draws: each provokes conditions that some planted bugs need to
+show."""
 
 
 def profile_names() -> list[str]:
@@ -135,7 +138,7 @@ def profile_names() -> list[str]:
 
 
 def expand(scenario: str, seed: int, profile: str = DEFAULT, *, planted: str | None = None) -> Options:
-    """The whole of one run, from its seed."""
+    """Return the complete options of one run, made from its seed."""
     return expand_for(scenario_class(scenario), seed, profile, planted=planted)
 
 
@@ -165,7 +168,7 @@ def expand_for(
 
 
 def kinds_of(cls: type[Scenario]) -> dict[str, FaultKind]:
-    """The kinds of faults that a scenario takes, its own included."""
+    """Return the kinds of faults that a scenario takes, including its own."""
     shared = {name: KINDS[name] for name in cls.kinds}
     return shared | {kind.name: kind for kind in cls.own_kinds}
 
@@ -182,7 +185,7 @@ def _suits(narrow: Narrow, kinds: dict[str, FaultKind]) -> bool:
 
 
 class _Mix(Struct, frozen=True, kw_only=True):
-    """Which kinds a run draws from, how likely each, how often any."""
+    """The kinds that a run draws from, the weight of each, and the mean time between faults."""
 
     names: Sequence[str]
     weights: Sequence[float]
@@ -230,7 +233,7 @@ def _schedule(
 
 
 class _Allowance:
-    """What one bound still allows in one run."""
+    """How many more faults one bound permits in one run."""
 
     def __init__(self, bound: Bound) -> None:
         self._bound = bound

@@ -1,4 +1,4 @@
-"""What many runs showed, added up. The fields of :class:`Summary` are an interface: only add."""
+"""The combined results of many runs. The fields of :class:`Summary` are an interface: only add to them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from holdfast.sim.engine.world import Violation
 from holdfast.sim.runner.simulation import Outcome
 
 FAILURES: Final = Path(".holdfast-sim") / "failures"
-"""Where failing runs are kept, below the working directory."""
+"""The directory for failing runs, below the working directory."""
 VERSION: Final = 1
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """One violation, and how to see it again."""
+    """One violation, and how to replay it."""
 
     seed: int
     rule: str
@@ -30,7 +30,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """A range of seeds of one scenario."""
+    """The results of a range of seeds of one scenario."""
 
     scenario: str
     profile: str
@@ -50,18 +50,18 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """A failing run, kept for ever: what it was, and the smallest form it was shrunk to."""
+    """A failing run, kept permanently: the original, and the smallest form it was shrunk to."""
 
     version: int = VERSION
     violation: Violation
     options: Options
-    """The shrunk run; this is what is replayed."""
+    """The shrunk run, which is the one that is replayed."""
     original: Options
     shrink_runs: int = 0
 
 
 class Tally:
-    """Adds up the runs of one scenario as they come in; keeps whole only those that failed."""
+    """Adds up the runs of one scenario as they finish; keeps only the failing runs in full."""
 
     def __init__(self, scenario: str, profile: str) -> None:
         self._scenario = scenario
@@ -90,7 +90,7 @@ class Tally:
         return len(self._hashes)
 
     def summary(self, *, cpu_ns: int, replays: dict[int, str]) -> Summary:
-        """The sum; *replays* says for each failing seed how to see it again."""
+        """Return the totals; *replays* gives, for each failing seed, the command that replays it."""
         found = [
             Found(
                 seed=outcome.seed,
@@ -122,7 +122,7 @@ class Tally:
 
 
 def merge(summaries: Sequence[Summary]) -> Summary:
-    """Several ranges of one scenario as one; there must be at least one."""
+    """Combine the summaries of several ranges of one scenario; there must be at least one."""
 
     def added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
         total: Counter[str] = Counter()
@@ -161,7 +161,7 @@ def _digest(lines: Iterable[str]) -> str:
 
 
 def save_failure(failure: Failure, directory: Path) -> Path:
-    """Keep *failure* under a name made of its scenario, bug and seed."""
+    """Save *failure* in a file named after its scenario, bug and seed."""
     original = failure.original
     parts = (original.scenario, original.planted or "", original.profile, str(original.seed))
     path = directory / ("-".join(part for part in parts if part) + ".json")

@@ -1,14 +1,13 @@
-"""Runs many seeds over several processes, and looks for planted bugs.
+"""Runs many seeds in several processes, and searches for planted bugs.
 
-A seed's outcome does not depend on which process ran it or what ran there before, so the work is cut
-into pieces freely and put together again in the order of the seeds.
+The outcome of a seed does not depend on which process ran it or what ran there before. So the work can be cut
+into pieces in any way, and the results are put together in the order of the seeds.
 
-A mix: planted bugs are looked for, then scenarios have their turns with fresh seeds, in some time.
-
-The bugs are looked for however long that takes: what was not looked for is no evidence. What they leave of
-the time is the seeds', and never less than ``SEEDS_SHARE`` of it. A turn ends after a few seeds, or earlier
-when those that come after it in the round could not have as long; the first of each scenario has at least
-``FIRST_TURN_S``, so that a mix has some seeds of every one.
+A mix first searches for planted bugs; then the scenarios take turns with fresh seeds, within a given time.
+The search takes as long as it needs, because a bug that was not searched for is no evidence. The seeds get
+the remaining time, and never less than ``SEEDS_SHARE`` of the whole. A turn ends after a few seeds, or
+earlier when the turns after it in the same round would otherwise get less time than it. The first turn of
+each scenario gets at least ``FIRST_TURN_S``, so that a mix includes some seeds of every scenario.
 """
 
 import gc
@@ -38,27 +37,27 @@ from holdfast.sim.runner.report import Failure, Summary, Tally, merge, save_fail
 from holdfast.sim.runner.simulation import Outcome, Shrinker, simulate
 
 PIECE_MAX: Final = 20
-"""Seeds per piece of work: small enough to keep all processes busy to the end."""
+"""Seeds per piece of work: few enough to keep all processes busy to the end."""
 SHRUNK_MAX: Final = 3
-"""Failures of one range that are shrunk; the others are kept as they are."""
+"""The number of failures of one range that are shrunk; the others are kept as they are."""
 
 COLLECTOR: Final = (50_000, 20, 100)
-"""Thresholds of the garbage collector: a run makes many small objects and few cycles, and searching for
-those at the usual pace takes a tenth of its time."""
+"""Thresholds of the garbage collector. A run makes many small objects and few cycles, and looking for cycles
+at the default frequency takes a tenth of its time."""
 
 CLEAN_MAX: Final = 1000
-"""Runs without a bug whose outcome a process remembers."""
+"""The number of bug-free runs whose outcome a process remembers."""
 
 Progress = Callable[[int, int, int], None]
-"""Called with seeds done, seeds in all, seeds failing so far."""
+"""Called with the number of seeds done, of seeds in total, and of failing seeds so far."""
 
 Work = Callable[[bytes], bytes]
 Run = Callable[[Work, Sequence[bytes], float | None], Iterator[bytes]]
-"""Does pieces of work, in any order; begins none after the time, if there is one."""
+"""Does pieces of work in any order; when a time is given, it begins none after that time."""
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """Some seeds for one process."""
+    """Some seeds for one process to run."""
 
     scenario: str
     seeds: tuple[int, ...]
@@ -73,7 +72,7 @@ class PieceDone(Struct, frozen=True, kw_only=True):
 
 
 class Search(Struct, frozen=True, kw_only=True):
-    """The search for one planted bug."""
+    """The result of the search for one planted bug."""
 
     name: str
     rule: str
@@ -81,7 +80,7 @@ class Search(Struct, frozen=True, kw_only=True):
     found: bool
     runs: int
     violation: str = ""
-    """What gave it away."""
+    """The violation that revealed the bug."""
     cpu_seconds: float = 0.0
 
 
@@ -99,12 +98,12 @@ def run_seeds(
     say: Callable[[str], None] = lambda text: None,
     until: float | None = None,
 ) -> Summary:
-    """Run *seeds* and add up; failing ones are shrunk and kept below *keep*, when given.
+    """Run *seeds* and return the totals; failing runs are shrunk and kept below *keep*, when given.
 
-    With *until* (a reading of ``time.monotonic``) no piece is begun after that time. With *run* the
-    processes are not this range's own.
+    With *until* (a reading of ``time.monotonic``) no piece begins after that time. With *run* the pieces run
+    in processes that the caller provides.
     """
-    expand(scenario, 0, profile)  # bad input shows here, before any process starts
+    expand(scenario, 0, profile)  # report bad input here, before any process starts
     pieces = [
         Piece(scenario=scenario, seeds=tuple(part), profile=profile, planted=planted, seal=seal)
         for part in _parts(seeds, job_count(jobs))
@@ -131,11 +130,14 @@ def search_planted(
     run: Run | None = None,
     progress: Callable[[Search], None] = lambda search: None,
 ) -> list[Search]:
-    """Look for each bug, from seed 0 on, until it makes a run fail or its budget is spent. With *run* the
-    processes are not this search's own."""
-    _fails_alone.cache_clear()  # the code may have been changed since, in this process
+    """Search for each bug, from seed 0 on, until it makes a run fail or its budget is spent.
+
+    With *run* the search uses processes that the caller provides.
+    """
+    _fails_alone.cache_clear()  # the code may have changed since then in this process
     found: dict[str, Search] = {}
-    # The smaller a budget, the dearer its runs: those go first, and no core waits for a long one at the end.
+    # A bug with a small budget has expensive runs. Those go first, so that no core waits for a long search at
+    # the end.
     dearest_first = sorted(bugs, key=lambda bug: bug.runs_max)
     with _own_or(run, jobs, len(bugs)) as run:
         for done in run(_search_one, [bug.name.encode() for bug in dearest_first], None):
@@ -146,7 +148,7 @@ def search_planted(
 
 
 def shrink_failure(options: Options, outcome: Outcome, *, seal: bool = True, shrink: bool = True) -> Failure:
-    """The failure that *options* gave, in its smallest form."""
+    """Return the failure that *options* gave, in its smallest form."""
     violation = outcome.violations[0]
     if not shrink:
         return Failure(violation=violation, options=options, original=options)
@@ -158,7 +160,7 @@ def shrink_failure(options: Options, outcome: Outcome, *, seal: bool = True, shr
 def _keep_failures(
     failing: Sequence[Outcome], piece: Piece, keep: Path, say: Callable[[str], None]
 ) -> dict[int, str]:
-    """Keep each failing run, the first few shrunk; answers, by seed, the line that replays it."""
+    """Keep each failing run, shrinking the first few; return, by seed, the command that replays it."""
     replays: dict[int, str] = {}
     for outcome in sorted(failing, key=lambda outcome: outcome.seed):
         options = expand(piece.scenario, outcome.seed, piece.profile, planted=piece.planted)
@@ -178,12 +180,12 @@ def _replay_of(outcome: Outcome, piece: Piece) -> str:
     return f"holdfast sim run --scenario {piece.scenario} --seeds {seeds}{profile}{planted}"
 
 
-# --- in the processes
+# --- inside the worker processes
 
 
 def _run_piece(encoded: bytes) -> bytes:
     piece = msgspec.json.decode(encoded, type=Piece)
-    expand(piece.scenario, 0, piece.profile)  # the first import is no part of any run
+    expand(piece.scenario, 0, piece.profile)  # so that the first import is not part of any run
     gc.set_threshold(*COLLECTOR)
     started = time.process_time_ns()
     outcomes = tuple(
@@ -203,7 +205,7 @@ def _search_one(encoded: bytes) -> bytes:
         options = expand(bug.scenario, runs, bug.profile or DEFAULT, planted=bug.name)
         outcome = simulate(options)
         runs += 1
-        # A run that fails without the bug as well says nothing about the bug.
+        # A run that also fails without the bug says nothing about the bug.
         if outcome.violations and not _fails_alone(bug.scenario, options.seed, bug.profile or DEFAULT):
             violation = outcome.violations[0]
     search = Search(
@@ -220,16 +222,22 @@ def _search_one(encoded: bytes) -> bytes:
 
 @lru_cache(maxsize=CLEAN_MAX)
 def _fails_alone(scenario: str, seed: int, profile: str) -> bool:
-    """Whether a run fails without any bug; many bugs show in the same few runs."""
+    """Whether a run fails without any bug.
+
+    The answer is cached, because many bugs show in the same few runs.
+    """
     return bool(simulate(expand(scenario, seed, profile)).violations)
 
 
-# --- the processes themselves
+# --- the worker processes
 
 
 @contextmanager
 def processes(jobs: int | None = None, *, pieces: int | None = None) -> Iterator[Run]:
-    """So many processes, by default one per core, at most one per piece; one job stays in this process."""
+    """Start that many processes, by default one per core, at most one per piece.
+
+    A single job runs in this process.
+    """
     jobs = job_count(jobs) if pieces is None else min(job_count(jobs), pieces)
     if jobs <= 1:
         yield _run_here
@@ -261,7 +269,7 @@ def _run_here(work: Work, pieces: Sequence[bytes], until: float | None) -> Itera
 def _run_there(
     pool: ProcessPoolExecutor, jobs: int, work: Work, pieces: Sequence[bytes], until: float | None
 ) -> Iterator[bytes]:
-    """Keep each process supplied with one piece ahead, so that *until* is met within a piece or two."""
+    """Give each process one piece in advance, so that *until* is overrun by at most a piece or two."""
     waiting = iter(pieces)
     running: set[Future[bytes]] = set()
     while True:
@@ -287,29 +295,29 @@ def _parts(seeds: Sequence[int], jobs: int) -> Iterator[Sequence[int]]:
 
 
 def job_count(jobs: int | None) -> int:
-    """As many as wanted, or as this process has cores."""
+    """Return *jobs*, or by default the number of cores that this process may use."""
     return jobs if jobs is not None else len(os.sched_getaffinity(0))
 
 
 TURN_SEEDS: Final = 6
-"""Of each process in one turn: so few that they are handed out one by one, and a turn can end at any."""
+"""Seeds per process in one turn: so few that they are handed out one by one, and a turn can end after any."""
 FIRST_TURN_S: Final = 1.0
-"""What every scenario has at least, once, also when the time is over."""
+"""The least time of every scenario's first turn, even when the total time is over."""
 SEEDS_SHARE: Final = 1 / 6
 FIRST_SEEDS: Final = 2**40
-"""The first seed is drawn from so many."""
+"""The range from which the first seed is drawn."""
 
 
 class Mixed(Struct, frozen=True, kw_only=True):
-    """What a mix found. An interface: scripts read it, so it changes only by adding."""
+    """What a mix found. Scripts read this interface, so only add to its fields."""
 
     runs: list[Summary]
-    """One for each scenario."""
+    """One summary for each scenario."""
     bugs: list[Search]
 
     @property
     def is_clean(self) -> bool:
-        """Whether every bug was found, and no rule was broken without one."""
+        """Whether every bug was found, and no rule was broken without a planted bug."""
         return all(bug.found for bug in self.bugs) and not any(run.violation_count for run in self.runs)
 
 
@@ -323,7 +331,7 @@ def run_mix(
     on_search: Callable[[Search], None] = lambda search: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Mixed:
-    """Failing runs are kept below *keep*."""
+    """Search for *bugs*, then run seeds of *scenarios*; failing runs are kept below *keep*."""
     until = time.monotonic() + within_s
     with processes(jobs) as run:
         searches = search_planted(bugs, run=run, progress=on_search)
@@ -335,7 +343,7 @@ def run_mix(
 def _take_turns(
     scenarios: Sequence[str], count: int, until: float, run: Run, keep: Path, say: Callable[[str], None]
 ) -> list[Summary]:
-    """Go round all scenarios, *count* seeds each, until the time is up."""
+    """Run *count* seeds of each scenario in turn, again and again, until the time is up."""
     least_s = FIRST_TURN_S
     turns: dict[str, list[Summary]] = {scenario: [] for scenario in scenarios}
     first = secrets.randbelow(FIRST_SEEDS)
@@ -352,5 +360,5 @@ def _take_turns(
 
 
 def turn_ends(now: float, until: float, *, turns: int) -> float:
-    """When the next of so many turns must end for each to have as long as the others."""
+    """Return when the next of *turns* turns must end so that all get the same time."""
     return now + max(0.0, until - now) / turns

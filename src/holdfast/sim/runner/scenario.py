@@ -1,7 +1,7 @@
-"""What a scenario is: some nodes running production cores, a workload, the faults it takes, and its demands.
+"""What a scenario is: nodes that run production cores, a workload, the faults it takes, and its requirements.
 
 A scenario is a module of :mod:`holdfast.sim.scenarios` that names its class ``SCENARIO``. One object of the
-class lives for one run, so it may keep the run's history in its own fields.
+class exists for one run, so it may keep the run's history in its own fields.
 """
 
 import importlib
@@ -20,26 +20,29 @@ from holdfast.sim.faults import FaultKind
 
 
 class Bound(Struct, frozen=True, kw_only=True):
-    """How much of some kinds of faults, taken together, a run may hold: what the design claims to survive."""
+    """The most faults of some kinds, taken together, that a run may contain.
+
+    It is what the design claims to survive.
+    """
 
     kinds: tuple[str, ...]
     per_run: int | None = None
     nodes: int | None = None
-    """At most so many different nodes are hit."""
+    """The most different nodes that are hit."""
 
 
 class Scenario(ABC):
-    """Base of all scenarios; :meth:`build` and :meth:`finish` are the least that one must say."""
+    """Base class of all scenarios; every scenario defines at least :meth:`build` and :meth:`finish`."""
 
     name: ClassVar[str]
     nodes: ClassVar[tuple[str, ...]]
-    """Names of the nodes that faults may hit; :meth:`build` adds them."""
+    """The names of the nodes that faults may hit; :meth:`build` adds them."""
     clients: ClassVar[tuple[str, ...]] = ()
-    """Nodes that links may be cut from, and that suffer nothing else."""
+    """Nodes whose links may be cut, and that no other fault hits."""
     kinds: ClassVar[tuple[str, ...]]
-    """The kinds of faults it takes."""
+    """The kinds of faults that the scenario takes."""
     own_kinds: ClassVar[tuple[FaultKind, ...]] = ()
-    """Kinds that only this scenario has; it takes them too."""
+    """Kinds of faults that only this scenario has; it takes them too."""
     bounds: ClassVar[tuple[Bound, ...]] = ()
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 10 * SECOND
@@ -49,31 +52,34 @@ class Scenario(ABC):
         """Add the nodes and start the workload."""
 
     def each_step(self, world: World) -> None:
-        """A cheap invariant, checked after every event when overridden."""
+        """Check a cheap invariant after every event, when overridden."""
         return
 
     def expects(self, node: SimNode, error: BaseException) -> bool:
-        """Whether *node* may end by this exception (not of the HoldfastError family) without a violation."""
+        """Whether *node* may end with this exception (not a HoldfastError) without that being a violation."""
         return False
 
     def healed(self, world: World) -> None:
-        """All faults have just ended."""
+        """Called when all faults have just ended."""
         return
 
     @abstractmethod
     def finish(self, world: World) -> None:
-        """Final checks, and the demand for progress: each miss is a ``world.violation``,
-        or ``world.unavailable`` when the scenario can say why nothing could be done."""
+        """Make the final checks and require progress.
+
+        Each failed check is a ``world.violation``, or ``world.unavailable`` when the scenario can say why
+        nothing could be done.
+        """
 
 
 def scenario_names(*, hidden: bool = False) -> list[str]:
-    """All scenarios there are, sorted."""
+    """Return the names of all scenarios, sorted."""
     found = sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__))
     return [name for name in found if hidden or name not in scenarios.HIDDEN]
 
 
 def scenario_class(name: str) -> type[Scenario]:
-    """The scenario of that name; imports it only now."""
+    """Return the class of the named scenario, importing its module on demand."""
     if name not in scenario_names(hidden=True):
         raise InvalidRequest(f"no scenario {name!r}; there are: {', '.join(scenario_names())}")
     found: type[Scenario] = importlib.import_module(f"{scenarios.__name__}.{name}.scenario").SCENARIO

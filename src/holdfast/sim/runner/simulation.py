@@ -1,9 +1,8 @@
 """One run, from its options to its outcome: faults, then healing, then the final checks.
 
-Shrinking: the same failure with fewer faults.
-
-The schedule is a list, so the method is plain: drop a stretch of it and keep the rest if the run still
-breaks the same rule; halve the stretches until single faults remain.
+A failing run can be shrunk to one with fewer faults. The schedule is a list, so the method is simple: the
+shrinker removes a stretch of it, and leaves it out if the run still breaks the same rule. It halves the
+stretches until they are single faults.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from holdfast.sim.runner.scenario import Scenario, scenario_class
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What one run showed."""
+    """The results of one run."""
 
     seed: int
     trace_hash: str
@@ -35,11 +34,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     unavailable: tuple[str, ...] = ()
     lines: tuple[str, ...] | None = None
-    """The trace, when it was asked for."""
+    """The trace, when it was requested."""
 
 
 def simulate(options: Options, *, keep_trace: bool = False, seal: bool = True) -> Outcome:
-    """Run once. The outcome depends on *options* and the code alone, never on runs before it."""
+    """Run once. The outcome depends only on *options* and the code, never on earlier runs."""
     cls = scenario_class(options.scenario)
     world = World(options, keep_trace=keep_trace)
     with ExitStack() as stack:
@@ -48,11 +47,11 @@ def simulate(options: Options, *, keep_trace: bool = False, seal: bool = True) -
         if seal:
             stack.enter_context(sealed())
         try:
-            copy_context().run(_run, world, cls())  # what it sets ends with it
+            copy_context().run(_run, world, cls())  # context variables set by the run end with it
         except SealBroken as broken:
             world.violation("sealed", f"reached for the real world: {broken}", broken)
         except (Exception, BrokenInvariant) as error:
-            # Of the scenario or the engine: cores' own exceptions end in their nodes.
+            # From the scenario or the engine: a core's own exceptions end its node.
             world.violation("scenario", f"{type(error).__name__}: {error}", error)
     return _outcome(world)
 
@@ -101,11 +100,11 @@ def _outcome(world: World) -> Outcome:
 
 
 RUNS_MAX: Final = 100
-"""Runs spent on shrinking one failure."""
+"""The most runs spent on shrinking one failure."""
 
 
 class Shrinker:
-    """Shrinks one failure; *runs* says how many runs that took."""
+    """Shrinks one failure; *runs* counts the runs that this took."""
 
     def __init__(
         self, rule: str, simulate: Callable[[Options], Outcome], *, runs_max: int = RUNS_MAX
@@ -116,7 +115,7 @@ class Shrinker:
         self.runs = 0
 
     def shrink(self, options: Options) -> Options:
-        """The smallest options found that break the same rule."""
+        """Return the smallest options found that break the same rule."""
         options = self._without_faults(options)
         for change in ({"points": 0.0}, {"timers_early_ns": 0}, {"network": NetworkOptions()}):
             simpler = structs.replace(options, **change)

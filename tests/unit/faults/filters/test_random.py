@@ -1,4 +1,5 @@
-"""The constraint language, by random: what is written is read back, and means what plain Python says."""
+"""Tests the constraint language with random trees and texts: what is written is read back, and means what
+Python says."""
 
 import sys
 from collections.abc import Callable
@@ -53,7 +54,7 @@ HEADER = EventHeader(FixedEventHeader(EventType("d", "t")))
 PLAIN = {**VALUES, **SEQUENCES, "Location": WHERE}
 EVENT = StructuredEvent(HEADER, tuple(Property(name, value) for name, value in PLAIN.items()))  # type: ignore[arg-type]  # as object
 
-# --- random trees, of the shapes that the reader makes
+# --- random trees, of the shapes that the parser makes
 
 SIGNS = ["==", "!=", "<", "<=", ">", ">="]
 KNOWN = st.sampled_from([*PLAIN, "nowhere"]).map(Path) | st.builds(
@@ -116,7 +117,7 @@ def trees(
 @settings(max_examples=200)
 @given(trees(PATHS, NUMBERS, TEXTS))
 def test_what_is_written_is_read_back(tree: Node) -> None:
-    """Types included (1, 1.0 and TRUE differ), and written again it is the same text."""
+    """The types survive (1, 1.0 and TRUE differ), and writing the result again gives the same text."""
     text = written(tree)
     found = parse(text)
     assert repr(found) == repr(tree)
@@ -226,7 +227,7 @@ ORACLE = {
 @settings(max_examples=300)
 @given(trees(KNOWN, SMALL_NUMBERS, SMALL_TEXTS))
 def test_it_means_what_python_says(tree: Node) -> None:
-    """True, false or undefined alike, over values of every type and components that are not there."""
+    """Both agree on true, false or undefined, for values of every type and for missing components."""
     source = python(tree)
     for trait in Trait:
         source = source.replace(repr(trait), str(trait))
@@ -281,11 +282,11 @@ PIECES += [
 ANYTHING = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=40).map("".join)
 
 CALLS_PER_LETTER = 40
-"""More than reading and evaluating one letter takes, however it is used."""
+"""More calls than parsing and evaluating one letter takes, however it is used."""
 
 
 def counted_calls(text: str) -> int:
-    """Read the text, evaluate what it says, and count the calls of Python functions that took."""
+    """Parse and evaluate the text, and count the calls of Python functions."""
     calls = 0
 
     def count(frame: FrameType, event: str, arg: object) -> None:
@@ -305,7 +306,7 @@ def counted_calls(text: str) -> int:
 @settings(max_examples=200)
 @given(ANYTHING)
 def test_any_text_is_a_constraint_or_refused(text: str) -> None:
-    """Nothing but InvalidConstraint comes out, whatever the text; and what is read is read back."""
+    """Only InvalidConstraint is ever raised, whatever the text, and a valid text is read back the same."""
     try:
         tree = parse(text)
     except InvalidConstraint:
@@ -317,7 +318,7 @@ def test_any_text_is_a_constraint_or_refused(text: str) -> None:
 @settings(max_examples=15)
 @given(ANYTHING.filter(bool), st.sampled_from([1_000, 8_000, CONSTRAINT_MAX, CONSTRAINT_MAX + 1]))
 def test_long_texts_take_bounded_steps(text: str, letters: int) -> None:
-    """As many as their letters allow, counted in calls, for a repetition of anything."""
+    """The steps, counted in calls, are bounded by the number of letters, for a repetition of anything."""
     repeated = (text * (letters // len(text) + 1))[:letters]
     assert counted_calls(repeated) <= CALLS_PER_LETTER * letters
 

@@ -1,4 +1,4 @@
-"""The manager as a consumer of the notifier: it hears everything, however much of it is none of its news."""
+"""The manager as a consumer of the notifier: it receives everything, even behind many irrelevant events."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from holdfast.node.faults.consumer import FaultConsumer
 
 
 class LocalLine:
-    """A line to a notifier that is an object here; *asked* counts what was read."""
+    """A connection to a notifier that is a local object; *asked* counts the reads."""
 
     def __init__(self, local: LocalNotifier) -> None:
         self._local = local
@@ -42,7 +42,7 @@ class LocalLine:
 
 
 def hears(on_told: Callable[[Told], None]) -> FaultConsumer:
-    """One whose host coordinates, in a domain that has a notifier."""
+    """A consumer whose host coordinates, in a domain that has a notifier."""
 
     async def reference() -> None:
         return None
@@ -51,10 +51,10 @@ def hears(on_told: Callable[[Told], None]) -> FaultConsumer:
         directory=SimpleNamespace(find=lambda name: GroupId(1)),
         me=SimpleNamespace(host="host1", incarnation=1),
     )
-    notifying = SimpleNamespace(name=NOTIFIER, reference=reference)
+    notifiers = SimpleNamespace(name=NOTIFIER, reference=reference)
     control = SimpleNamespace(is_coordinator=True)
     return FaultConsumer(
-        cast(Any, control), cast(Any, notifying), cast(Any, groups), cast(Any, None), on_told
+        cast(Any, control), cast(Any, notifiers), cast(Any, groups), cast(Any, None), on_told
     )
 
 
@@ -64,13 +64,13 @@ def member_of_the_dead(number: int) -> FaultReport:
 
 
 LOOKED_AT = 10
-"""Events that the notifier looks at for one question, here."""
+"""How many events the notifier examines per read in these tests."""
 
 
 def test_what_follows_thousands_of_parts_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host dies with more members than the notifier looks at for one question: all of them are parts of
-    that death, and pages of nothing else. The next fault is heard all the same, each event once, and what
-    was looked at is acknowledged, for the next coordinator."""
+    """A host dies with more members than the notifier examines per read: all of them are parts of that death,
+    and whole pages hold nothing else. The next fault is received all the same, each event once, and what was
+    examined is acknowledged, for the next coordinator."""
 
     async def work() -> None:
         local = LocalNotifier()

@@ -1,4 +1,4 @@
-"""What a host reports of what it sees anyway: deaths, lost sessions, views that shrink, objects that fail."""
+"""What a host reports of what it observes anyway: deaths, lost sessions, shrinking views, failing objects."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ class Scene:
             find=self._find,
         )
         self.due: list[Callable[[], None]] = []
-        self.witness = FaultDetector(
+        self.detector = FaultDetector(
             me,
             "main",
             self.directory,
@@ -50,7 +50,7 @@ class Scene:
             is_heard=lambda host: host in self.heard,
             later=lambda _, work: self.due.append(work),
         )
-        self.witness.on_sessions(self.directory.sessions)
+        self.detector.on_sessions(self.directory.sessions)
 
     def report(self, report: FaultReport, *, once: str = "") -> None:
         self.reports.append((once, report))
@@ -68,7 +68,7 @@ class Scene:
                 self.directory.sessions.pop(HostId(host))
             else:
                 self.directory.sessions[HostId(host)] = found
-        self.witness.on_sessions(self.directory.sessions)
+        self.detector.on_sessions(self.directory.sessions)
 
     def _find(self, name: str) -> GroupId | None:
         return next((group for group, each in self.directory.records.items() if each.name == name), None)
@@ -103,12 +103,12 @@ def died(host: HostId, *, is_crash: bool = True) -> HostDied:
 
 
 def test_a_proven_death_is_reported_with_all_that_died() -> None:
-    """The host in our words and the source's, and its members by the first witness; under the same keys as
-    every other host would use."""
+    """The host's death is reported in our terms and in the specification's, and its members by the first
+    reporter, under the same keys that every other host would use."""
     scene = Scene()
-    scene.witness.on_died(died(B))
+    scene.detector.on_died(died(B))
     crash = scene.reports[0][1]
-    assert crash.name == "b/4"  # as all that follows from it
+    assert crash.name == "b/4"  # like everything that follows from it
     assert crash.details == {"HostId": "b", "Incarnation": 4, "IsProven": True}
     assert scene.told() == [
         ("HostCrash", "b", "b/4/death"),
@@ -118,30 +118,32 @@ def test_a_proven_death_is_reported_with_all_that_died() -> None:
 
 
 def test_few_hosts_report_what_all_of_them_see() -> None:
-    """Those that house the notifier; before there is one, three. Members are reported by one of them."""
+    """The hosts that run the notifier report; before there is one, three hosts do. One reports the
+    members.
+    """
     told = {}
     for me in (A, C, D):
         scene = Scene(me)
-        scene.witness.on_died(died(B))
+        scene.detector.on_died(died(B))
         told[me] = [once for _, _, once in scene.told()]
     assert [len(each) for each in told.values()] == [3, 2, 2]
-    housing = Scene(D)
-    housing.directory.records[GroupId(1)] = record(1, NOTIFIER, B, C)
-    housing.witness.on_died(died(B))
-    assert housing.told() == []
+    hosting = Scene(D)
+    hosting.directory.records[GroupId(1)] = record(1, NOTIFIER, B, C)
+    hosting.detector.on_died(died(B))
+    assert hosting.told() == []
 
 
 def test_an_end_in_order_is_no_fault() -> None:
     scene = Scene()
-    scene.witness.on_died(died(B, is_crash=False))
+    scene.detector.on_died(died(B, is_crash=False))
     scene.change(b=None)
     assert scene.told() == []
 
 
 def test_a_host_that_is_back_has_recovered() -> None:
-    """Once, and also when its next process was in session before the word of the death."""
+    """The recovery is reported once, even if the next process was in session before the word of the death."""
     scene = Scene()
-    scene.witness.on_died(died(B))
+    scene.detector.on_died(died(B))
     scene.told()
     scene.clock.time_ns += 500
     scene.change(b=session(B, 5))
@@ -151,19 +153,19 @@ def test_a_host_that_is_back_has_recovered() -> None:
     assert scene.told() == []
     late = Scene()
     late.change(c=session(C, 5))
-    late.witness.on_died(died(C))
+    late.detector.on_died(died(C))
     assert "Recovered" in [kind for kind, _, _ in late.told()]
 
 
 def test_a_silent_host_out_of_session_is_reported_without_proof() -> None:
-    """After a moment in which proof may come; not while its heartbeats are heard."""
+    """The report waits a moment in which proof may come, and is not made while its heartbeats are heard."""
 
     def proven(*, is_heard: bool = False, is_told: bool = False, is_back: bool = False) -> list[object]:
         scene = Scene()
         scene.heard = [B] if is_heard else []
         scene.change(b=None)
         if is_told:
-            scene.witness.on_died(died(B))
+            scene.detector.on_died(died(B))
         if is_back:
             scene.change(b=session(B))
         for work in scene.due:
@@ -178,7 +180,7 @@ def test_a_silent_host_out_of_session_is_reported_without_proof() -> None:
 
 
 def test_a_view_that_lost_a_member_is_reported_by_its_primary() -> None:
-    """Not by others, not of changes that people wanted, and not of what happened long ago."""
+    """Other hosts do not report it, and neither intended changes nor old ones are reported."""
 
     def view(primary: HostId, why: Why, lost: HostId = B, at_ns: int = 1_000) -> View:
         member = ViewMember(host=primary, store=StoreId("s"), incarnation=Incarnation(4), opening=Opening(1))
@@ -194,21 +196,21 @@ def test_a_view_that_lost_a_member_is_reported_by_its_primary() -> None:
 
     scene = Scene()
     for each in (view(C, Why.DEAD), view(A, Why.REMOVED), view(A, Why.OWN, lost=A), view(A, Why.ADDED)):
-        scene.witness.on_view(each)
+        scene.detector.on_view(each)
     scene.clock.time_ns += 10 * witness_module.VIEW_NEWS_NS
-    scene.witness.on_view(view(A, Why.DROPPED))
+    scene.detector.on_view(view(A, Why.DROPPED))
     assert scene.told() == []
-    scene.witness.on_view(view(A, Why.DROPPED, at_ns=scene.clock.time_ns))
+    scene.detector.on_view(view(A, Why.DROPPED, at_ns=scene.clock.time_ns))
     assert scene.reports[0][1].details == {"Epoch": 9, "InSync": 1, "MinInSync": 1}
     assert scene.told() == [("InSyncShrunk", "b", "7/9/shrunk")]
 
 
 def test_faults_of_objects_here_are_reported() -> None:
     scene = Scene()
-    scene.witness.on_fault(GroupId(7), "divergence", "it gave 3, recorded is 4")
-    scene.witness.on_fault(GroupId(7), "poisoned", "not a fault of the member")
-    scene.witness.on_halted(GroupId(8), "its class is gone")
-    scene.witness.on_halted(GroupId(99), "of no group that is known")
+    scene.detector.on_fault(GroupId(7), "divergence", "it gave 3, recorded is 4")
+    scene.detector.on_fault(GroupId(7), "poisoned", "not a fault of the member")
+    scene.detector.on_halted(GroupId(8), "its class is gone")
+    scene.detector.on_halted(GroupId(99), "of no group that is known")
     assert [(kind, where) for kind, where, _ in scene.told()] == [
         ("Divergence", "a"),
         ("ObjectCrashFault", "a"),
@@ -216,7 +218,9 @@ def test_faults_of_objects_here_are_reported() -> None:
 
 
 def test_a_location_ends_with_the_host() -> None:
-    """In its region, if it is in one, and never longer than an event can tell."""
+    """A location starts with the host's region, if there is one, and is never longer than an event can
+    hold.
+    """
     assert str(fault_location(B, "b")) == "b"
     assert str(fault_location(B, "dc1/rack2")) == "dc1/rack2/b"
     assert [each.kind for each in fault_location(B, "dc1").parts] == ["", "hostname"]
@@ -224,9 +228,9 @@ def test_a_location_ends_with_the_host() -> None:
 
 
 def test_a_store_that_is_damaged_is_reported_by_the_others() -> None:
-    """The host itself has ended of it."""
+    """The host itself has ended because of it."""
     scene = Scene()
-    scene.witness.on_died(
+    scene.detector.on_died(
         HostDied(host=B, incarnation=Incarnation(4), proof="waitpid", how="exited", is_damaged=True)
     )
     assert scene.told() == [("DamagedStore", "b", "b/4/damage")]
@@ -234,9 +238,9 @@ def test_a_store_that_is_damaged_is_reported_by_the_others() -> None:
 
 def test_a_clock_that_is_wrong_is_reported_until_it_is_right() -> None:
     scene = Scene()
-    scene.witness.on_skew(-7_200 * 10**9)
+    scene.detector.on_skew(-7_200 * 10**9)
     scene.clock.time_ns += 5
-    scene.witness.on_skew(0)
+    scene.detector.on_skew(0)
     skew, right = (each for _, each in scene.reports)
     assert (skew.kind, skew.details) == (FaultKind.CLOCK_SKEW, {"HostId": "a", "SkewNs": -7_200 * 10**9})
     assert right.details == {"HostId": "a", "From": "ClockSkew", "AfterNs": 5}

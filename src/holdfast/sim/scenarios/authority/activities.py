@@ -1,12 +1,10 @@
-"""Registers at the authority, read and written by everyone: the reads and transactions are linearizable.
+"""What hosts and clients do with the authority, one class for each activity.
 
-Naming: hosts bind, resolve and unbind the same few names, also as the processes they once were (A7).
-
-Leasing: short leases, kept for a while, then revoked or left to end by themselves (A4).
-
-Mirrors: whoever watches sees every change once, in order, without a gap (A3).
-
-Claims: hosts take over groups, and one epoch is never two hosts' (A1, A5, K1).
+- Registers: everyone reads and writes them; the reads and transactions must be linearizable.
+- Naming: hosts bind, resolve and unbind the same few names, also on behalf of their earlier processes (A7).
+- Leasing: hosts take short leases, keep them for a while, then revoke them or let them expire (A4).
+- Mirrors: a watcher sees every change once, in order, without a gap (A3).
+- Claims: hosts take over groups, and no epoch ever belongs to two hosts (A1, A5, K1).
 """
 
 from collections.abc import Iterable
@@ -57,11 +55,11 @@ from holdfast.sim.checkers.unique import check_register
 from holdfast.sim.scenarios.authority.host import Actor, HostProcess
 
 WRITTEN, SWAPPED = "written", "swapped"
-"""Two kinds of registers, because unique writes can be judged fast and swaps only by search."""
+"""The two kinds of registers: unique writes can be checked quickly, swaps only by a search."""
 
 
 class Registers:
-    """Reads, writes of unique values, and compare-and-set against what was read last."""
+    """Reads, writes of unique values, and compare-and-set against the value read last."""
 
     name = "registers"
 
@@ -113,7 +111,7 @@ class Registers:
             self._end(history, handle, isinstance(result, Applied))
 
     def _end(self, history: History, handle: Handle, result: str | bool | None) -> None:
-        # An answer of a lineage that has been lost meanwhile proves nothing: it stays unknown.
+        # An answer from a lineage that has been lost meanwhile proves nothing: its outcome stays unknown.
         if history is self._actor.stage.history():
             history.ok(handle, result)
             self._actor.done(self.name)
@@ -147,7 +145,7 @@ class Naming:
     def __init__(self, host: HostProcess, former: list[Session]) -> None:
         self._host = host
         self._former = former
-        """Sessions of this host, of earlier processes too: a late unbinding is theirs."""
+        """The sessions of this host, including those of earlier processes, which may send a late unbind."""
         former.append(host.session)
 
     def round(self) -> Recipe[None]:
@@ -187,7 +185,7 @@ class Naming:
 
 
 KEEP, REVOKE = 0.7, 0.1
-"""What becomes of a lease in a round; otherwise it is abandoned."""
+"""The probabilities that a lease is kept or revoked in a round; otherwise it is abandoned."""
 
 
 class Leasing:
@@ -235,11 +233,11 @@ class Leasing:
 
 
 ANEW = 0.2
-"""How often a round ends the watch and begins a new one."""
+"""The probability that a round ends the watch and begins a new one."""
 
 
 class Mirror:
-    """A copy of all keys below a prefix, kept by a list and a watch from there on."""
+    """A copy of all keys below a prefix, kept up to date by a list and a watch from its revision on."""
 
     name = "mirror"
     think_ns = 1 * SECOND
@@ -280,7 +278,7 @@ class Mirror:
                 self._items[change.key] = change.item
 
     def check_caught_up(self) -> None:
-        """At the end, when all is quiet: nothing is missing."""
+        """Require at the end, when all is quiet, that nothing is missing."""
         truth = self._actor.stage.truth
         if self._token is None:
             return
@@ -302,7 +300,10 @@ GROUPS = (GroupId(1), GroupId(2))
 
 
 class Claims:
-    """Reads a view and claims the next epoch; a doubt is settled by the same change again (A1, M2)."""
+    """Reads a view and claims the next epoch.
+
+    A claim in doubt is settled by making the same change again (A1, M2).
+    """
 
     name = "claims"
     think_ns = 250 * MILLISECOND
@@ -314,7 +315,7 @@ class Claims:
 
     def round(self) -> Recipe[None]:
         group = self._host.rng.choice(GROUPS)
-        standing = self._standing_epoch(group)
+        standing = self._current_epoch(group)
         found = yield from read_view(group)
         if isinstance(found, NoGroup):
             yield from self._create(group)
@@ -357,12 +358,15 @@ class Claims:
             self._world.violation("A1", f"{view} was told it stands; the epoch is {holder}'s")
         self._host.done(self.name)
 
-    def _standing_epoch(self, group: GroupId) -> Epoch:
+    def _current_epoch(self, group: GroupId) -> Epoch:
         item = self._truth.items.get(keys.view(group))
         return Epoch(0) if item is None else msgspec.json.decode(item.value, type=View).epoch
 
     def _check_not_stale(self, group: GroupId, before: Epoch, view: View, identity: Identity) -> None:
-        """What stood before the question was asked must be in the answer, or below the floor (A5)."""
+        """Require that an answer includes what was committed before the question (A5).
+
+        What is below the floor is exempt.
+        """
         if max(view.epoch, identity.floors.epoch) < before:
             self._world.violation("A5", f"group {group} had epoch {before}, then {view.epoch} was read")
 

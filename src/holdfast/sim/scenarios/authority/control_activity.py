@@ -1,6 +1,7 @@
-"""Governing: hosts join the control plane, elect a coordinator, and run transactions (T2, T3, IM-34, IM-35).
+"""The control activity: hosts join the control plane, elect a coordinator, and run transactions.
 
-The replicas' side of the two-phase commit is not here: a host that sees a committed context takes it over.
+It exercises T2, T3, IM-34 and IM-35. The replicas' side of the two-phase commit is left out: a host that sees
+a committed context adopts it.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,13 @@ from holdfast.model.ids import MILLISECOND, Nonce, Term
 from holdfast.sim.scenarios.authority.host import HostProcess
 
 USURP, ROLL_BACK = 0.06, 0.2
-"""How often a host elects although there is a coordinator, and how often that one changes its mind."""
+"""The probabilities that a host starts an election although there is a coordinator, and that a coordinator
+rolls back."""
 
 
 @dataclass(slots=True)
 class _Opened:
-    """A transaction this process has created and not yet seen decided."""
+    """A transaction that this process has created and not yet seen decided."""
 
     term: Term
     cas: int
@@ -55,7 +57,7 @@ class Governing:
 
     def round(self) -> Recipe[None]:
         if self._opened is not None:
-            # Also when deposed meanwhile: that its late commit is refused is the point (N-2).
+            # Also when it has been deposed meanwhile: its late commit must be refused (N-2).
             yield from self._decide(self._opened)
             return
         standing = yield from answering(read_standing)()
@@ -75,7 +77,8 @@ class Governing:
         if isinstance(answer, NoSession):
             self._host.ports.stop("the session is gone")
         elif isinstance(answer, membership.Held) and standing.coordinator() is None:
-            # Whoever opened the transaction is gone: only a new term closes it, and lets anybody join (N-3).
+            # The host that opened the transaction is gone: only a new term closes it and lets others join
+            # (N-3).
             yield from self._elect(standing)
         elif isinstance(answer, Seen):
             self._join_nonce = self._host.nonce()

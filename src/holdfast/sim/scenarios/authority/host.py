@@ -1,11 +1,10 @@
-"""A host's process: opens its store and its session, keeps its lease, and goes about its activities.
+"""A host's process: it opens its store and its session, keeps its lease alive, and runs its activities.
 
-It runs the production recipes on the production client core. A host that finds its session gone, or
-replaced by a successor, ends itself, as hosts do, and is started again.
+It runs the production recipes on the production client core. A host whose session is gone or replaced by a
+successor ends itself, as in production, and is restarted.
 
-What the hosts of one run share behind the scenes: the truth, the lease book, histories, and counts.
-
-A host's store as far as the authority is concerned: which opening it has had, which context it holds.
+:class:`Stage` is what the observers of one run share: the truth, the lease book, histories and counts.
+:class:`StoreFile` is a host's store as far as the authority is concerned: its opening and its context.
 """
 
 import itertools
@@ -35,15 +34,15 @@ from holdfast.sim.scenarios.authority.server import authority_client
 
 @dataclass(slots=True)
 class Stage:
-    """One run's observers. Hosts report to it what they were told; no host decides anything by it."""
+    """The observers of one run. Hosts report to it what they were told; no host bases a decision on it."""
 
     world: World
     truth: Truth
     leases: LeaseBook
     is_ending: bool = False
-    """No host begins anything new: the last answers and events are to come in."""
+    """Whether hosts begin nothing new, so that the last answers and events can arrive."""
     progress: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """What each node got done of each activity since everything was healed."""
+    """How much each node has completed of each activity since the healing."""
     _histories: dict[int, History] = field(default_factory=dict)
     _held: dict[tuple[str, str, int], str] = field(default_factory=dict)
 
@@ -52,24 +51,27 @@ class Stage:
         return cls(world, Truth(world), LeaseBook(world))
 
     def history(self) -> History:
-        """Of the registers of this lineage: what a restoration took away is not held against it."""
+        """Return the history of the registers of this lineage.
+
+        What a restoration removed is not counted against it.
+        """
         return self._histories.setdefault(self.truth.lineage, History(self.world.time))
 
     def histories(self) -> list[History]:
         return list(self._histories.values())
 
     def done(self, node: str, activity: str) -> None:
-        """Something was asked and answered."""
+        """Count a request that was answered."""
         self.world.operation()
         if self.world.is_healed:
             self.progress[node, activity] += 1
 
     def opened_session(self, host: HostId, incarnation: Incarnation, process: str) -> None:
-        """*process* was told that it is this incarnation of *host*."""
+        """Record that *process* was told that it is this incarnation of *host*."""
         self._hold("V2", "incarnation", host, incarnation, process)
 
     def opened_store(self, store: StoreId, opening: Opening, process: str) -> None:
-        """*process* has this opening of *store* on its disk and goes to work."""
+        """Record that *process* has this opening of *store* on its disk and starts working."""
         self._hold("V5", "opening", store, opening, process)
 
     def _hold(self, rule: str, what: str, name: str, number: int, process: str) -> None:
@@ -84,25 +86,28 @@ _ASIDE: Final = "store.new"
 
 
 class StoreRecord(Struct, frozen=True, kw_only=True):
-    """What the host's disk says (V5, decision 0002)."""
+    """What the host's disk says about its store (V5, decision 0002)."""
 
     store: StoreId
     opening: Opening = Opening(0)
     nonce: Nonce = Nonce("")
     intent: Nonce = Nonce("")
-    """The nonce under which the next opening is being asked for; empty when none is."""
+    """The nonce with which the next opening is being requested; empty when none is."""
     context_cas: int = 0
 
 
 def is_opening(disk: SimDisk) -> bool:
-    """Whether the store on this disk has said that it will be opened and not yet that it is."""
+    """Whether the store on this disk has recorded that it will be opened, and not yet that it is open."""
     directory = disk.copy().get(DIRECTORY)
     file = None if directory is None else directory.entries.get(_FILE)
     return file is not None and msgspec.json.decode(bytes(file.content), type=StoreRecord).intent != ""
 
 
 class StoreFile:
-    """The record on the host's disk, replaced as a whole and durable when :meth:`write` returns."""
+    """The store's record on the host's disk.
+
+    It is replaced as a whole, and durable when :meth:`write` returns.
+    """
 
     def __init__(self, disk: DiskHandle, new_store: StoreId) -> None:
         self._disk = disk
@@ -110,7 +115,7 @@ class StoreFile:
         self.record = msgspec.json.decode(found, type=StoreRecord) if found else StoreRecord(store=new_store)
 
     def begin_anew(self, store: StoreId) -> None:
-        """Forget everything: from here on this is another store."""
+        """Forget everything and become a new store."""
         self._replace(StoreRecord(store=store))
 
     def write(self, **changes: object) -> None:
@@ -133,17 +138,17 @@ _KEEP: Final = "keep"
 
 
 class Activity(Protocol):
-    """One thing a host does over and over."""
+    """Something that a host does repeatedly."""
 
     name: str
     think_ns: int
-    """Mean pause between two rounds."""
+    """The mean pause between two rounds."""
 
     def round(self) -> Recipe[None]: ...
 
 
 class Actor:
-    """A process with a client of the authority: runs activities, one round of each at a time."""
+    """A process with a client of the authority. It runs activities, one round of each at a time."""
 
     def __init__(self, ports: NodePorts, stage: Stage) -> None:
         self.ports = ports
@@ -151,7 +156,7 @@ class Actor:
         self.name = HostId(ports.name)
         self.process = f"{ports.name}#{ports.incarnation}"
         self.owner = f"{ports.name}/p{ports.incarnation}"
-        """Whose nonces this process makes: host/incarnation, once it has a session."""
+        """The prefix of this process's nonces: host/incarnation, once it has a session."""
         self.rng = ports.random.stream("activities")
         self._nonces = itertools.count(1)
         self._activities: list[Activity] = []
@@ -176,7 +181,7 @@ class Actor:
             self.recipes.start(self._activities[tag].round(), lambda _: self._rest(tag))
 
     def on_watch(self, token: Hashable, event: WatchEvent) -> None:
-        """Overridden by those that watch."""
+        """Handle an event of a watch; overridden by actors that watch."""
 
     def done(self, activity: str) -> None:
         self.stage.done(self.name, activity)
@@ -190,7 +195,7 @@ class Actor:
 
 
 class HostProcess(Actor, ABC):
-    """An actor with a store and a session; *activities* begin once both are open."""
+    """An actor with a store and a session; its activities begin once both are open."""
 
     session: Session
     lease: LeaseId
@@ -209,7 +214,7 @@ class HostProcess(Actor, ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """The session is open: take up activities."""
+        """Begin the activities, because the session is open."""
 
     def _opened(self) -> None:
         self._timers.set(KEEP_NS, _KEEP)
@@ -256,7 +261,10 @@ class HostProcess(Actor, ABC):
             self.ports.stop("the session's lease is gone")
 
     def _open_store(self) -> Recipe[None]:
-        """Number this opening, from exactly what the disk says; a stranger begins as a new store (V5)."""
+        """Number this opening, starting from exactly what the disk says.
+
+        A store that the authority does not know becomes a new store (V5).
+        """
         while True:
             if not self.file.record.intent:
                 self.file.write(intent=self.nonce())

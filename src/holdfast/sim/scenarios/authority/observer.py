@@ -1,14 +1,14 @@
-"""What the authority has really committed, as an observer beside its store sees it.
+"""What the authority has really committed, as an observer next to its store sees it, and the rules for it.
 
-Every revision is recorded when its commit has returned, and judged by the rules. When the store is
-opened again it must hold exactly that, and beyond it at most what a commit under way had reached.
+:class:`Truth` records every revision when its commit has returned, and checks it by the rules. When the store
+is opened again, it must contain exactly these revisions, and at most the result of a commit that was in
+progress.
 
-The book of leases: who was promised what, and when the authority ended which (A4).
+:class:`LeaseBook` records who was promised which lease, and when the authority ended it (A4).
 
-What every committed revision must respect, whoever asked for it: A5, A7, V2, V5, V6, T2, T3.
-
-Each rule sees the items before the revision and the revision itself. The rules do not trust the recipes that
-made the change: they know the records only, and what was issued in the whole run.
+:class:`Rules` contains what every committed revision must respect, whoever requested it: A5, A7, V2, V5, V6,
+T2, T3. Each rule sees the items before the revision and the revision itself. The rules do not trust the
+recipes that made the change: they know only the records, and which numbers were issued in the whole run.
 """
 
 from bisect import bisect_right
@@ -37,7 +37,7 @@ Items = Mapping[str, KeyValue]
 
 
 class Revised:
-    """One revision and what stood before it, as records."""
+    """One revision and the items before it, as records."""
 
     def __init__(self, before: Items, events: Events) -> None:
         self._before = before
@@ -65,32 +65,35 @@ class Revised:
 
 
 class Rules:
-    """Judges revisions in order. *report* is told of each broken rule."""
+    """Checks revisions in order. *report* is called for each broken rule."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report
         self._issued: dict[tuple[str, str, int], str] = {}
-        """Every number issued in the run, with the nonce of whoever got it."""
+        """Every number issued in the run, with the nonce of the change that got it."""
         self._decisions: dict[int, Status] = {}
         self._dead: dict[str, str] = {}
 
     def never_applies(self, nonce: str, said: str) -> None:
-        """Somebody was told definitely that the change with this nonce has not been made (A1)."""
+        """Record that someone was told definitely that the change with this nonce has not been made (A1)."""
         self._dead[nonce] = said
 
     def winner(self, what: str, name: str, number: int) -> str | None:
-        """The nonce to which that number was issued."""
+        """Return the nonce of the change to which that number was issued."""
         return self._issued.get((what, name, number))
 
     def highest(self, what: str) -> int:
         return max((number for kind, _, number in self._issued if kind == what), default=0)
 
     def decision(self, cas: int) -> Status | None:
-        """How that transaction has ended, if it has."""
+        """Return how that transaction ended, or None."""
         return self._decisions.get(cas)
 
     def restored(self) -> None:
-        """What a lost part of the history decided may be decided otherwise now; numbers stay issued."""
+        """Forget decisions of the lost part of the history, which may now be decided differently.
+
+        Issued numbers stay.
+        """
         self._decisions.clear()
 
     def judge(self, before: Items, events: Events) -> None:
@@ -221,7 +224,7 @@ class Rules:
 
 
 def owner_of(nonce: str) -> str:
-    """The process (host/incarnation) that made a nonce."""
+    """Return the process (host/incarnation) that made a nonce."""
     return nonce.rpartition("/")[0]
 
 
@@ -238,23 +241,24 @@ class Truth:
         self.items: dict[str, KeyValue] = {}
         self.revision = Revision(0)
         self.lineage = 0
-        """Counts restorations: what was written before one may be gone after it."""
+        """The number of restorations so far: what was written before one may be gone after it."""
         self.is_committing = False
-        """A crash inside a commit leaves this set; the commit may or may not have happened."""
+        """Whether a commit is in progress. A crash inside a commit leaves this set; the commit may or may not
+        have happened."""
         self.watchers: list[Callable[[Events], bool]] = []
-        """Told of each revision; one that answers False is told no more."""
+        """Called with each revision; one that returns False is not called again."""
         self._log: list[Events] = []
         self._revisions: list[int] = []
 
     def commit(self, fresh: Iterable[Events]) -> None:
-        """These revisions are durable now, says the store."""
+        """Record revisions that the store reports as durable."""
         self.is_committing = False
         for events in fresh:
             self._append(events)
             self.watchers = [watcher for watcher in self.watchers if watcher(events)]
 
     def opened(self, store: "ObservedStore") -> None:
-        """The store was opened: it must hold what it had committed, and nothing it was not asked to."""
+        """Check the opened store: it contains what it had committed, and nothing that was not requested."""
         found = store.contents()
         if store.revision < self.revision:
             self._world.violation("A6", f"revision {self.revision} was committed, {store.revision} is there")
@@ -265,7 +269,10 @@ class Truth:
             self._compare(found)
 
     def restored(self, found: dict[str, KeyValue], events: Events) -> None:
-        """An operator put back an old copy and restored it; it goes on with *found*."""
+        """Record that an operator replaced the store by an old copy and restored it.
+
+        It continues with *found*.
+        """
         self.lineage += 1
         self.is_committing = False
         self.items = {item.key: item for item in found.values()}
@@ -275,7 +282,10 @@ class Truth:
         self.revision = events.revision
 
     def put_back(self) -> None:
-        """An operator put back an old copy without a word to anybody: what it holds is all there is."""
+        """Record that an operator replaced the store by an old copy without restoring.
+
+        Only the content of the copy counts now.
+        """
         self.lineage += 1
         self.is_committing = False
         self.items, self.revision = {}, Revision(0)
@@ -283,7 +293,7 @@ class Truth:
         self._log, self._revisions = [], []
 
     def next_after(self, revision: int, prefix: str) -> Events | None:
-        """The first revision past *revision* that changed something below *prefix*, with those changes."""
+        """Return the first revision after *revision* with changes below *prefix*, and those changes."""
         for events in self._log[bisect_right(self._revisions, revision) :]:
             changes = tuple(change for change in events.changes if change.key.startswith(prefix))
             if changes:
@@ -310,7 +320,7 @@ class Truth:
 
 
 class ObservedStore(SqliteStore):
-    """A store that tells the truth what it commits, and the lease book which leases end."""
+    """A store that reports its commits to the truth, and ended leases to the lease book."""
 
     truth: Truth
     leases_ended: Callable[[list[LeaseId]], None]
@@ -331,27 +341,27 @@ class ObservedStore(SqliteStore):
         return fresh
 
     def contents(self) -> dict[str, KeyValue]:
-        """Every item, as the file has it."""
+        """Return every item in the file."""
         (listed,) = super().apply([List("")], now_ns=0)
         assert isinstance(listed, Listed)
         return {item.key: item for item in listed.items}
 
 
 LATE_NS: Final = 3 * SECOND
-"""How long a keep-alive may have been on its way."""
+"""The longest time that a keep-alive may take to arrive."""
 
 
 @dataclass(slots=True)
 class _Page:
     seconds: int
     kept_at: int
-    """When the last keep-alive that was confirmed was sent."""
+    """When the last confirmed keep-alive was sent."""
     tried_at: int
     expired_at: int | None = None
 
 
 class LeaseBook:
-    """Times are the world's: no clock of any node is trusted."""
+    """The record of leases. Times are the world's: no node's clock is trusted."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -362,7 +372,10 @@ class LeaseBook:
         self._started_at = self._world.now
 
     def restored(self) -> None:
-        """An old copy of the authority's file is in place: leases that ended since then stand again."""
+        """Record that an old copy of the authority's file is in place.
+
+        Leases that ended since that copy are valid again.
+        """
         for page in self._pages.values():
             page.expired_at = None
 
@@ -377,7 +390,7 @@ class LeaseBook:
             self._pages[lease].tried_at = self._world.now
 
     def expired(self, leases: list[LeaseId]) -> None:
-        """The authority has ended these for silence."""
+        """Record that the authority has ended these leases because no keep-alive came."""
         for lease in leases:
             page = self._pages.get(lease)
             if self._world.now < self._started_at + (0 if page is None else page.seconds * SECOND):
@@ -387,7 +400,7 @@ class LeaseBook:
                 self._check(lease, page)
 
     def check_silent(self, standing: list[LeaseId]) -> None:
-        """Of the leases that still stand, none may have been silent for more than its time and the slack."""
+        """Require that no lease that is still valid has been silent for more than its time and the slack."""
         for lease in standing:
             page = self._pages.get(lease)
             if page is None:

@@ -1,11 +1,10 @@
-"""The embedded authority under every fault it claims to survive, with hosts that live by it.
+"""The embedded authority under every fault it claims to survive, with hosts that depend on it.
 
-One authority (production server, store and SQLite on the simulated disk), hosts running the production
-recipes on the production client, and two clients. Checked: every committed revision against the rules of
-the protocol (A, V, T), registers for linearizability, leases for early and late ends, watches for gaps and
-repetitions, restarts for lost or invented revisions; after healing, that everybody gets on.
-
-Who takes part: hosts that do everything, and clients that only read, write and watch.
+There are one authority (production server, store and SQLite on the simulated disk), hosts that run the
+production recipes on the production client in every activity, and two clients that only read, write and
+watch. Checked: every committed revision against the rules of the protocol (A, V, T), registers for
+linearizability, leases for early and late ends, watches for gaps and repetitions, restarts for lost or
+invented revisions; after healing, that every node makes progress.
 """
 
 import random
@@ -48,7 +47,7 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode, re
 
 
 class Host(HostProcess):
-    """A host with every activity."""
+    """A host that runs every activity."""
 
     def __init__(self, ports: NodePorts, stage: Stage, former: list[Session]) -> None:
         self._former = former
@@ -72,7 +71,7 @@ class Host(HostProcess):
 
 
 class Client(Actor):
-    """A client without a session: registers and a mirror of them."""
+    """A client without a session: it uses registers and a mirror of them."""
 
     def __init__(self, ports: NodePorts, stage: Stage) -> None:
         super().__init__(ports, stage)
@@ -86,14 +85,14 @@ class Client(Actor):
 HOSTS: Final = ("h1", "h2", "h3")
 CLIENTS: Final = ("c1", "c2")
 ENDING_NS: Final = 3 * SECOND
-"""Before the end of a run nothing new begins, so that what is under way can be compared."""
+"""The time before the end of a run in which nothing new begins, so that all results can be compared."""
 DEMANDED: Final = {"registers": 10, "claims": 3, "naming": 3, "leasing": 1}
-"""What each host must get done after healing; clients, the registers alone."""
+"""How much each host must complete after healing; clients only use the registers."""
 HOST_DAMAGE: Final = ("wipe", "copy", "roll_back")
 
 
 def _hosts_only(name: str) -> FaultKind:
-    """A kind that spares the authority: its disk is what the design relies on.
+    """Restrict a kind of fault to hosts: the design relies on the authority's disk.
 
     It also spares stores between intent and opening: two copies of one intent are the limit that decision
     0002 states.
@@ -109,10 +108,10 @@ def _hosts_only(name: str) -> FaultKind:
 
 
 def _restores(world: World) -> bool:
-    """Whether the authority is restored in this run, and no host's disk is exchanged.
+    """Whether the authority is restored in this run, so that no host's disk may be replaced.
 
-    A store and an authority that both go back to the same past cannot know it (the limit V5 states), so a
-    run has one or the other: whichever its schedule names first.
+    A store and an authority that both go back to the same past cannot notice it (the limit that V5 states).
+    So a run has one or the other: whichever its schedule names first.
     """
     drastic = (event.kind for event in world.options.faults if event.kind in ("restore", *HOST_DAMAGE))
     return next(drastic, None) == "restore"
@@ -126,7 +125,7 @@ def _draw_restore(rng: random.Random, _: Field) -> Parameters:
 
 
 class Codec:
-    """The production codec; messages of both directions have tags of their own."""
+    """The production codec; messages of the two directions have different tags."""
 
     def encode(self, message: object) -> bytes:
         return encode(message)  # type: ignore[arg-type]  # the cores send nothing else
@@ -145,7 +144,7 @@ class Authority(Scenario):
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
     own_kinds = (
         *map(_hosts_only, HOST_DAMAGE),
-        # Done by the scenario itself, which knows what was committed.
+        # The scenario itself applies this fault, because it knows what was committed.
         FaultKind("restore", _draw_restore, lambda world, event: False, needs_target=False),
     )
     bounds = (Bound(kinds=("restore",), per_run=1),)

@@ -1,9 +1,9 @@
 """The authority's process on a simulated machine: production core and store, real SQLite, simulated disk.
 
-SQLite works synchronously, so the time its syncs take is spent afterwards: the process is busy for so long,
-what it has to say leaves at the end of it, and what arrives meanwhile waits, as it would in the sockets.
+SQLite works synchronously, so the time its syncs take is spent afterwards. The process is busy for that time,
+its messages leave at the end of it, and what arrives meanwhile waits, as it would in the sockets.
 
-The authority of a simulated domain, as its processes ask it and as checkers look into it.
+The functions at the end are how other processes reach the authority and how checkers read its content.
 """
 
 from collections import deque
@@ -33,11 +33,11 @@ CHECKPOINT_PAGES: Final = 60
 """Few, so that crashes meet checkpoints."""
 STEP_NS: Final = 250 * MILLISECOND
 WAITING_MAX: Final = 20_000
-"""Messages in the sockets of a busy process."""
+"""The most messages in the sockets of a busy process."""
 
 
 class AuthorityNode:
-    """The core of node `authority`."""
+    """The core of the node `authority`."""
 
     def __init__(self, ports: NodePorts, truth: Truth, leases: LeaseBook) -> None:
         self._ports = ports
@@ -72,7 +72,7 @@ class AuthorityNode:
         self._do(self._server.on_message, peer, message)
 
     def send(self, peer: str, message: object) -> None:
-        """The server's network: nothing leaves before the time of the commit has passed."""
+        """Send a message for the server: nothing leaves before the time of the commit has passed."""
         self._outbox.append((peer, message))
 
     def _timers(self, on_timer: Callable[[Hashable], None]) -> SimTimers:
@@ -95,7 +95,7 @@ class AuthorityNode:
             self._flush()
 
     def _go_on_at(self, end_ns: int) -> None:
-        """Wait in short steps: a hung disk that is healed does not hang on."""
+        """Wait in short steps, so that the process continues soon after a hung disk is healed."""
         ports = self._ports
         step_ns = min(end_ns - ports.node.world.now, STEP_NS)
         ports.node.world.after(step_ns, ports.node.run, ports.life, self._go_on, end_ns)
@@ -118,7 +118,7 @@ class AuthorityNode:
 
 
 def restore_old_copy(node: SimNode, image: Image, truth: Truth) -> None:
-    """What an operator does with a backup: put it in place, restore above all epochs, start (A5)."""
+    """Do what an operator does with a backup: put it in place, restore above all epochs, and start (A5)."""
     node.kill()
     node.disk.heal()
     node.disk.replace(image)
@@ -135,7 +135,7 @@ def restore_old_copy(node: SimNode, image: Image, truth: Truth) -> None:
 
 
 AUTHORITY: Final = "authority"
-"""The node that it runs on."""
+"""The node that the authority runs on."""
 IMPATIENT: Final = ClientConfig(deadline_ns=600 * MILLISECOND)
 
 Kind = TypeVar("Kind")
@@ -147,7 +147,7 @@ def authority_client(
     on_watch: Callable[[Hashable, WatchEvent], None],
     config: ClientConfig = IMPATIENT,
 ) -> AuthorityClient:
-    """The production client, on the ports of one process."""
+    """Return a production client on the ports of one process."""
     return AuthorityClient(
         server=AUTHORITY,
         clock=ports.clock,
@@ -161,8 +161,8 @@ def authority_client(
     )
 
 
-def standing(world: World, prefix: str, kind: type[Kind]) -> list[Kind]:
-    """The values that stand at the authority under *prefix*; nothing while it is down."""
+def values_at_authority(world: World, prefix: str, kind: type[Kind]) -> list[Kind]:
+    """Return the values below *prefix* at the authority; nothing while it is down."""
     node = world.nodes[AUTHORITY].core
     if node is None:
         return []

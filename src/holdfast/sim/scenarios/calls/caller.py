@@ -1,4 +1,4 @@
-"""A client with a workload on the production core, watching that every call ends as it must."""
+"""A client with a workload on the production core; it checks that every call ends as it must."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ OUTCOME_NS: Final = 3 * SECOND
 THINK_NS: Final = 8 * MILLISECOND
 STALE_MS: Final = 200
 SLACK_NS: Final = 20 * MILLISECOND
-"""By how much a call may overrun its duration: clocks differ in rate."""
+"""How much longer than its duration a call may take, because clocks differ in rate."""
 WORK: Final = ("append", "append", "append", "fail", "read", "stale", "lane", "once")
 
 _sent: Final = msgspec.msgpack.Decoder(Sent)
@@ -65,9 +65,9 @@ class Work:
     handle: Handle | None = None
     number: int = 0
     about: "Work | None" = None
-    """Of a question for an outcome: the work it asks about."""
+    """For a question about an outcome: the work that it asks about."""
     own: int = 0
-    """Of a stale read: how many tokens this client had acknowledged when it began."""
+    """For a stale read: how many tokens of this client had been acknowledged when the read began."""
     is_over: bool = False
 
 
@@ -79,7 +79,7 @@ class Caller:
         self.started = 0
         self.invocations: Requests | None = None
         self.working: dict[Work, None] = {}
-        """What has not ended."""
+        """The work that has not ended."""
         self._ports = ports
         self._group = group
         self._world = ports.node.world
@@ -112,11 +112,11 @@ class Caller:
             self._connector.on_packet(peer, packet)
 
     def send(self, host: str, message: object) -> None:
-        """The Network port of the client's parts."""
+        """Send a message: this is the Network port of the client's parts."""
         if isinstance(message, Calls):
             self._check_frame(message)
         if self._connector is not None:
-            self._connector.send(host, encode_message(message))  # type: ignore[arg-type]  # the core's own
+            self._connector.send(host, encode_message(message))  # type: ignore[arg-type]  # the core sends only these
 
     def _on_up(self, name: str) -> None:
         host = HostId(name)
@@ -210,7 +210,7 @@ class Caller:
             self._world.sometimes(f"a call could not begin: {error.code}")
             return
         if kind != "stale":
-            # A stale read is no operation of a linearizable history; it has checks of its own.
+            # A stale read is not part of a linearizable history; it is checked separately.
             request = Read() if is_read else Append(token)
             work.handle = self._history.begin(invocations.client, NAME, request)
         self.working[work] = None
@@ -278,7 +278,7 @@ class Caller:
         if work.handle is not None and work.kind != "read":
             self._history.failed(work.handle)
 
-    # --- what must hold
+    # --- the rules
 
     def _check_stale(self, work: Work, tokens: list[str]) -> None:
         self._world.sometimes("a stale read was answered")

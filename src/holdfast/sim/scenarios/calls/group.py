@@ -1,10 +1,10 @@
-"""What a group holds, as its members agree on it: one sequence, one table, one primary at a time.
+"""A simplified group with one sequence, one table and one primary at a time, and the hosts of its members.
 
-The agreement itself is not simulated here (the scenario `groups` does): whatever commits goes through
-`commit`, which refuses an older epoch. What a primary has ordered and not committed when another takes over
-may survive it or not, as K1 leaves it.
+How members agree is not simulated here but in the scenario `groups`. Whatever commits goes through
+:meth:`Group.commit`, which refuses an older epoch. What a primary has ordered and not committed when another
+takes over may survive or not, as K1 permits.
 
-A host with a member of the group: takes frames, judges them by its view, answers after commit.
+A :class:`Member` runs on each host: it takes frames, judges them by its view, and answers after the commit.
 """
 
 import random
@@ -59,12 +59,12 @@ REFUSALS: Final = {
 READ: Final = "read"
 APPEND: Final = "append"
 FAIL: Final = "fail"
-"""Appends its token, then raises."""
+"""The method that appends its token, then raises."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Calls that a primary has ordered; outcomes once it is committed."""
+    """Calls that a primary has ordered, and their outcomes once they are committed."""
 
     epoch: Epoch
     sent: Sent
@@ -79,7 +79,7 @@ class View:
 
 
 class Group:
-    """One group of one run."""
+    """The group of one run."""
 
     def __init__(self, world: World, hosts: tuple[str, ...]) -> None:
         self.world = world
@@ -100,7 +100,7 @@ class Group:
         return Reference(GROUP, NAME, view.epoch, view.primary, members)
 
     def take_over(self, host: HostId) -> None:
-        """*host* is primary from now on. What the last one had ordered survives in part."""
+        """Make *host* the primary. Some of what the previous primary had ordered survives."""
         ordered, self._ordered = self._ordered, []
         self.view = View(Epoch(self.view.epoch + 1), host)
         self.table = Retention.load(self.table.save())
@@ -111,7 +111,10 @@ class Group:
                 self._execute(batch)
 
     def time_ns(self) -> int:
-        """What the primary would stamp now: its own clock's, and never less than before."""
+        """Return the time that the primary would stamp now.
+
+        It is that of the primary's own clock, and never less than before.
+        """
         self._stamped_ns = max(self._stamped_ns, WALL_START + self.world.now + self._ahead_ns)
         return self._stamped_ns
 
@@ -124,16 +127,16 @@ class Group:
         return batch
 
     def commit(self, batch: Batch) -> bool:
-        """Whether it is committed; false for a primary that has been replaced (S2)."""
+        """Commit *batch*; returns False for a primary that has been replaced (S2)."""
         if batch.epoch != self.view.epoch:
             return False
-        # In order: what was ordered before it is committed with it.
+        # Batches commit in order: those ordered before it commit with it.
         while batch.outcomes is None:
             self._execute(self._ordered.pop(0))
         return True
 
     def settle(self, client: ClientId, number: int, expiration_s: int) -> bytes:
-        """An ordered question for an outcome (X3)."""
+        """Answer an ordered question about an outcome (X3)."""
         while self._ordered:
             self._execute(self._ordered.pop(0))
         self._advance(1)
@@ -186,15 +189,15 @@ def token_of(call: Call) -> str:
 
 
 POLL_NS: Final = 150 * MILLISECOND
-"""How often a member hears of the view and of what is committed."""
+"""How often a member learns the view and what is committed."""
 COMMIT_NS: Final = 2 * MILLISECOND
 SLOW_COMMIT_NS: Final = 900 * MILLISECOND
 SLOW: Final = 0.02
 OVERLOADED: Final = 0.02
 HANGS_UP: Final = 0.5
-"""How likely a primary that was replaced ends the connection instead of falling silent."""
+"""The probability that a replaced primary closes the connection instead of falling silent."""
 TELL_NS: Final = 300 * MILLISECOND
-"""How long it may take until those who follow the group are told of a new view."""
+"""The longest time until the group's followers are told of a new view."""
 LOOK_UP_NS: Final = 10 * MILLISECOND
 
 UNKNOWN: Final = View(Epoch(0), HostId(""))
@@ -212,7 +215,7 @@ class Member:
         self._rng = ports.random.stream("member")
         self._acceptor = Acceptor(ports, self._on_body)
         self._timers = ports.timers(self._on_timer)
-        # What is to be done later, by the tag of its timer.
+        # Postponed work, by the tag of its timer.
         self._due: dict[Hashable, Callable[[], None]] = {}
         self._last_due = 0
         self._followers: dict[Stream, None] = {}
@@ -245,7 +248,7 @@ class Member:
             self._due.pop(tag)()
 
     def _learn(self) -> None:
-        """Hear of the newest view, and hold everything that is committed."""
+        """Learn the newest view and everything that is committed."""
         group = self._group
         if group.view != self._view and group.view.primary == self._name:
             reference = group.reference(group.view)
@@ -254,7 +257,7 @@ class Member:
         self._learnt_ns = self._ports.clock.now()
 
     def _tell(self, reference: Reference) -> None:
-        """Tell those who follow the group that it is served here. By now that may be old."""
+        """Tell the group's followers that it is served here. By then this may no longer be true."""
         for stream in self._followers:
             self._ports.node.world.sometimes("a follower was told where the group is served")
             self._send(stream, Redirected(NO_FRAME, reference))
@@ -307,7 +310,7 @@ class Member:
             assert batch.outcomes is not None
             self._reply(stream, [call.number for call in batch.calls], batch.outcomes)
         elif self._rng.random() < HANGS_UP:
-            # It cannot know what becomes of them, so it must not say.
+            # It cannot know the outcome of these calls, so it must not answer.
             self._acceptor.end(stream)
 
     def _settle(self, stream: Stream, asked: Settle) -> None:
@@ -323,7 +326,7 @@ class Member:
         self._send(stream, Replies(GROUP, numbers, outcomes, seen, group.time_ns()))
 
     def _read(self, stream: Stream, asked: Reads) -> None:
-        """From what this member holds, if that is not too old (S7)."""
+        """Answer from this member's own state, if that is recent enough (S7)."""
         age_ns = self._ports.clock.now() - self._learnt_ns
         if self._position < asked.seen.position or age_ns > asked.stale_ms * MILLISECOND:
             self._send(stream, Turned(asked.frame, GROUP, RefusalCode.BEHIND))

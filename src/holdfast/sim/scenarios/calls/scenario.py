@@ -1,8 +1,9 @@
 """Clients on the production core call a group whose primary moves, whose members die and whose links break.
 
-Rules: every call ends once, within its duration; what was acknowledged ran once, and what was said not to
-have run never did; replies go to their calls; the floor passes nothing awaited; ordered calls run in order;
-reads are linearizable, or not older than asked; no call costs more than a bounded number of frames.
+Rules: every call ends once, within its duration; an acknowledged call ran once, and a call reported as not
+executed never runs; replies reach the calls they belong to; the floor never passes a request that is still
+awaited; ordered calls run in order; reads are linearizable, or not older than requested; no call costs more
+than a bounded number of frames.
 """
 
 from functools import partial
@@ -21,10 +22,10 @@ from holdfast.sim.scenarios.calls.group import Group, Member
 WATCH_NS: Final = 50 * MILLISECOND
 GRACE_NS: Final = 200 * MILLISECOND
 MOVES: Final = 0.02
-"""How likely the primary moves for no reason a client can see, at each look."""
+"""The probability, at each check, that the primary moves for no reason that a client can see."""
 FRAMES_PER_CALL: Final = 3
 FRAMES_PER_S: Final = 60
-"""Frames a client may send: so many for each request, and so many in each second that nobody serves."""
+"""The most frames that a client may send: this many per request, and per second in which nobody serves."""
 PROGRESS: Final = 50
 
 
@@ -47,7 +48,7 @@ class CallsScenario(Scenario):
         for name in self.nodes:
             world.add_node(name, partial(Member, group=group))
         for index, name in enumerate(self.clients):
-            # Hours off, one each way: a client's idea of the date must not matter (X4).
+            # The clocks are hours off, in both directions: a client's date must not matter (X4).
             clock = ClockOptions(wall_offset_ns=(2 * index - 1) * 7200 * SECOND, rate_ppm=60)
             world.add_node(name, partial(Caller, group=group, history=self._history), clock=clock)
         world.after(WATCH_NS, self._watch, world)
@@ -68,7 +69,7 @@ class CallsScenario(Scenario):
             self._check_client(world, name, caller)
 
     def _watch(self, world: World) -> None:
-        """What members do among themselves: replace a primary that is gone, or for reasons of their own."""
+        """Replace a primary that is gone, or replace it without cause, as the members would."""
         group = self._group
         able = [
             HostId(name) for name in self.nodes if world.nodes[name].alive and not world.nodes[name].paused

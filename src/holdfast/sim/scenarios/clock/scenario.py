@@ -2,12 +2,13 @@
 
 Rules, with the rows of the CSN checklist they stand for:
 
-* a CSN is greater than every one its replica ever handed out (CSN-19), than every one its process has heard
-  of (CSN-20) and than every one it was sure to know before it crashed (CSN-21); none exists twice (CSN-8);
-* peers pull a clock forward by ``csn_max_skew`` in total (CSN-34); one that is further ahead is refused,
-  nothing changes, and local writes go on (CSN-33);
-* a vector never claims a CSN that is in flight (CSN-54);
-* a clock file that nothing has damaged can be read (CSN-25), and a damaged one is not (CSN-25);
+* a CSN is greater than every CSN that its replica ever assigned (CSN-19), than every one that its process has
+  received (CSN-20), and than every one that it certainly knew before it crashed (CSN-21); none is assigned
+  twice (CSN-8);
+* peers pull a clock forward by ``csn_max_skew`` in total (CSN-34); a CSN that is further ahead is refused,
+  nothing changes, and local writes continue (CSN-33);
+* a vector never includes a CSN that is in flight (CSN-54);
+* a clock file that nothing has damaged can be read (CSN-25), and a damaged one is refused (CSN-25);
 * after healing every master assigns CSNs again.
 """
 
@@ -50,14 +51,14 @@ DAMAGE: Final = ("bit_rot", "zero_sector")
 
 
 class Hello(Struct, frozen=True):
-    """A session begins: who I am and what I have."""
+    """The first message of a session: the sender's replica and its vector."""
 
     replica: ReplicaId
     vector: str
 
 
 class Master:
-    """One process: a generator, the CSNs it has in flight, its vector, and what it tells its peers."""
+    """One process: a generator, its CSNs in flight, its vector, and what it sends to its peers."""
 
     def __init__(self, ports: NodePorts, records: "Records") -> None:
         self._ports = ports
@@ -67,7 +68,7 @@ class Master:
         self._is_closing = False
         self._in_flight: list[Csn] = []
         self._unsure: list[Csn] = []
-        """Observed, but not yet sure to survive a crash."""
+        """CSNs that were observed, but may not survive a crash yet."""
         self.replica = REPLICAS[ports.name]
         self.vector = Vector.of(GENERATION)
         self.pending = PendingList(self.replica)
@@ -115,11 +116,11 @@ class Master:
         self._stop_if_failed()
 
     def hear(self, csn: Csn) -> None:
-        """A stranger shows *csn*."""
+        """Receive *csn* from a replica outside the scenario."""
         self.on_message("stranger", Hello(STRANGER, Vector.of(GENERATION, [csn]).text()))
 
     def close(self) -> None:
-        """Stop in good order; the process ends once that is stored."""
+        """Stop cleanly; the process ends once its state is stored."""
         self._is_closing = True
         self.generator.close()
         self._stop_if_failed()
@@ -135,7 +136,7 @@ class Master:
             self._records.assigned(self._ports.name, csn)
 
     def _end_some(self) -> None:
-        """Commit or abort some of what is in flight, in any order."""
+        """Commit or abort some of the CSNs in flight, in any order."""
         for _ in range(self._rng.randint(0, len(self._in_flight))):
             csn = self._in_flight.pop(self._rng.randrange(len(self._in_flight)))
             if self._rng.random() < 0.8:
@@ -173,7 +174,7 @@ class Master:
 
 
 class Records:
-    """What an all-seeing observer writes down, and the rules it checks on the way."""
+    """The record of an observer who sees everything, and the rules that the observer checks."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -186,7 +187,10 @@ class Records:
         self.counts = dict.fromkeys(REPLICAS, 0)
 
     def opening(self, name: str, generator: Generator) -> None:
-        """A process starts: what it only heard is forgotten, what it was sure to know is not."""
+        """Record that a process starts.
+
+        It forgets what it only received, but not what it was certain to know.
+        """
         self._heard[name] = ZERO
         try:
             generator.open(is_new=not self._has_stored[name])
@@ -241,7 +245,7 @@ class Records:
                 self._world.violation("CSN-54", f"{name} claims {csn}, which is in flight")
 
 
-# --- faults of this scenario alone: strangers with high numbers, and stops in good order
+# --- this scenario's own faults: CSNs far ahead from outside, and clean stops
 
 
 def _draw_pull(rng: random.Random, _: Field) -> Parameters:
@@ -257,7 +261,7 @@ def _draw_brink(rng: random.Random, _: Field) -> Parameters:
 
 
 def _stranger(world: World, event: FaultEvent) -> bool:
-    """A stranger shows its CSN to a master, so far ahead of that master's own time."""
+    """Send a master a CSN from outside that is that far ahead of the master's own time."""
     node = world.nodes[event.target]
     if not node.alive or node.core is None:
         return False

@@ -1,8 +1,8 @@
-"""Faults aimed at terms and transactions: the general ones meet them too seldom (N-2, N-3, IM-132).
+"""Faults aimed at terms and transactions, which the general faults rarely hit (N-2, N-3, IM-132).
 
-A host elects although the coordinator lives; the authority decides and its answer is lost; the coordinator
-stands still while a participant is started again; it and another do not hear each other, and both reach
-everybody else.
+A host starts an election although the coordinator is alive. The authority decides and its answer is lost. The
+coordinator is paused while a participant restarts. The coordinator and another host cannot hear each other,
+and both reach everyone else.
 """
 
 import random
@@ -25,7 +25,7 @@ def _draw(rng: random.Random, _: Field) -> Parameters:
 
 
 def _draw_parting(rng: random.Random, _: Field) -> Parameters:
-    """Mostly for longer than silence takes to show."""
+    """Draw a duration that is mostly longer than the time after which silence is noticed."""
     return {"for_ns": duration(rng, 300 * MILLISECOND, 4 * SECOND)}
 
 
@@ -36,8 +36,8 @@ def _coordinating(world: World) -> str | None:
     return None
 
 
-def _usurp(world: World, event: FaultEvent) -> bool:
-    """Let a host begin a new term, whoever has the present one."""
+def _elect_anyway(world: World, event: FaultEvent) -> bool:
+    """Let a host begin a new term, whoever holds the current one."""
     host = world.nodes[event.target].core
     if not isinstance(host, Host) or host.manager is None:
         return False
@@ -69,7 +69,7 @@ def _part(world: World, event: FaultEvent) -> bool:
 
 
 def _stall(world: World, event: FaultEvent) -> bool:
-    """Pause the coordinator, and kill another host in the middle of it."""
+    """Pause the coordinator, and kill another host meanwhile."""
     name = _coordinating(world)
     if name is None or event.target in (name, AUTHORITY) or not world.nodes[name].pause():
         return False
@@ -84,7 +84,7 @@ def _restart(world: World, name: str) -> None:
 
 
 FAULTS: Final = (
-    FaultKind("usurp", _draw, _usurp),
+    FaultKind("usurp", _draw, _elect_anyway),
     FaultKind("authority_mute", _draw, _mute, needs_target=False),
     FaultKind("stall", _draw, _stall),
     FaultKind("coordinator_parted", _draw_parting, _part),

@@ -1,13 +1,14 @@
-"""A client: wishes for unique tokens, one at a time, and takes the answer it gets for the truth (IM B).
+"""A client that requests unique tokens, one at a time, and believes the answers it gets (IM B).
 
-It sends a wish once: a repetition would be another wish. What it hears nothing of it knows nothing of.
+It sends each request once, because a repetition would be another request. If no answer comes, it assumes
+nothing about the outcome.
 """
 
 from typing import Final
 
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND, SECOND
-from holdfast.sim.scenarios.control.host import BAD, Said, Wish
+from holdfast.sim.scenarios.control.host import BAD, Said, TokenRequest
 from holdfast.sim.scenarios.control.observer import Book
 
 THINK_NS: Final = 50 * MILLISECOND
@@ -43,7 +44,7 @@ class Client:
             self._token = f"{BAD}{self._token}"
         if self._rng.random() < WANDERS:
             self._guess = self._rng.choice(self._hosts)
-        self._ports.network.send(self._guess, Wish(self._token))
+        self._ports.network.send(self._guess, TokenRequest(self._token))
         self._timers.set(GIVE_UP_NS, self._number)
 
     def on_message(self, peer: str, message: object) -> None:

@@ -1,6 +1,7 @@
-"""A host's process: its session, its archive, its manager, and a context, by default a list of tokens.
+"""A host's process with its session, archive, manager and context; and the scenario's messages and codec.
 
-What clients and hosts say to each other in the scenario, and the codec of everything in it.
+By default the context is a list of tokens. The messages are those between clients and hosts; the codec covers
+all messages of the scenario.
 """
 
 import itertools
@@ -40,14 +41,17 @@ from holdfast.sim.scenarios.authority.server import authority_client
 from holdfast.sim.scenarios.control.observer import Book, tokens_of
 
 
-class Wish(Struct, frozen=True, array_like=True, tag="wish"):
-    """Let *token* be in the context."""
+class TokenRequest(Struct, frozen=True, array_like=True, tag="wish"):
+    """A client's request that *token* be added to the context."""
 
     token: str
 
 
 class Said(Struct, frozen=True, array_like=True, tag="said"):
-    """*what* became of it: ``accepted``, ``failed``, ``unsettled``; or ``elsewhere``, with *coordinator*."""
+    """The answer to a request.
+
+    *what* is ``accepted``, ``failed`` or ``unsettled``; or ``elsewhere``, with *coordinator*.
+    """
 
     token: str
     what: str
@@ -55,12 +59,12 @@ class Said(Struct, frozen=True, array_like=True, tag="said"):
     coordinator: str = ""
 
 
-Message = ClientMessage | ServerMessage | ControlMessage | Died | Wish | Said
+Message = ClientMessage | ServerMessage | ControlMessage | Died | TokenRequest | Said
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
 class Codec:
-    """Everything passes the encoding it has on the wire."""
+    """Encodes every message as production sends it over the network."""
 
     def encode(self, message: object) -> bytes:
         return msgspec.msgpack.encode(message)
@@ -83,14 +87,14 @@ CONFIG: Final = ControlConfig(
     patience_ns=2 * SECOND,
 )
 BAD: Final = "bad "
-"""Begins a token that no context takes."""
+"""The prefix of tokens that no context accepts."""
 
 
 Apply = Callable[[bytes, bytes], tuple[bytes, bytes]]
 
 
 def add_token(body: bytes, change: bytes) -> tuple[bytes, bytes]:
-    """A context that is a list of unique tokens."""
+    """Add a token to a context that is a list of unique tokens."""
     token, tokens = change.decode(), tokens_of(body)
     if token.startswith(BAD):
         raise InvalidRequest("no context takes this")
@@ -98,7 +102,7 @@ def add_token(body: bytes, change: bytes) -> tuple[bytes, bytes]:
 
 
 class Observed:
-    """The application: *apply*, and a book that is told what comes of it."""
+    """The application of the context: it calls *apply* and reports the results to the book."""
 
     def __init__(self, host: "Host", apply: Apply) -> None:
         self.host = host
@@ -115,7 +119,7 @@ class Observed:
 
 
 class ObservedArchive(StateFile):
-    """An archive that tells the book what becomes durable."""
+    """An archive that reports to the book what becomes durable."""
 
     def __init__(self, host: "Host", disk: Disk, on_failed: Callable[[HoldfastError], None]) -> None:
         super().__init__(disk, on_failed)
@@ -172,11 +176,11 @@ class Host:
     def elect(self) -> None:
         """Begin a new term, as an impatient host would."""
 
-        def usurp() -> Recipe[None]:
+        def elect_anyway() -> Recipe[None]:
             standing = yield from read_standing()
             yield from elect(standing.current_term, nonce=self._nonce(), prefer=self.name)
 
-        self._recipes.start(answering(usurp)(), lambda _: None)
+        self._recipes.start(answering(elect_anyway)(), lambda _: None)
 
     # --- the session
 
@@ -186,7 +190,8 @@ class Host:
             if not isinstance(granted, LeaseGranted):
                 continue
             self._lease = granted.lease
-            # A nonce per lease: under the old one a session whose lease ended unseen would stay gone.
+            # Each lease gets its own nonce: under the old nonce, a session whose lease ended unnoticed would
+            # stay gone.
             found = yield from sessions.open_session(
                 self.name, lease=granted.lease, address=f"{self.name}:1", nonce=self._nonce()
             )
@@ -230,19 +235,19 @@ class Host:
 
     def on_message(self, peer: str, message: object) -> None:
         match message:
-            case Wish(token=token):
+            case TokenRequest(token=token):
                 if self.book.arrives(token):
-                    self._wish(peer, token)
+                    self._request_token(peer, token)
             case Died(host=host, incarnation=incarnation):
                 if self.manager is not None:
                     self.manager.on_death(HostId(host), incarnation)
             case _ if type(message).__module__ == "holdfast.control.coordination.messages":
                 if self.manager is not None:
-                    self.manager.on_message(HostId(peer), message)  # type: ignore[arg-type]  # by its module
+                    self.manager.on_message(HostId(peer), message)  # type: ignore[arg-type]  # its module says so
             case _:
                 self._client.on_message(peer, message)
 
-    def _wish(self, client: str, token: str) -> None:
+    def _request_token(self, client: str, token: str) -> None:
         def tell(outcome: Outcome) -> None:
             match outcome:
                 case Accepted(cas=cas):
@@ -272,7 +277,7 @@ class Host:
 
     def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
         if isinstance(event, Compacted):
-            # What fell out of the history is seen at the next poll (IM-66).
+            # What was dropped from the history is seen at the next poll (IM-66).
             self._client.watch(keys.TERM, event.oldest, token)
         if isinstance(event, Events) and self.manager is not None:
             for change in event.changes:

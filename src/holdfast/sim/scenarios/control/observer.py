@@ -17,26 +17,27 @@ from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.authority.observer import Truth
 
 ELECTIONS_MAX: Final = 10
-"""Within the time that silence takes to show; more come of hosts that depose each other unheard."""
+"""The most elections within the time after which silence is noticed; hosts that depose each other unheard
+cause more."""
 
 
 @dataclass(slots=True)
 class Book:
-    """One run's observer."""
+    """The observer of one run."""
 
     world: World
     truth: Truth
     silence_ns: int
-    """The hosts' (:class:`holdfast.control.coordination.config.ControlConfig`)."""
+    """The hosts' time limit for silence (:class:`holdfast.control.coordination.config.ControlConfig`)."""
     is_ending: bool = False
-    """Clients wish for nothing new."""
+    """Whether clients make no new requests."""
     progress: int = 0
-    """Changes accepted since the healing."""
+    """The number of changes accepted since the healing."""
     told: Counter[str] = field(default_factory=Counter)
     final_tokens: list[str] = field(default_factory=list)
-    """What the context holds in the end."""
+    """The content of the context at the end."""
     roles: dict[str, list[ParticipantRole]] = field(default_factory=dict)
-    """Of each process, in order."""
+    """The roles of each process, in order."""
     _bodies: dict[int, tuple[bytes, str]] = field(default_factory=dict)
     _coordinators: dict[Term, str] = field(default_factory=dict)
     _accepted: dict[str, int] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Book:
     _unsettled: dict[str, int] = field(default_factory=dict)
     _arrived: set[str] = field(default_factory=set)
     _logged: set[tuple[str, int]] = field(default_factory=set)
-    """Which host has had the log of which update durable."""
+    """Each host and update whose log is durable on that host."""
     _dropped: dict[int, str] = field(default_factory=dict)
     _elections: list[int] = field(default_factory=list)
     """When the latest terms began."""
@@ -53,7 +54,10 @@ class Book:
         self.truth.watchers.append(self._on_revision)
 
     def arrives(self, token: str) -> bool:
-        """False for a copy that the network made: clients speak over connections, which deliver once."""
+        """Whether *token* arrives for the first time.
+
+        Copies made by the network are ignored: clients use connections, which deliver once.
+        """
         is_first = token not in self._arrived
         self._arrived.add(token)
         return is_first
@@ -61,7 +65,10 @@ class Book:
     # --- what hosts report
 
     def holds(self, context: Context, process: str) -> None:
-        """*process* takes this context for committed: so must the record, and everybody else (IM-18)."""
+        """Check a context that *process* takes for committed (IM-18).
+
+        The record and every other process must agree.
+        """
         known, by = self._bodies.setdefault(context.cas, (context.body, process))
         if known != context.body:
             self._violation("one-context", f"{by} and {process} hold different contexts of {context.cas}")
@@ -71,16 +78,18 @@ class Book:
         self._check_logged(context.cas)
 
     def logged(self, host: str, cas: int) -> None:
-        """The log of *cas* is durable there."""
+        """Record that the log of *cas* is durable on *host*."""
         self._logged.add((host, cas))
 
     def dropped(self, cas: int, process: str) -> None:
-        """*process* gives up a log: the update must not be committed, now or later (IM-33, N-3)."""
+        """Record that *process* discards a log: the update must never be committed (IM-33, N-3)."""
         self._dropped.setdefault(cas, process)
 
     def takes_role(self, role: ParticipantRole, term: Term, process: str) -> None:
-        """*process* has this role now: a coordinator is alone in its term, and no role follows another but
-        through bootstrap (IM-62, IM-63)."""
+        """Check a new role (IM-62, IM-63).
+
+        There is one coordinator per term, and a process changes roles only through bootstrap.
+        """
         former = self.roles.setdefault(process, [])
         if (not former and role is not ParticipantRole.BOOTSTRAP) or (
             former and ParticipantRole.BOOTSTRAP not in (former[-1], role)
@@ -106,14 +115,17 @@ class Book:
         return True
 
     def _elected(self) -> None:
-        """Another election follows silence, a death or a restart, not the election before (IM-106)."""
+        """Require that elections follow silence, a death or a restart (IM-106).
+
+        They must not just follow the previous election.
+        """
         now = self.world.now
         self._elections = [at for at in self._elections if now - at < self.silence_ns] + [now]
         if len(self._elections) > ELECTIONS_MAX:
             self._violation("IM-106", f"{len(self._elections)} elections since {self._elections[0]}")
 
     def _opened(self, transaction: Transaction) -> None:
-        """Everybody who takes part holds the committed context, and nobody is left alone with it (T3, T4)."""
+        """Require that every participant has the committed context, and none is alone with it (T3, T4)."""
         members = [
             msgspec.json.decode(item.value, type=Member)
             for key, item in self.truth.items.items()
@@ -147,7 +159,7 @@ class Book:
             self.world.sometimes("an outcome was left to the record")
 
     def _check_logged(self, cas: int) -> None:
-        """A commit stands on a durable log at every participant (IM-23, IM-27)."""
+        """Require that a committed update has a durable log at every participant (IM-23, IM-27)."""
         item = self.truth.items.get(keys.transaction(cas))
         if item is None:
             return
@@ -158,7 +170,7 @@ class Book:
     # --- at the end
 
     def check(self, final: Context) -> None:
-        """No false positive, and no false negative that stays hidden (IM-13, IM-14)."""
+        """Require no false positive, and no hidden false negative (IM-13, IM-14)."""
         for cas, process in self._dropped.items():
             if self.truth.rules.decision(cas) is Status.COMMIT:
                 self._violation("N-3", f"{process} dropped the log of {cas}, which is committed")

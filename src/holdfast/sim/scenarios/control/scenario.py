@@ -1,9 +1,10 @@
 """The control plane under every fault: production managers, recipes, archive files and authority.
 
-Four hosts, of which three take part and one looks on, the embedded authority, and clients that wish for
-unique tokens. Checked: every revision of the authority against the rules T; one coordinator per term, and no
-storm of elections; contexts equal at equal CAS, and committed by the record; no false positive and no hidden
-false negative (IM-13, IM-14); after healing, changes are accepted and all hosts hold the same context.
+There are four hosts, three of which participate and one of which observes, the embedded authority, and
+clients that request unique tokens. Checked: every revision of the authority against the rules T; one
+coordinator per term, and no storm of elections; contexts are equal at equal CAS, and committed according to
+the record; no false positive and no hidden false negative (IM-13, IM-14); after healing, changes are accepted
+and all hosts have the same context.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ from holdfast.sim.scenarios.control.observer import Book
 from holdfast.sim.scenarios.sequence.heart import Agents
 
 HOSTS: Final = ("h1", "h2", "h3", "h4")
-"""One more than take part."""
+"""One host more than participate."""
 CLIENTS: Final = ("c1", "c2", "c3")
 ENDING_NS: Final = 4 * SECOND
 DEMANDED: Final = 5
@@ -45,7 +46,7 @@ HOST_DAMAGE: Final = ("wipe", "copy", "roll_back")
 
 
 def _hosts_only(name: str) -> FaultKind:
-    """A kind that spares the authority: its disk is what the design relies on."""
+    """Restrict a kind of fault to hosts: the design relies on the authority's disk."""
 
     def apply(world: World, event: FaultEvent) -> bool:
         source = event.parameters.get("source", event.target)
@@ -117,8 +118,11 @@ class Control(Scenario):
 
 
 def _are_as_wanted(roles: dict[str, str]) -> bool:
-    """One coordinates, and at least two follow it: a host that holds what it helped to commit stays at it,
-    also when others have taken its place, until the next update is made without it."""
+    """Whether there is one coordinator with at least two replicas.
+
+    Three are possible: a host that has what it helped to commit stays a replica, even when others have
+    replaced it, until the next update is made without it.
+    """
     count = Counter(roles.values())
     return count[ParticipantRole.COORDINATOR.value] == 1 and count[ParticipantRole.REPLICA.value] in (2, 3)
 

@@ -1,4 +1,4 @@
-"""Hosts whose application changes: deployed one by one or all at once, forth and back (E7)."""
+"""Hosts whose application changes: deployed one by one or all at once, forward and back (E7)."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -53,11 +53,11 @@ KILLED: Final = 0.1
 KILLED_WHY: Final = "its process was killed"
 LOAD: Final = 0.25
 STOP_NS: Final = 150 * MILLISECOND
-"""An orderly stop has so long."""
+"""The time allowed for an orderly stop."""
 
 
 def definition_of(record: GroupRecord, label: str) -> Definition:
-    """The group's class as it is in that version."""
+    """Return the group's class as defined in that version."""
     found = class_of(record.class_name, label)
     return Definition(
         group=record.name, cls=found, fresh=found, code=code_of(label), created_ns=record.created_ns
@@ -65,7 +65,7 @@ def definition_of(record: GroupRecord, label: str) -> Definition:
 
 
 class CodedHost(Host):
-    """A host with one version of the application, as long as its process lives."""
+    """A host that runs one version of the application for the life of its process."""
 
     def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
         self.label = book.deploys.label(HostId(ports.name))
@@ -85,20 +85,23 @@ class CodedHost(Host):
     def _defined(self, record: GroupRecord) -> Definition:
         return definition_of(record, self.label)
 
-    def _house_ports(self) -> GroupsPorts:
+    def _groups_ports(self) -> GroupsPorts:
         old_code = SimulatedOldCode(self._ports, self.book, self._opened.fail)
-        return replace(super()._house_ports(), old_code=old_code, trace=_Watched(self))
+        return replace(super()._groups_ports(), old_code=old_code, trace=_Watched(self))
 
     def on_upgraded(self, name: str, from_code: str, to_code: str) -> None:
-        """Nobody who is known to have the old code is left behind, unless a person wishes it."""
+        """Require that no placed host known to have the old code is left behind.
+
+        An upgrade that a person asked for is exempt.
+        """
         assert self.groups is not None
         directory = self.groups.directory
         record = directory.records[directory.find(name) or NO_GROUP]
-        wished = str(record.upgrade.code) if record.upgrade is not None else ""
+        requested = str(record.upgrade.code) if record.upgrade is not None else ""
         for host in record.placed_on:
             session = directory.sessions.get(host)
             code = session.codes.get(record.class_name, UNKNOWN) if session is not None else UNKNOWN
-            if str(code) == from_code and wished != to_code and code != UNKNOWN:
+            if str(code) == from_code and requested != to_code and code != UNKNOWN:
                 said = f"{name} goes on with {to_code} on {self._name}; {host} has {from_code}"
                 self.book.world.violation("E7", said)
 
@@ -112,7 +115,7 @@ class CodedHost(Host):
 
 
 class _Watched:
-    """What a host notes, and what of it is judged."""
+    """Writes a host's trace notes, and reports upgrades among them to the checks."""
 
     def __init__(self, host: CodedHost) -> None:
         self._host = host
@@ -219,23 +222,27 @@ class SimulatedOldCode:
 
 
 class CodedCaller(Caller):
-    """A client that remembers by which version each call was answered."""
+    """A client that remembers which version answered each call."""
 
     def _work(self) -> None:
-        """Each group has as much to do as in a domain with more of them: where checkpoints take long, logs
-        fill by load alone."""
+        """Limit the load so that each group has as much to do as in a domain with more groups.
+
+        Where checkpoints take long, load alone would fill the logs.
+        """
         if self._rng.random() < len(self._stage.groups) * LOAD:
             super()._work()
 
     def _kind(self) -> str:
-        """Nothing is sent without waiting: who hears of it is the business of the scenario ``groups``."""
+        """Avoid calls sent without waiting for an answer: the scenario ``groups`` covers those."""
         while (kind := super()._kind()) == "post":
             pass
         return kind
 
     def _hops(self, record: GroupRecord) -> tuple[list[str], float | None, str]:
-        """None calls back another's callers: two groups whose old code waits for each other are served only
-        when those calls have expired."""
+        """Draw a chain of calls in which no group calls back its callers.
+
+        Two groups whose old code waits for each other are served only once those calls have expired.
+        """
         others = [each.name for each in self._stage.groups if each.group > record.group] or [record.name]
         return [self._rng.choice(others) for _ in range(self._rng.randint(1, HOPS_MAX))], None, ""
 
@@ -252,20 +259,22 @@ class CodedCaller(Caller):
 
 
 class CodedReplay(Replay):
-    """What a member holds, executed by the code of each position; nothing of the production path is used
-    but the machine itself."""
+    """Replays what a member has with the code of each position.
 
-    def __init__(self, record: GroupRecord, kept: Kept | None, housed: HostedGroup) -> None:
+    Of production it uses only the execution machine.
+    """
+
+    def __init__(self, record: GroupRecord, kept: Kept | None, hosted: HostedGroup) -> None:
         self._record = record
         self._state = b"".join(chunks_of(kept)) if kept is not None else b""
-        super().__init__(self._first(kept, housed), kept, housed)
+        super().__init__(self._first(kept, hosted), kept, hosted)
 
-    def _first(self, kept: Kept | None, housed: HostedGroup) -> Definition:
+    def _first(self, kept: Kept | None, hosted: HostedGroup) -> Definition:
         code = _code_in(self._state) if kept is not None else UNKNOWN
         if code == UNKNOWN:
-            stored = housed.member.read(Position(1), Position(1))
+            stored = hosted.member.read(Position(1), Position(1))
             first = decode_record(stored[0].body) if stored else None
-            code = first.to_code if isinstance(first, Upgraded) else housed.code
+            code = first.to_code if isinstance(first, Upgraded) else hosted.code
         return definition_of(self._record, label_of(code))
 
     def apply(self, first: Position, record: Any) -> Any:
@@ -306,11 +315,11 @@ def _restart_with(world: World, name: str, parameters: Parameters, book: Book) -
     stop_ns = 0
     if parameters["is_orderly"] and isinstance(node.core, Host) and node.core.groups is not None:
         stop_ns = STOP_NS
-        for housed in node.core.groups.housed.values():
-            others = [each.host for each in housed.member.standing.listed if each.host != name]
-            if housed.member.is_serving and others:
+        for hosted in node.core.groups.hosted.values():
+            others = [each.host for each in hosted.member.standing.listed if each.host != name]
+            if hosted.member.is_serving and others:
                 with suppress(InvalidRequest):
-                    housed.member.hand_over(others[0], "an orderly stop")
+                    hosted.member.hand_over(others[0], "an orderly stop")
 
     def stop() -> None:
         node.kill()
@@ -341,12 +350,12 @@ def _roll(world: World, event: FaultEvent) -> bool:
     return bool(books)
 
 
-def _draw_wish(rng: random.Random, _: Field) -> Parameters:
+def _draw_request(rng: random.Random, _: Field) -> Parameters:
     return {"label": rng.choice(LABELS), "group": rng.randrange(100), "host": rng.randrange(100)}
 
 
-def _wish(world: World, event: FaultEvent) -> bool:
-    """A person wishes for a version, through some host that lives."""
+def _request_upgrade(world: World, event: FaultEvent) -> bool:
+    """Request a version for a group, as a person would, through some running host."""
     living = [node.core for node in world.nodes.values() if isinstance(node.core, Host) and node.core.groups]
     known = records(world)
     if not living or not known:
@@ -363,5 +372,5 @@ def _wish(world: World, event: FaultEvent) -> bool:
 FAULTS: Final = (
     FaultKind("deploy", _draw, _deploy),
     FaultKind("deploy_all", _draw_roll, _roll, needs_target=False),
-    FaultKind("upgrade_wished", _draw_wish, _wish, needs_target=False),
+    FaultKind("upgrade_wished", _draw_request, _request_upgrade, needs_target=False),
 )

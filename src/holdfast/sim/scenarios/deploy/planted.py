@@ -1,4 +1,4 @@
-"""Bugs planted in what is done when classes change: each leaves out a part of rule E7."""
+"""Bugs planted in what happens when classes change: each leaves out a part of rule E7."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any, Final
 from holdfast.execution.definition import bring_up_to_date
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Forward, Record, Upgraded
-from holdfast.groups import host_groups as housing
+from holdfast.groups import host_groups
 from holdfast.model.code import Code
 from holdfast.model.ids import Position
 from holdfast.sim.runner.planted import Planted, Planting, replacing
@@ -23,17 +23,17 @@ _advance = Warm._advance
 
 
 def _same_version(one: Code, other: Code) -> bool:
-    """By what the class declares."""
+    """Compares code only by the version that the class declares."""
     return one.version == other.version
 
 
 def _goes_on_all_the_same(execution: Execution, record: Upgraded) -> None:
-    """Whoever has the old code executes what the new one makes."""
+    """Lets a member with the old code execute what the new code ordered."""
     execution.code, execution.is_own = record.to_code, True
 
 
 def _loaded_and_upgraded(definition: Any, found: Any, instance: Any) -> Execution:
-    """Each time that a state is loaded its class brings it up to date, whoever made it."""
+    """Upgrades a state whenever it is loaded, whichever code made it."""
     made = _of(definition, found, instance)
     if made.position and made.is_own:
         bring_up_to_date(definition, instance, made.timers, found.code, made.position, made.time_ns)
@@ -41,7 +41,7 @@ def _loaded_and_upgraded(definition: Any, found: Any, instance: Any) -> Executio
 
 
 def _not_ordered(passive: Passive, execution: Execution, record: Upgraded) -> Position:
-    """The primary goes on with its own code, and nobody is told."""
+    """Lets the primary continue with its own code without telling anyone."""
     bring_up_to_date(
         execution.definition,
         execution.line.instance,
@@ -55,7 +55,7 @@ def _not_ordered(passive: Passive, execution: Execution, record: Upgraded) -> Po
 
 
 def _only_renamed(warm: Warm, records: list[Stored], step: Record) -> Iterator[None]:
-    """A warm backup notes the new code, and does nothing for it."""
+    """Lets a warm backup record the new code without upgrading its state."""
     if not isinstance(step, Upgraded) or not step.from_code.digest:
         yield from _advance(warm, records, step)
         return
@@ -64,18 +64,18 @@ def _only_renamed(warm: Warm, records: list[Stored], step: Record) -> Iterator[N
 
 
 def _one_code_for_all(tail: Tail, records: Any) -> None:
-    """What follows the checkpoint was made by what made the checkpoint."""
+    """Assumes that the code that made the checkpoint also made everything after it."""
     with_upgrades = styles_tail.UPGRADED
-    styles_tail.UPGRADED = b""  # type: ignore[misc]  # that is the bug
+    styles_tail.UPGRADED = b""  # type: ignore[misc]  # this is the bug
     try:
         _take(tail, records)
     finally:
-        styles_tail.UPGRADED = with_upgrades  # type: ignore[misc]  # put back
+        styles_tail.UPGRADED = with_upgrades  # type: ignore[misc]  # restored
 
 
 @contextmanager
 def _whatever_is_there() -> Iterator[None]:
-    """Nobody asks by which code anything was made."""
+    """Never checks which code made a state."""
     with (
         replacing(Execution, "_check_own", lambda execution, first: None),
         replacing(Execution, "_upgrade", _goes_on_all_the_same),
@@ -154,7 +154,7 @@ PLANTED: Final = (
         "hosts-not-asked",
         "E7",
         "a group goes on with other code while hosts have the one that served it",
-        housing,
+        host_groups,
         "why_not_upgrade",
         lambda record, made_by, here, sessions: "",
         "deploys",

@@ -1,11 +1,12 @@
-"""Applications that change under their groups: versions rolled forward and back, under faults (E7).
+"""Applications that change while their groups run: versions rolled forward and back, under faults (E7).
 
-Three hosts and one or two groups of the scenario ``groups``, whose classes come in versions that do things
-differently (:mod:`holdfast.sim.scenarios.deploy.versions`). Hosts are stopped, in good order or not, and come
-back with another version, one by one or all at once; a person may wish for one; processes with old code take
-their time and may be killed. Its rules, and: what was answered by one version was done by that version, in
-the object of every member and in what its host holds, for good; every change of version is in the object
-once, and begins where the one before ended; in the end all hosts have one version, and every group serves.
+There are three hosts and one or two groups of the scenario ``groups``, whose classes come in versions that
+behave differently (:mod:`holdfast.sim.scenarios.deploy.versions`). Hosts stop, in good order or not, and
+restart with another version, one by one or all at once. A person may request a version. Processes with old
+code take time and may be killed. The rules of ``groups`` apply, and these: what one version answered was done
+by that version, permanently, in every member's object and in its host's log and checkpoint; every change of
+version is in the object once, and begins where the previous one ended; in the end all hosts have one version,
+and every group serves.
 """
 
 from dataclasses import replace
@@ -34,9 +35,9 @@ from holdfast.sim.scenarios.sequence import aimed_faults
 GROUPS_MAX: Final = 2
 HOST_COUNTS: Final = (3,)
 IN_LINE_MAX: Final = 6
-"""Each of these is ended by a process of its own, when it has to be by old code."""
+"""The most operations in line. When old code must end them, each takes a process of its own."""
 LAST_NS: Final = 20 * MILLISECOND
-"""After the healing, each host a little later than the one before."""
+"""After the healing, each host restarts this much later than the one before."""
 
 
 class Deploy(Groups):
@@ -66,7 +67,7 @@ class Deploy(Groups):
         return replace(stage, groups=tuple(map(kept, groups)), deadly=0, config=config)
 
     def healed(self, world: World) -> None:
-        """All hosts get one version, and whatever sources there ever were."""
+        """Give all hosts the same version, and the sources of all versions."""
         super().healed(world)
         deploys = self.book.deploys
         deploys.are_all_kept = True
@@ -77,8 +78,8 @@ class Deploy(Groups):
                 world.after(number * LAST_NS, node.kill)
                 world.after(number * LAST_NS, node.restart, LAST_NS)
 
-    def replayed(self, record: GroupRecord, kept: Kept | None, housed: HostedGroup) -> Replay:
-        return CodedReplay(record, kept, housed)
+    def replayed(self, record: GroupRecord, kept: Kept | None, hosted: HostedGroup) -> Replay:
+        return CodedReplay(record, kept, hosted)
 
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, HostedGroup]) -> Tokens:
         found = super()._check_objects(world, record, members)

@@ -1,10 +1,11 @@
-"""Classes that change: the scenario's objects as they are in each version of the application.
+"""The scenario's classes in each version of the application, and the record of which host has which version.
 
-All do the same for who calls, and each notes by which of them it was done: so what was answered once, and is
-executed again by another, is seen. Two have the same declared version and are not the same. One keeps its
-notes elsewhere, and moves them when it takes over; one cannot take over from any other.
+All versions do the same for their callers, and each notes which version did it. So it shows when another
+version executes again what was answered once. Two versions declare the same version string and differ. One
+keeps its notes in another attribute, and moves them when it takes over. One cannot take over from any other.
 
-Which host has which version of the application, which it has had, and what was answered by which.
+:class:`Deploys` records which host has which version, which versions it has had, and which version gave each
+answer.
 """
 
 from typing import ClassVar, Final
@@ -19,21 +20,21 @@ from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.groups.objects import LISTS, Tokens
 
 NOTES: Final = ("marks", "labels")
-"""The attributes that hold the notes, in one version or another."""
+"""The attributes that contain the notes in one version or another."""
 
 
 class Coded(Tokens):
-    """What all have in common."""
+    """What all versions have in common."""
 
     label: ClassVar[str]
-    """Which of them it is."""
+    """Identifies the version."""
     version: ClassVar[str]
-    """As it is declared."""
+    """The version string that the class declares."""
     holds: ClassVar[str] = "marks"
     marks: list[str]
     labels: list[str]
     upgrades: list[tuple[str, str]]
-    """From which version it was taken over, and by which."""
+    """Each takeover: the version before, and the version that took over."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +42,7 @@ class Coded(Tokens):
         setattr(self, self.holds, [])
 
     def noted(self) -> list[str]:
-        """By which code each token was appended, in their order."""
+        """Return which version appended each token, in the order of the tokens."""
         found: list[str] = getattr(self, self.holds)
         return found
 
@@ -52,7 +53,7 @@ class Coded(Tokens):
                 setattr(self, self.holds, getattr(self, name))
                 delattr(self, name)
 
-    def append(self, token: str) -> tuple[str, int, str]:  # type: ignore[override]  # it says more
+    def append(self, token: str) -> tuple[str, int, str]:  # type: ignore[override]  # returns the version too
         return token, self._add(token), self.label
 
     def fail(self, token: str) -> None:
@@ -86,7 +87,7 @@ class Two(Coded):
 
 
 class OtherTwo(Coded):
-    """Somebody forgot to declare another version."""
+    """A version whose author forgot to declare a new version string."""
 
     label, version = "2b", "2"
 
@@ -97,7 +98,7 @@ class Three(Coded):
 
 
 class Four(Coded):
-    """Needs what nobody gives it but its own beginning."""
+    """A version that needs an attribute that only its own constructor sets, so it cannot take over."""
 
     label, version = "4", "4"
 
@@ -107,7 +108,7 @@ class Four(Coded):
 
 
 class CodedLedger(Coded):
-    """Says itself what its state is, and what changed in it."""
+    """A class that provides its own state and the changes of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,14 +176,14 @@ CLASSES: Final[dict[str, tuple[type[Coded], ...]]] = {
     "tokens": (One, Two, OtherTwo, Three, Four),
     "ledger": (OneLedger, TwoLedger, OtherTwoLedger, ThreeLedger, FourLedger),
 }
-"""By the name that a group's record gives."""
+"""The classes, by the name that a group's record gives."""
 LABELS: Final = tuple(each.label for each in CLASSES["tokens"])
 UNABLE: Final = Four.label
-"""That cannot take over."""
+"""The version that cannot take over."""
 
 
 def code_of(label: str) -> Code:
-    """The code of that version of every class."""
+    """Return the code of that version, which is the same for every class."""
     (found,) = (each for each in CLASSES["tokens"] if each.label == label)
     return Code(found.version, label.ljust(8, "x"))
 
@@ -198,42 +199,42 @@ def label_of(code: Code) -> str:
 
 
 class Deploys:
-    """Of one run."""
+    """The versions deployed in one run."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         rng = world.rng("versions")
         self.first = rng.choice(LABELS)
-        """That every host begins with."""
+        """The version that every host begins with."""
         self.last = rng.choice([label for label in LABELS if label != UNABLE])
-        """And that all have in the end."""
+        """The version that all hosts have in the end."""
         self._labels: dict[HostId, str] = {}
         self._kept: dict[HostId, dict[str, None]] = {}
         self.are_all_kept = False
-        """Somebody has put every version's sources on every host."""
+        """Whether every version's sources are on every host."""
         self.answered: dict[str, dict[str, str]] = {}
-        """By the name of a group: by which version each token was appended, as its client was told."""
+        """By the name of a group: which version appended each token, as its client was told."""
 
     def label(self, host: HostId) -> str:
-        """What the next process of that host has."""
+        """Return the version that the host's next process has."""
         return self._labels.get(host, self.first)
 
     def deploy(self, host: HostId, label: str) -> None:
         self._labels[host] = label
 
     def ran(self, host: HostId, label: str) -> None:
-        """Its sources are on that host from here on."""
+        """Record that the version's sources are on that host from now on."""
         self._kept.setdefault(host, {})[label] = None
 
     def lose(self, host: HostId, label: str) -> None:
-        """And not any more."""
+        """Record that the version's sources are no longer on that host."""
         self._kept.get(host, {}).pop(label, None)
 
     def is_kept(self, host: HostId, label: str) -> bool:
         return self.are_all_kept or label in self._kept.get(host, {})
 
     def acknowledged(self, group: str, token: str, label: str) -> None:
-        """A client was told so: for good."""
+        """Record which version a client was told had done its call; this must never change."""
         known = self.answered.setdefault(group, {}).setdefault(token, label)
         if known != label:
             said = f"{group}: {token} was done by {known}, and then by {label}"

@@ -1,4 +1,4 @@
-"""Bugs planted in detectors: who suspects whom, and what becomes of that."""
+"""Bugs planted in fault detectors: in who suspects whom, and in what follows from a suspicion."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def _believe_nobody(monitoring: Monitoring, watch: object) -> None:
     return None
 
 
-def _leave_it(checkups: LivenessChecks, housed: HostedGroup, why: str) -> None:
+def _leave_it(liveness_checks: LivenessChecks, hosted: HostedGroup, why: str) -> None:
     return None
 
 

@@ -1,20 +1,18 @@
-"""Detectors under load: healthy hosts are not taken for gone, and sick members are found and get well.
+"""Fault detectors under load: healthy hosts are not taken for gone, and sick members are found and recover.
 
-The groups of the scenario ``groups``, monitored at every granularity, some with ``min_in_sync`` 1, where one
-host alone decides who is gone; heartbeats are exchanged beside the hosts' loops, as in production (R4).
-Beside its rules: what :mod:`holdfast.sim.scenarios.detect.scenario` witnesses; and in the end, when nothing
-is faulty any more but perhaps one host, nobody else is suspected, every object that is asked is well, and
-none is served where it is sick.
+The groups are those of the scenario ``groups``, monitored at every granularity, some with ``min_in_sync`` 1,
+where one host alone decides who is gone. Heartbeats do not depend on the hosts' event loops, as in production
+(R4).
 
-What detectors meet, and whether what follows from it is right.
+Faults: *load* delays every process again and again, each time for less than the stated bound. A host
+*sleeps*, far longer than anyone waits. A host's event loop *stands* that long, while its heart beats. Objects
+and hosts are *sick*, and say so, one host perhaps for good.
 
-Faults: *load*, which holds every process up again and again, each time for less than the stated bound; a host
-that *sleeps*, far longer than anybody waits; one whose loop *stands* that long, while its heart beats;
-objects and hosts that are *sick*, and say so, one host perhaps for good.
-
-Rules: no host loses a group, or is dropped, for load alone, nor because another slept or stood. None loses a
-group because its own loop stood (R4); as a backup it is dropped, since calls wait for it. No member is made
-to hand over that never was sick. Under load alone every group keeps its primary.
+The rules of ``groups`` apply, and these (:class:`Witness`). No host loses a group, or is dropped, for load
+alone, nor because another host slept or stood. No host loses a group because its own loop stood (R4); as a
+backup it is dropped, since calls wait for it. No member that was never sick is made to hand over. Under load
+alone every group keeps its primary. In the end, when at most one host is still faulty, no other host is
+suspected, every object that is asked is well, and no object is served where it is sick.
 """
 
 import random
@@ -30,7 +28,6 @@ from holdfast.authority.contract import Events
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View, Why
 from holdfast.groups.host_groups import HostGroups
-from holdfast.groups.host_groups import HostGroups as Housing
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.properties import MONITORING_GRANULARITY, MONITORING_INTERVAL, MonitoringGranularity
 from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent, Options
@@ -45,25 +42,25 @@ from holdfast.sim.scenarios.groups.setup import HOST_COUNTS, HOSTS, Stage
 from holdfast.sim.scenarios.sequence.host import LEASES
 
 LOAD_NS: Final = LEASES.lease_ns // 4
-"""The stated bound: load that holds up no process for longer than this at a time costs no host a group."""
+"""The stated bound: load that delays no process longer than this at a time costs no host a group."""
 EVERY_NS: Final = LEASES.lease_ns
-"""Between two times that load holds up a process."""
+"""The time between two delays of one process by load."""
 SLICES: Final = 16
-"""Nearly to the end of the faults."""
+"""The number of delays, which lasts nearly to the end of the faults."""
 SICK_FOR_GOOD: Final = 0.1
 ALWAYS_THERE: Final = HOSTS[: min(HOST_COUNTS)]
 """Hosts that every run has."""
 SLEEP_LEAST_NS: Final = LEASES.lease_ns // 2
-"""Who slept for less cannot have been missed."""
+"""A host that slept for less cannot have been missed."""
 AFTERMATH_NS: Final = 2 * SECOND
-"""So long after it has woken may what was concluded from its silence still be written: the authority may be
+"""How long after a host has woken a conclusion from its silence may still be written: the authority may be
 late, and others let each other go first."""
 LOAD, SLEEPS, STANDS, SPOILT, SICK = "load", "host_sleeps", "loop_stands", "object_spoilt", "host_sick"
 _LOOKED_FOR: Final = "is_alive"
 
 
 def _draw_load(rng: random.Random, field: Field) -> Parameters:
-    """Of each host: how long it is held up, and how far into each stretch of time."""
+    """Draw, for each host, how long it is delayed, and when within each interval."""
     hosts = [name for name in field.nodes if name != AUTHORITY]
     slices = [
         [number * EVERY_NS + rng.randrange(EVERY_NS - 2 * LOAD_NS), host, duration(rng, MILLISECOND, LOAD_NS)]
@@ -80,7 +77,7 @@ def _load(world: World, event: FaultEvent) -> bool:
 
 
 def _hold_up(world: World, host: str, for_ns: int, *, is_reading_last: bool = False) -> bool:
-    """Unless it is held up already: two in a row would be more than the bound."""
+    """Pause a process, unless it is already paused: two delays in a row would exceed the bound."""
     node = world.nodes.get(host)
     if node is None or world.is_healed or not node.pause():
         return False
@@ -93,12 +90,18 @@ def _draw_sleep(rng: random.Random, _: Field) -> Parameters:
 
 
 def _sleep(world: World, event: FaultEvent) -> bool:
-    """What the others said meanwhile is there when it wakes, and may be read before it looks round or not."""
+    """Let a host sleep.
+
+    When it wakes, the others' messages are waiting; it may read them before or after it runs its timers.
+    """
     return event.target != AUTHORITY and _hold_up(world, event.target, **event.parameters)
 
 
 def _stand(world: World, event: FaultEvent) -> bool:
-    """Its loop is kept by a long method: below the hang limit, at which it would end itself."""
+    """Block a host's loop as a long method would.
+
+    The time is below the hang limit, at which the host would end itself.
+    """
     node = world.nodes[event.target]
     if event.target == AUTHORITY or world.is_healed or not node.hang():
         return False
@@ -113,7 +116,7 @@ def _draw_spoilt(rng: random.Random, _: Field) -> Parameters:
 
 
 def _spoil(world: World, event: FaultEvent) -> bool:
-    """An object finds itself inconsistent: one of those that live there."""
+    """Make one object on the host report that it is inconsistent."""
     host = _host(world, event)
     objects = list(_objects(host.groups)) if host is not None else []
     if host is None or not objects:
@@ -130,7 +133,7 @@ def _draw_sick(rng: random.Random, _: Field) -> Parameters:
 
 
 def sick_host(options: Options) -> str | None:
-    """The host that is sick in the end, if one is: never all of them."""
+    """Return the host that is sick in the end, if any; never all hosts."""
     for event in options.faults:
         if event.kind == SICK and event.parameters["is_for_good"] and event.target in ALWAYS_THERE:
             return event.target
@@ -146,14 +149,14 @@ def _sicken(world: World, event: FaultEvent) -> bool:
 
 
 def _host(world: World, event: FaultEvent) -> Any:
-    """The process of the host that is hit, if it has taken up its groups."""
+    """Return the process of the host that is hit, if it hosts its groups already."""
     core = world.nodes[event.target].core if event.target in world.nodes else None
     return core if getattr(core, "groups", None) is not None else None
 
 
 def _objects(groups: HostGroups) -> Iterator[object]:
-    for housed in groups.housed.values():
-        execution = housed.replica.execution if housed.record.style != "stateless" else None
+    for hosted in groups.hosted.values():
+        execution = hosted.replica.execution if hosted.record.style != "stateless" else None
         if execution is not None:
             yield execution.line.instance
 
@@ -168,7 +171,7 @@ FAULTS: Final = (
 
 
 class Witness:
-    """Reads every view that is written, and asks whether the host that it speaks of gave cause for it."""
+    """Reads every view that is written, and checks whether the host named in its cause gave cause for it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -202,7 +205,7 @@ class Witness:
                 self._world.violation("FTC-247", f"{host} handed over, and nothing there was sick")
 
     def _gave_cause(self, host: str, kind: str) -> bool:
-        """Whether the schedule has that in store for *host* not long ago."""
+        """Whether the schedule had such a fault for *host* recently."""
         now = self._world.now
         return any(
             event.kind == kind
@@ -221,12 +224,12 @@ class Detect(Groups):
     name = "detect"
     kinds = ()
     own_kinds: ClassVar[tuple[FaultKind, ...]] = FAULTS
-    # Two at a time would hold up a process for longer than each of them may.
+    # Two loads at a time would delay a process for longer than either may.
     bounds: ClassVar[tuple[Bound, ...]] = (Bound(kinds=(LOAD,), per_run=1),)
 
     def build(self, world: World) -> None:
         super().build(world)
-        # Lost and belated messages are faults of their own, and no load.
+        # Lost and late messages are separate faults, not load.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0, late=0.0))
         self.truth.watchers.append(Witness(world).on_commit)
 
@@ -241,7 +244,7 @@ class Detect(Groups):
             properties = msgspec.json.encode(asked, order="deterministic").decode()
             return msgspec.structs.replace(record, properties=properties, min_in_sync=rng.choice((1, 2)))
 
-        # Hosts that hand over for no reason, and calls that end them, would hide what detectors do.
+        # Hosts that hand over for no reason, and calls that end them, would hide what the detectors do.
         groups = tuple(monitored(record) for record in stage.groups)
         return replace(stage, groups=groups, hand_overs=0.0, deadly=0, has_hearts=True)
 
@@ -261,23 +264,23 @@ class Detect(Groups):
             else:
                 self._check_well(world, name, host.groups)
 
-    def _check_well(self, world: World, name: str, groups: Housing) -> None:
-        """Nobody is suspected for ever who is not faulty for ever."""
-        monitoring = groups.checkups.monitoring
+    def _check_well(self, world: World, name: str, groups: HostGroups) -> None:
+        """Require that no host is suspected in the end that is not faulty in the end."""
+        monitoring = groups.liveness_checks.monitoring
         if monitoring.suspected:
             said = f"{name} suspects {monitoring.suspected}, and nothing is faulty there"
             world.violation("never for ever", said)
         for group in monitoring.asked:
-            why = groups.housed[group].style.why_not_alive()
+            why = groups.hosted[group].style.why_not_alive()
             if why:
                 world.violation("FTC-248", f"group {group} on {name} was never made anew: {why}")
 
-    def _check_served_elsewhere(self, world: World, groups: Housing) -> None:
-        """Where the host is sick for good, no object is primary that says so."""
+    def _check_served_elsewhere(self, world: World, groups: HostGroups) -> None:
+        """Require that on the host that is sick for good no object is primary that reports being sick."""
         world.sometimes("a host was sick for good")
-        for group in groups.checkups.monitoring.asked:
-            housed = groups.housed[group]
-            if housed.is_ready and housed.style.why_not_alive():
+        for group in groups.liveness_checks.monitoring.asked:
+            hosted = groups.hosted[group]
+            if hosted.is_ready and hosted.style.why_not_alive():
                 world.violation("FTC-247", f"group {group} is served by {groups.me.host}, which is sick")
 
 

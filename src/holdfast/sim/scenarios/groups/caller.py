@@ -1,4 +1,4 @@
-"""A client with a workload on the production core: it calls every group, in every way there is."""
+"""A client with a workload on the production core: it calls every group in every possible way."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -34,20 +34,20 @@ from holdfast.sim.scenarios.sequence.disk_damage import views
 
 DURATIONS_NS: Final = (300 * MILLISECOND, 1 * SECOND, 2 * SECOND)
 OUTCOMES_NS: Final = (2 * SECOND, 300 * SECOND)
-"""For how long outcomes may be asked for. A group's time steps forward by seconds when a host dies (CSN-21):
+"""How long outcomes may be asked for. A group's time steps forward by seconds when a host dies (CSN-21), so
 the first may expire by that, the second only by a clock that jumped (X4)."""
 THINK_NS: Final = 40 * MILLISECOND
 SLACK_NS: Final = 20 * MILLISECOND
-"""By how much a call may overrun its duration: clocks differ in rate."""
+"""How much longer than its duration a call may take, because clocks differ in rate."""
 STALE_MS: Final = 300
 DELAYS_S: Final = (0.0, 0.05, 0.5, 1.5)
 WORK: Final = ("append", "append", "fail", "read", "read", "stale", "lane", "once", "later", "relay", "post")
 DEADLY: Final = 0.05
 HOPS_MAX: Final = 3
 CIRCLE: Final = 0.1
-"""How often a group is made to call itself, which it may not (E3)."""
+"""How often a group is made to call itself, which is forbidden (E3)."""
 THROUGH: Final = 0.3
-"""How often the last group that a call calls has to call another one for it."""
+"""How often the last group that a call calls must call another group for it."""
 TIMEOUTS_S: Final = (None, None, None, 0.2, 1.0)
 LOCATE_NS: Final = 100 * MILLISECOND
 
@@ -63,11 +63,11 @@ class Work:
     duration_ns: int
     handle: Handle | None = None
     about: "Work | None" = None
-    """Of a question for an outcome: the work it asks about."""
+    """For a question about an outcome: the work that it asks about."""
     request: RequestId | None = None
-    """And the request."""
+    """For a question about an outcome: the request that it asks about."""
     own: int = 0
-    """Of a stale read: how many tokens of the group this client had acknowledged when it began."""
+    """For a stale read: how many of this client's tokens the group had acknowledged when the read began."""
     outcome_ns: int = OUTCOMES_NS[-1]
     is_over: bool = False
 
@@ -128,7 +128,7 @@ class Caller:
             invocations.on_message(host, message)
 
     def _locate(self) -> None:
-        """Ask any host for the groups not found yet."""
+        """Ask any host for the groups that were not found yet."""
         hosts = self._hosts.connected
         for record in self._stage.groups:
             if record.group not in self._invocations and hosts:
@@ -183,7 +183,7 @@ class Caller:
         self._flushes[group] = None
 
     def call_all(self) -> None:
-        """Call each group once, in the plainest way, and wait for long."""
+        """Call each group once, in the simplest way, and wait for a long time."""
         for record in self._stage.groups:
             self._begin_work(record, _plainest(record), DURATIONS_NS[-1])
 
@@ -215,12 +215,15 @@ class Caller:
             self._world.sometimes(f"a call could not begin: {error.code}")
             return
         if kind not in ("stale", "echo"):
-            # A stale read is no operation of a linearizable history; it has checks of its own.
+            # A stale read is not part of a linearizable history; it is checked separately.
             request = Read() if kind == "read" else Append(token)
             work.handle = self._book.history.begin(self._client, record.name, request)
 
     def _kind(self) -> str:
-        """Of a call to a group with state. A deadly one in time for what it breaks to be whole in the end."""
+        """Draw the kind of a call to a group with state.
+
+        A deadly call comes early enough for the damage to be repaired by the end.
+        """
         deaths = self._book.deaths
         if deaths.tokens_left and not self._world.is_healed and self._rng.random() < DEADLY:
             deaths.tokens_left -= 1
@@ -228,7 +231,7 @@ class Caller:
         return self._rng.choice(WORK)
 
     def _call_of(self, kind: str, token: str, record: GroupRecord) -> tuple[str, bytes]:
-        """The method, and its arguments."""
+        """Return the method and its arguments."""
         match kind:
             case "read" | "stale":
                 return "read", bytes(encode_arguments((), {}))
@@ -244,9 +247,12 @@ class Caller:
                 return "append", bytes(encode_arguments((token,), {}))
 
     def _hops(self, record: GroupRecord) -> tuple[list[str], float | None, str]:
-        """The groups that a call of *record*'s calls, in their order, how long it waits for each, and whom
-        the last of them calls in its turn. Any may call any, so that some wait for each other (E10); but a
-        group whose state may be lost for good would be waited for."""
+        """Draw a chain of calls for a call of *record*.
+
+        It consists of the groups to call, in order, how long to wait for each, and which group the last of
+        them calls in turn. Any group may call any other, so that some wait for each other (E10); groups whose
+        state may be lost for good are left out, because their callers would wait for them.
+        """
         groups = [each.name for each in self._stage.groups if each.durability == DISK]
         others = [name for name in groups if name != record.name]
         if not others:
@@ -258,8 +264,10 @@ class Caller:
         return hops, self._rng.choice(TIMEOUTS_S), through
 
     def _receivers(self) -> list[str]:
-        """Groups that a call is sent to; the sender may be among them. One whose state may be lost for good
-        would never hear it."""
+        """Return the groups that a call may be sent to, possibly including the sender.
+
+        A group whose state may be lost for good would never receive it.
+        """
         groups = [
             each.name
             for each in self._stage.groups
@@ -268,15 +276,18 @@ class Caller:
         return [self._rng.choice(groups) for _ in range(self._rng.randint(1, HOPS_MAX))] if groups else []
 
     def _have_asked(self, work: Work, request: RequestId) -> None:
-        """Have somebody ask what became of it: this client later, or another at once, which a copy that is
-        still under way may overtake (X3). A lane goes on only by its own client's question."""
+        """Let a client ask for the outcome of a request.
+
+        It is this client later, or another at once, which a copy still in transit may overtake (X3). A lane
+        continues only after its own client's question.
+        """
         if work.kind == "lane" or self._rng.random() < 0.3:
             self._timers.set(self._rng.randrange(OUTCOMES_NS[0]), (work, request))
         elif self._rng.random() < 0.6:
             self._book.callers[self._rng.choice(CLIENTS)].ask_outcome(work, request)
 
     def ask_outcome(self, about: Work, request: RequestId) -> None:
-        """Ask what became of a request, of this client or another."""
+        """Ask for the outcome of a request of this client or another."""
         if about.record.group not in self._invocations:
             return
         work = Work(
@@ -353,23 +364,26 @@ class Caller:
             self._world.violation("reply", f"{work.token} got the reply to {token}")
 
     def _check_settled(self, work: Work) -> None:
-        """The primary of the view that stands knows that it never runs (X3)."""
+        """Require that the primary of the current view knows that the request never runs (X3)."""
         asked = work.request
         view = next((each for each in views(self._world) if each.group == work.record.group), None)
         host = self._world.nodes[view.primary].core if view is not None else None
-        housed = host.groups.housed.get(work.record.group) if host is not None and host.groups else None
-        if view is None or housed is None or asked is None:
+        hosted = host.groups.hosted.get(work.record.group) if host is not None and host.groups else None
+        if view is None or hosted is None or asked is None:
             return
-        execution = housed.replica.execution
-        if execution is None or not housed.is_ready or housed.member.epoch != view.epoch:
+        execution = hosted.replica.execution
+        if execution is None or not hosted.is_ready or hosted.member.epoch != view.epoch:
             return
         if execution.retention.judge(asked.client, asked.number, asked.expiration_s) is FRESH:
             said = f"{work.token} was said to run never, and {view.primary} would run it"
             self._world.violation("X3", said)
 
     def _check_expired(self, work: Work) -> None:
-        """It is made anew, whatever the group's time was taken for; but not in a lane, whose next call may
-        have run by then."""
+        """Check a call that expired.
+
+        It is made again, however wrong the estimate of the group's time was, except in a lane, whose next
+        call may have run by then.
+        """
         self._world.sometimes("expired before it was ordered")
         is_reckoned_well = work.outcome_ns == OUTCOMES_NS[-1] and not observer.may_be_wrong(self._book)
         if work.kind != "lane" or is_reckoned_well:
@@ -380,7 +394,10 @@ class Caller:
             self._book.history.failed(work.handle)
 
     def _check_stale(self, work: Work, tokens: list[str]) -> None:
-        """It need not be the newest, but is a state that was, and not older than its own client's (S7)."""
+        """Check a stale read (S7).
+
+        It may show an older state, but a real one, and none older than what its own client has seen.
+        """
         self._world.sometimes("a stale read was answered")
         self._book.saw(work.record.group, tokens)
         known = dict.fromkeys(tokens)
@@ -392,5 +409,5 @@ class Caller:
 
 
 def _plainest(record: GroupRecord) -> str:
-    """The kind of call that asks least of a group."""
+    """Return the kind of call that requires least of a group."""
     return "echo" if record.style == "stateless" else "append"

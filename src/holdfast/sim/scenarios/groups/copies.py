@@ -1,6 +1,6 @@
-"""Copies of a simulated process: they hold the state as of their beginning, and end some time later.
+"""Copies of a simulated process: they have the state as of their beginning, and end some time later.
 
-Some are killed, as one is when memory is short; and a process that ends takes its copy with it.
+Some are killed, as happens when memory is short; and a process that ends takes its copy with it.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from holdfast.styles.ports import NotCopied, Snapshot
 
 TAKES_NS: Final = (1 * MILLISECOND, 400 * MILLISECOND)
 KILLED: Final = 0.1
-"""How likely a copy is killed."""
+"""The probability that a copy is killed."""
 KILLED_WHY: Final = "the copy was killed"
 
 Then = Callable[[Written | NotCopied], None]

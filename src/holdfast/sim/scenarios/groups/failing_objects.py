@@ -1,24 +1,22 @@
-"""Calls that end the process in which they are executed, and what outlives it: the slot of each host (E4).
+"""Objects that fail: they end their process, report that they are sick, diverge, or cannot be made.
 
-As in production, a process notes what it is about to run where others find it when it is gone: its agent,
-which tells the other hosts together with the proof of its death, and those that begin later when they do.
+*Deadly calls end the process that executes them (E4).* As in production, a process notes in its slot what it
+is about to run, where others find it when the process is gone: its agent, which tells the other hosts
+together with the proof of death, and hosts that start later.
 
-How objects are: well, or found inconsistent by themselves, for once or on a whole host for a while.
+*Sick objects find themselves inconsistent.* An object that was spoilt says so until another is made in its
+place. On a sick host every object says so until the time is over: making it anew does not help there, and the
+group must be served elsewhere.
 
-An object that was spoilt says so until another is made in its place. On a sick host every object does, until
-the time is over: there no making anew helps, and the group must be served elsewhere.
+*Diverging objects: on one host, for a while, repeated execution gives other results (E8),* as if a setting or
+a library were different there. What that host executes while it serves is right by definition, because it
+gives the answers. What it executes again, as a backup or before it serves, differs. It differs *aloud* where
+the reply shows it, which is found at once, or *silently* where only the state shows it, which is found at the
+next mark. A host that serves before that has answered, and is right as well: the group is *misled*, and what
+its objects contain besides what clients saw is no longer checked.
 
-Objects that differ: on one host, for a while, what is executed again comes out otherwise (E8).
-
-As if a setting or a library were another there. What that host executes in office is right by definition:
-it is the one that answers. What it executes again, as a backup or before it takes up office, differs:
-*aloud*, where the reply shows it, which is found at once; or *silently*, where only the state does, which is
-found at the next mark. A host that leads before that has answered, and is right as well: the group
-is *misled*, and what its objects hold besides what clients saw is not checked any more.
-
-A class that cannot be made on one host any more: a library is missing there, a server does not answer.
-
-From then on to the end, passive groups' objects fail to be made on that host. Those that are there go on.
+*Broken classes: from some time to the end, objects of passive groups cannot be made on one host,* because a
+library is missing there, or a server does not answer. Existing objects continue.
 """
 
 import random
@@ -41,7 +39,8 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY
 from holdfast.styles.replica import Replica
 
 REPORTS: Final = 6
-"""How often a death is told: agents speak on connections, of which loss is not seen."""
+"""How often a death is reported: agents use connections, so the loss of a message does not show in
+production."""
 REPORT_NS: Final = 10 * MILLISECOND
 
 _deaths: Final[ContextVar["Deaths"]] = ContextVar("deaths")
@@ -53,7 +52,7 @@ def die(token: str) -> NoReturn:
 
 
 class Slot:
-    """Of one process (:class:`holdfast.execution.crash_attempts.Slot`)."""
+    """The slot of one process (:class:`holdfast.execution.crash_attempts.Slot`)."""
 
     def __init__(self, deaths: "Deaths", ports: NodePorts, incarnation: Incarnation) -> None:
         self._deaths = deaths
@@ -66,29 +65,32 @@ class Slot:
         self._deaths.running = self
 
     def clear(self) -> None:
-        if not self.ports.life.over:  # else it is only unwound, as no real process is
+        if not self.ports.life.over:  # otherwise the process is only being unwound, which no real process is
             self.noted = None
             self._deaths.running = None
 
 
 class Deaths:
-    """All slots of a run, and the deaths they tell of."""
+    """All slots of a run, and the deaths they record."""
 
     def __init__(self, world: World, hosts: tuple[HostId, ...]) -> None:
         self._world = world
         self._hosts = hosts
         self.running: Slot | None = None
-        """Of the process that executes something now: one at a time does."""
+        """The slot of the process that executes something now; only one process does at a time."""
         self.attempts: dict[tuple[HostId, Incarnation], Attempt] = {}
         """What each process that died of a call was executing."""
         self._ended: dict[str, int] = {}
         self.tokens_left = 0
-        """Deadly calls that may still be made in this run."""
+        """The number of deadly calls that may still be made in this run."""
         _deaths.set(self)
 
     def end(self, token: str) -> NoReturn:
-        """The call of *token* ends the process that executes it. No more than so many, if each is known to
-        the others before they can meet the call: as they are where nothing else fails."""
+        """End the process that executes the call of *token*.
+
+        The call may end only a limited number of processes if each death is known to the others before they
+        meet the call, as is the case when nothing else fails.
+        """
         slot, self.running = self.running, None
         world = self._world
         if slot is None or slot.noted is None:
@@ -121,8 +123,10 @@ class NotHere(Exception):
 
 
 def is_broken(world: World, record: GroupRecord, host: str) -> bool:
-    """Whether the group's object cannot be made there now. An active member without one cannot even begin,
-    so of those none breaks."""
+    """Whether the group's object cannot be made on that host now.
+
+    This never affects active groups, whose members cannot even begin without an object.
+    """
     return record.style in PASSIVE and any(
         event.kind == BREAKS and event.target == host and event.at_ns <= world.now
         for event in world.options.faults
@@ -145,18 +149,18 @@ SILENTLY: Final = 0.4
 _KINDS: Final = {True: "silent", False: "aloud"}
 
 
-class Swaying:
-    """What is different where, in one run."""
+class Divergences:
+    """Which hosts diverge and how, in one run."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._until: dict[tuple[str, str], int] = {}
         self._silently_changed: WeakKeyDictionary[object, None] = WeakKeyDictionary()
-        """Objects that hold what no reply has shown."""
+        """Objects whose state differs without any reply having shown it."""
         self.misled: dict[GroupId, None] = {}
-        """Groups that such an object has led."""
+        """Groups that such an object has served."""
         self.hosts: dict[str, None] = {}
-        """Where anything ever was."""
+        """Hosts that diverged at some time."""
 
     def begin(self, host: str, for_ns: int, *, is_silent: bool) -> None:
         self._until[host, _KINDS[is_silent]] = self._world.now + for_ns
@@ -166,24 +170,28 @@ class Swaying:
         self._until.clear()
 
     def is_aloud(self, instance: object, host: str, style: str) -> bool:
-        """Whether what that object executes now comes out otherwise, for all to see. Of an active group
-        nothing is recorded that would show it."""
-        if not self._is(host, "aloud") or style not in PASSIVE or self._is_in_office(instance, host):
+        """Whether that object now gives a different reply, visible to all.
+
+        Active groups record nothing that would show it.
+        """
+        if not self._is(host, "aloud") or style not in PASSIVE or self._is_serving(instance, host):
             return False
         self._world.sometimes("a replay came out otherwise")
         return True
 
     def is_silent(self, instance: object, host: str) -> bool:
-        """Whether what it does now to its state is different, and nothing shows it. States that the class
-        gives itself do not have it."""
+        """Whether that object now changes its state differently without anything showing it.
+
+        This excludes classes that provide their own state.
+        """
         is_compared = not isinstance(instance, Checkpointable)
-        if not self._is(host, "silent") or not is_compared or self._is_in_office(instance, host):
+        if not self._is(host, "silent") or not is_compared or self._is_serving(instance, host):
             return False
         self._world.sometimes("a state differs")
         self._silently_changed[instance] = None
         return True
 
-    def took_office(self, group: GroupId, instance: object) -> None:
+    def started_serving(self, group: GroupId, instance: object) -> None:
         if instance in self._silently_changed:
             self._world.sometimes("a group was misled")
             self.misled[group] = None
@@ -191,46 +199,46 @@ class Swaying:
     def _is(self, host: str, kind: str) -> bool:
         return self._world.now < self._until.get((host, kind), 0)
 
-    def _is_in_office(self, instance: object, host: str) -> bool:
+    def _is_serving(self, instance: object, host: str) -> bool:
         core = self._world.nodes[host].core
-        housed = core.groups.housed.values() if core is not None and core.groups is not None else ()
-        styles = [each.style for each in housed if isinstance(each.style, Replica) and each.style.is_ready]
+        hosted = core.groups.hosted.values() if core is not None and core.groups is not None else ()
+        styles = [each.style for each in hosted if isinstance(each.style, Replica) and each.style.is_ready]
         executions = [each.execution for each in styles]
         return any(each is not None and each.line.instance is instance for each in executions)
 
 
-def _draw_sway(rng: random.Random, _: Field) -> Parameters:
+def _draw_divergence(rng: random.Random, _: Field) -> Parameters:
     return {"for_ns": duration(rng, 100 * MILLISECOND, 3 * SECOND), "is_silent": rng.random() < SILENTLY}
 
 
-def _sway(world: World, event: FaultEvent) -> bool:
+def _diverge(world: World, event: FaultEvent) -> bool:
     if event.target == AUTHORITY or event.target not in world.nodes:
         return False
     core = world.nodes[event.target].core
     if core is None:
         return False
-    swaying: Swaying = core.book.health.swaying
-    swaying.begin(event.target, event.parameters["for_ns"], is_silent=event.parameters["is_silent"])
+    divergences: Divergences = core.book.health.divergences
+    divergences.begin(event.target, event.parameters["for_ns"], is_silent=event.parameters["is_silent"])
     return True
 
 
-SWAY_FAULTS: Final = (FaultKind(SWAYS, _draw_sway, _sway),)
+DIVERGENCE_FAULTS: Final = (FaultKind(SWAYS, _draw_divergence, _diverge),)
 
 
 FOR_EVER_NS: Final = 1 << 62
 
 
 class Health:
-    """Of all objects of one run."""
+    """The health of all objects of one run."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._sick_until: dict[str, int] = {}
         self._spoilt: WeakKeyDictionary[object, None] = WeakKeyDictionary()
-        self.swaying = Swaying(world)
+        self.divergences = Divergences(world)
 
     def made(self, instance: object, host: str, style: str = "") -> None:
-        """An object came to be there, of a group of that style."""
+        """Record that an object of a group of that style was made on *host*."""
         _LIVES[instance] = (ref(self), host, style)
 
     def spoil(self, instance: object) -> None:
@@ -240,7 +248,7 @@ class Health:
         self._sick_until[host] = self._world.now + for_ns
 
     def heal(self) -> None:
-        """Hosts are well, but for one that is sick for good; what was spoilt stays so."""
+        """Make all hosts well, except one that is sick for good; spoilt objects stay spoilt."""
         self._sick_until = {host: until for host, until in self._sick_until.items() if until >= FOR_EVER_NS}
 
     def is_well(self, instance: object, host: str) -> bool:
@@ -248,8 +256,8 @@ class Health:
 
 
 _LIVES: WeakKeyDictionary[object, tuple[ReferenceType[Health], str, str]] = WeakKeyDictionary()
-"""Where each object is, and in which run: an object knows neither. The run, which holds its objects, is not
-held here: it would never be freed."""
+"""Where each object is, and in which run, since an object knows neither. The run is referenced weakly: it
+refers to its objects, and would otherwise never be freed."""
 
 
 def _life(instance: object) -> tuple[Health | None, str, str]:
@@ -257,19 +265,19 @@ def _life(instance: object) -> tuple[Health | None, str, str]:
     return (of_run() if of_run is not None else None), host, style
 
 
-def comes_out_otherwise(instance: object) -> bool:
-    """Whether the object replies otherwise than the one that answered would (E8)."""
+def gives_other_replies(instance: object) -> bool:
+    """Whether the object gives a different reply than the one that answered would (E8)."""
     health, host, style = _life(instance)
-    return health is not None and health.swaying.is_aloud(instance, host, style)
+    return health is not None and health.divergences.is_aloud(instance, host, style)
 
 
-def changes_otherwise(instance: object) -> bool:
-    """Whether its state becomes another, and no reply shows it."""
+def changes_state_silently(instance: object) -> bool:
+    """Whether its state changes differently without any reply showing it."""
     health, host, _ = _life(instance)
-    return health is not None and health.swaying.is_silent(instance, host)
+    return health is not None and health.divergences.is_silent(instance, host)
 
 
 def is_well(instance: object) -> bool:
-    """What the object answers to ``is_alive``."""
+    """Return what the object answers to ``is_alive``."""
     health, host, _ = _life(instance)
     return health is None or health.is_well(instance, host)

@@ -1,6 +1,6 @@
-"""A host's process: the production housing of groups, bound to the simulated machine.
+"""A host's process: the production host of groups on the simulated machine.
 
-The heart of a simulated host that carries the heartbeats of its leases, as in production (R4).
+It includes the heart that exchanges the heartbeats of the host's leases, as in production (R4).
 """
 
 from collections.abc import Callable, Hashable
@@ -39,14 +39,14 @@ from holdfast.sim.scenarios.groups.connections import Connections
 from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
-from holdfast.sim.scenarios.groups.observer import Book
+from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
 from holdfast.sim.scenarios.sequence.startup import HostProcess, Opened
 from holdfast.styles.replica import Replica
 
 
 class Heart:
-    """Of one process: it stops with the whole process, and not with the loop."""
+    """The heart of one process: it stops with the whole process, and not with the event loop."""
 
     def __init__(self, ports: NodePorts, incarnation: Incarnation, config: LeaseConfig) -> None:
         self.beats = LeaseHeartbeats(
@@ -56,7 +56,7 @@ class Heart:
         self._beat()
 
     def on_message(self, peer: str, message: object) -> bool:
-        """Whether it is for the heart."""
+        """Handle *message* if it is for the heart; return whether it was."""
         if not isinstance(message, Beat | BeatAnswer):
             return False
         self.beats.on_message(HostId(peer), message)
@@ -78,7 +78,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
 class Codec:
-    """Everything passes the encoding it has on the wire."""
+    """Encodes every message as production sends it over the network."""
 
     def encode(self, message: object) -> bytes:
         return msgspec.msgpack.encode(message)
@@ -122,7 +122,7 @@ class Host(HostProcess):
 
     def on_message(self, peer: str, message: object) -> None:
         if self.on_heart_message(peer, message):
-            return  # the whole process was paused when it came
+            return  # the whole process was paused when the message came
         match message:
             case Packet(is_answer=True):
                 self._callees.on_packet(peer, message)
@@ -135,10 +135,13 @@ class Host(HostProcess):
                 self._authority.on_message(peer, message)
             case _:
                 if self.groups is not None:
-                    self.groups.on_sequence(HostId(peer), message)  # type: ignore[arg-type]  # the codec's others
+                    self.groups.on_sequence(HostId(peer), message)  # type: ignore[arg-type]  # the codec has no other types left
 
     def _learn_of_death(self, groups: HostGroups, host: HostId, incarnation: Incarnation) -> None:
-        """First what it was executing: who takes over must know what not to run (E4)."""
+        """Learn of a death, and first of what the dead process was executing.
+
+        The host that takes over must know what not to run (E4).
+        """
         during = self.book.deaths.attempts.get((host, incarnation))
         if during is not None:
             groups.suspects.on_death(host, incarnation, during)
@@ -147,7 +150,7 @@ class Host(HostProcess):
     @property
     def _nesting(self) -> OutboundCalls:
         assert self.groups is not None
-        return self.groups.nesting
+        return self.groups.outbound_calls
 
     # --- starting
 
@@ -163,11 +166,11 @@ class Host(HostProcess):
             opened.stamps,
             opened.identity,
             stage.hosts,
-            self._house_ports(),
+            self._groups_ports(),
             stage.config,
         )
-        self._watch_nested_calls(groups.nesting)
-        self._watch_office(groups)
+        self._watch_nested_calls(groups.outbound_calls)
+        self._watch_serving(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Informer(
@@ -185,34 +188,34 @@ class Host(HostProcess):
                 groups.recipes.start(self._create(record), lambda _: None)
         self._timers.set(LOOK_NS, "look")
 
-    def _watch_nested_calls(self, nesting: OutboundCalls) -> None:
-        """None leaves before the request that makes it is final (E3)."""
-        call = nesting.call
+    def _watch_nested_calls(self, outbound_calls: OutboundCalls) -> None:
+        """Require that no nested call leaves before the request that makes it is final (E3)."""
+        call = outbound_calls.call
 
-        def watched(housed: HostedGroup, outgoing: Outgoing) -> None:
-            if outgoing.position > housed.member.committed:
+        def watched(hosted: HostedGroup, outgoing: Outgoing) -> None:
+            if outgoing.position > hosted.member.committed:
                 said = (
                     f"{self._name}: {outgoing.caller} is at {outgoing.position}, not committed, and calls out"
                 )
                 self.book.world.violation("E3", said)
-            call(housed, outgoing)
+            call(hosted, outgoing)
 
-        nesting.call = watched  # type: ignore[method-assign]  # to see what leaves, and change nothing
+        outbound_calls.call = watched  # type: ignore[method-assign]  # observes only
 
-    def _watch_office(self, groups: HostGroups) -> None:
-        """Who takes calls has a state that is right, whatever it is (E8)."""
+    def _watch_serving(self, groups: HostGroups) -> None:
+        """Note the state of an object that starts serving: it counts as right, whatever it is (E8)."""
         on_served = groups.serving.on_served
 
         def watched(group: GroupId) -> None:
-            housed = groups.housed.get(group)
-            execution = housed.style.execution if housed and isinstance(housed.style, Replica) else None
+            hosted = groups.hosted.get(group)
+            execution = hosted.style.execution if hosted and isinstance(hosted.style, Replica) else None
             if execution is not None:
-                self.book.health.swaying.took_office(group, execution.line.instance)
+                self.book.health.divergences.started_serving(group, execution.line.instance)
             on_served(group)
 
-        groups.serving.on_served = watched  # type: ignore[method-assign]  # to see it, and change nothing
+        groups.serving.on_served = watched  # type: ignore[method-assign]  # observes only
 
-    def _house_ports(self) -> GroupsPorts:
+    def _groups_ports(self) -> GroupsPorts:
         ports = self._ports
         node, life = ports.node, ports.life
 
@@ -239,7 +242,7 @@ class Host(HostProcess):
         )
 
     def _codes(self) -> dict[str, Code]:
-        """Of its classes, as its session announces them (E7)."""
+        """Return the code of its classes, which its session announces (E7)."""
         return {}
 
     def _defined(self, record: GroupRecord) -> Definition:
@@ -263,7 +266,7 @@ class Host(HostProcess):
         assert self.groups is not None
         me = self.groups.member_of(record)
         while True:
-            # By whoever is placed, if not by this host: of several that try one wins.
+            # If this host is not placed, any placed host may do it; if several try, one wins.
             made = yield from (
                 create_group(record, self._name, (me,)) if record.is_begun else create_unbegun_group(record)
             )
@@ -289,10 +292,10 @@ class Host(HostProcess):
             client = _Client(self._acceptor, stream)
             self.groups.guarded(self.groups.serving.on_call)(client, decode_to_host(body))
 
-    # --- what it reports, and what happens to it
+    # --- reports, and events caused by the scenario
 
     def _is_meant(self, kind: str, what: str) -> bool:
-        """Whether this run does that to its groups."""
+        """Whether this run causes such a report on purpose."""
         return False
 
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
@@ -302,7 +305,8 @@ class Host(HostProcess):
             or (kind == "state_lost" and group in self.book.losses.groups)
             or (kind == "checkpoint_failed" and (KILLED_WHY in what or UNREADABLE in what))
             or (kind in ("object_failed", "checkpoint_failed") and NotHere.__name__ in what)
-            or (kind == "divergence" and self.book.health.swaying.hosts)
+            or (kind == "divergence" and self.book.health.divergences.hosts)
+            or (kind == "send_failed" and "expired" in what and may_be_wrong(self.book))
         )
         if is_meant:
             return
@@ -312,22 +316,22 @@ class Host(HostProcess):
         self.book.world.violation("halted", f"{self._name}: group {group}: {why}")
 
     def _look(self) -> None:
-        """Now and then a primary hands over for no reason of the group's own (K5)."""
+        """Occasionally let a primary hand over for no reason (K5)."""
         rng = self._ports.random.stream("hand-over")
         assert self.groups is not None
-        for housed in self.groups.housed.values():
-            member = housed.member
+        for hosted in self.groups.hosted.values():
+            member = hosted.member
             backups = [each.host for each in member.standing.listed if each.host != self._name]
             is_due = rng.random() < self._stage.hand_overs and not self.book.is_ending
             if member.is_serving and backups and is_due:
                 self.book.world.sometimes("a hand-over was asked for")
-                with suppress(InvalidRequest):  # to one without its object it is not handed (E8)
+                with suppress(InvalidRequest):  # a group is not handed to a host without its object (E8)
                     member.hand_over(rng.choice(backups))
         self._timers.set(LOOK_NS, "look")
 
 
 class SimAuthority:
-    """The authority as one host's process asks and watches it (:class:`holdfast.groups.ports.Watching`)."""
+    """The authority as one host's process uses and watches it (:class:`holdfast.groups.ports.WatchPort`)."""
 
     def __init__(self, ports: NodePorts) -> None:
         self.on_authority: Callable[[Hashable, Result], None] = lambda token, result: None
@@ -358,7 +362,7 @@ class SimAuthority:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """One client's connection (:class:`holdfast.groups.ports.Client`)."""
+    """One client's connection (:class:`holdfast.groups.ports.ClientPort`)."""
 
     acceptor: Acceptor
     stream: Stream
@@ -372,7 +376,7 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class _Journal:
-    """What a host would log; a group that it cannot house is a violation, since every class is there."""
+    """The log of a host. A group that it cannot host is a violation, since every class is there."""
 
     ports: NodePorts
     book: Book
@@ -387,5 +391,5 @@ class _Journal:
 
     def error(self, event: str, **fields: object) -> None:
         self.ports.trace.note(event, **fields)
-        if event == "a group cannot be housed":
-            self.book.world.violation("housed", f"{self.ports.name}: {fields}")
+        if event == "a group cannot be hosted":
+            self.book.world.violation("hosted", f"{self.ports.name}: {fields}")

@@ -1,4 +1,4 @@
-"""The classes whose objects the scenario's groups are: users' code, as plain as users write it."""
+"""The classes of the scenario's groups: users' code, as simple as users write it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,30 +8,38 @@ import msgspec
 from holdfast.execution.context import context
 from holdfast.execution.interface import interleaved, query
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
-from holdfast.sim.scenarios.groups.failing_objects import changes_otherwise, comes_out_otherwise, die, is_well
+from holdfast.sim.scenarios.groups.failing_objects import (
+    changes_state_silently,
+    die,
+    gives_other_replies,
+    is_well,
+)
 
 FITS: Final = 5
 FIT_S: Final = 0.3
 UNREADABLE: Final = "Fitful.mood.since"
-"""Named by a fault that is meant."""
+"""The unreadable part of a :class:`Fitful` state, as a report names it; such reports are expected."""
 LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard")
 
 
 class Tokens:
-    """Lists of tokens: what was appended, what other groups noted here, which timers rang, and how the calls
-    that it made ended."""
+    """Lists of tokens.
+
+    They are what was appended, what other groups noted here, which timers rang, and how calls to other groups
+    ended.
+    """
 
     tokens: list[str]
     notes: list[str]
     rings: list[str]
     ends: list[tuple[str, str, str]]
-    """(the group called, the token, how the call ended)"""
+    """(the called group, the token, how the call ended)"""
     posts: list[tuple[str, str]]
-    """(the group that it was sent to, the token)"""
+    """(the group that the token was sent to, the token)"""
     heard: list[tuple[str, str]]
-    """(the group that sent it, the token)"""
+    """(the group that sent the token, the token)"""
     appended: int
-    """How many tokens were, which nobody ever asks for."""
+    """The number of tokens appended, which no method returns."""
 
     def __init__(self) -> None:
         self.tokens = []
@@ -44,18 +52,18 @@ class Tokens:
 
     def append(self, token: str) -> tuple[str, int]:
         self.tokens.append(token)
-        self.appended += 1 + changes_otherwise(self)
-        if comes_out_otherwise(self):
+        self.appended += 1 + changes_state_silently(self)
+        if gives_other_replies(self):
             self.tokens.append(token)
         return token, len(self.tokens)
 
     def fail(self, token: str) -> None:
-        """Appends, and raises: what it changed stays."""
+        """Append, then raise: the change remains."""
         self.tokens.append(token)
         raise ValueError(f"{token}@{len(self.tokens)}")
 
     def later(self, token: str, delay_s: float) -> tuple[str, int]:
-        """Appends now, and rings once when the time has come."""
+        """Append now, and ring once after *delay_s*."""
         context.call_later(delay_s, self.ring, token)
         return self.append(token)
 
@@ -63,7 +71,7 @@ class Tokens:
         self.rings.append(token)
 
     def post(self, token: str, to: list[str]) -> tuple[str, int]:
-        """Appends, and sends it to other groups, whose answers it does not wait for."""
+        """Append, and send the token to other groups without waiting for their answers."""
         for index, name in enumerate(to):
             context.send(name).hear(context.this_group, f"{token}>>{index}")
             self.posts.append((name, f"{token}>>{index}"))
@@ -75,8 +83,10 @@ class Tokens:
     async def relay(
         self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
     ) -> tuple[str, int]:
-        """Appends, and has other groups note it, one after the other; the last of them has it noted by
-        *through* in its turn, if there is that."""
+        """Append, and let other groups note the token, one after the other.
+
+        The last of them has it noted by *through* in turn, if given.
+        """
         _, place = self.append(token)
         for index, name in enumerate(to):
             is_through = bool(through) and index == len(to) - 1
@@ -95,13 +105,13 @@ class Tokens:
         self.ends.append((name, hop, end))
 
     async def pass_on(self, token: str, to: str) -> str:
-        """Notes it, and has another group note it."""
+        """Note the token, and let another group note it."""
         self.note(token)
         await self._have_noted(to, f"{token}>", None, "")
         return token
 
     def die(self, token: str) -> tuple[str, int]:
-        """Appends, and ends the process, whichever it is."""
+        """Append, and end the process that executes this."""
         self.append(token)
         die(token)
 
@@ -118,7 +128,7 @@ class Tokens:
 
 
 class Ledger(Tokens):
-    """The same, and tells what changed since it was last asked."""
+    """Like :class:`Tokens`, and tells what has changed since the last question."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,7 +158,7 @@ class Ledger(Tokens):
 
 @interleaved
 class Woven(Tokens):
-    """The same, and others append while one waits for another group."""
+    """Like :class:`Tokens`, but other operations run while one waits for another group."""
 
 
 @dataclass
@@ -157,7 +167,7 @@ class Mood:
 
 
 class Fitful(Tokens):
-    """The same, and now and then its state is one that can be written and not be read back (E9)."""
+    """Like :class:`Tokens`, but at times its state can be written and not be read back (E9)."""
 
     mood: Mood
 
@@ -168,7 +178,7 @@ class Fitful(Tokens):
     def append(self, token: str) -> tuple[str, int]:
         appended = super().append(token)
         if len(self.tokens) % FITS == 0:
-            self.mood.since = 0.5  # type: ignore[assignment]  # the mistake
+            self.mood.since = 0.5  # type: ignore[assignment]  # the deliberate mistake
             context.call_later(FIT_S, self.calm)
         return appended
 
@@ -177,7 +187,7 @@ class Fitful(Tokens):
 
 
 class Echo:
-    """Without state: what it answers depends on the call alone."""
+    """A class without state: its answers depend on the call alone."""
 
     def echo(self, token: str) -> str:
         return token
@@ -196,4 +206,4 @@ CLASSES: Final[dict[str, type]] = {
     "fitful": Fitful,
     "echo": Echo,
 }
-"""By the name that a group's record gives."""
+"""The classes, by the name that a group's record gives."""

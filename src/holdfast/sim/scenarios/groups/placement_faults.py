@@ -1,4 +1,4 @@
-"""Changing where groups have members, while everything else goes wrong (M5, M6)."""
+"""Changes of the hosts on which groups have members, while other faults happen (M5, M6)."""
 
 import random
 from typing import Final
@@ -11,7 +11,7 @@ from holdfast.model.ids import HostId, Nonce
 from holdfast.sim.engine.options import FaultEvent
 from holdfast.sim.engine.world import World
 from holdfast.sim.faults import FaultKind, Field, Parameters
-from holdfast.sim.scenarios.authority.server import standing
+from holdfast.sim.scenarios.authority.server import values_at_authority
 from holdfast.sim.scenarios.groups import failing_objects
 from holdfast.sim.scenarios.groups.host import Host
 from holdfast.sim.scenarios.sequence import aimed_faults
@@ -20,15 +20,20 @@ PLACEMENT_CHANGES: Final = "placement_changes"
 
 
 def records(world: World) -> list[GroupRecord]:
-    """What stands at the authority; nothing while it is down."""
-    return standing(world, keys.GROUPS, GroupRecord)
+    """Return the group records at the authority; nothing while it is down."""
+    return values_at_authority(world, keys.GROUPS, GroupRecord)
 
 
 def _may_remove(world: World, record: GroupRecord) -> bool:
-    """A group keeps one more than it needs where a host will be deaf in the end, or can make no object."""
-    is_lame = aimed_faults.deaf_host(world.options) is not None
-    is_lame = is_lame or any(event.kind == failing_objects.BREAKS for event in world.options.faults)
-    return len(record.placed_on) > record.min_in_sync + is_lame
+    """Whether a member may be removed.
+
+    A group keeps one more than it needs where a host will be deaf in the end, or can make no object.
+    """
+    has_unusable_host = aimed_faults.deaf_host(world.options) is not None
+    has_unusable_host = has_unusable_host or any(
+        event.kind == failing_objects.BREAKS for event in world.options.faults
+    )
+    return len(record.placed_on) > record.min_in_sync + has_unusable_host
 
 
 def _draw_move(rng: random.Random, _: Field) -> Parameters:
@@ -36,7 +41,7 @@ def _draw_move(rng: random.Random, _: Field) -> Parameters:
 
 
 def _change(world: World, event: FaultEvent) -> bool:
-    """Add a member to a group or remove one, through some host that lives."""
+    """Add a member to a group or remove one, through some running host."""
     living = [node.core for node in world.nodes.values() if isinstance(node.core, Host) and node.core.groups]
     known = records(world)
     if not living or not known:

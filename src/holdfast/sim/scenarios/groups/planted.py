@@ -1,4 +1,4 @@
-"""Bugs planted in the styles and the housing of groups: each is a rule of the protocol left out."""
+"""Bugs planted in the styles and in the hosting of groups: each leaves out one rule of the protocol."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from holdfast.execution.execution import Execution
 from holdfast.execution.records import Call
 from holdfast.execution.timers import Timer, Timers
 from holdfast.groups import backend, leaving
-from holdfast.groups.backend import Backend, Soon, memory_ground
+from holdfast.groups.backend import Backend, Soon, memory_backend
 from holdfast.groups.call_router import Asker, CallRouter
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.model.calls import Reads, Request, Seen
@@ -66,13 +66,16 @@ def _expired_is_fresh(table: Retention, client: ClientId, number: int, expiratio
 
 
 def _is_beginning(changes: Sequence[Change]) -> bool:
-    """Of a group that was only placed: the record and the first view; a creation puts the name as well."""
+    """Whether *changes* begin a group that was only placed: its record and the first view.
+
+    A creation also puts the name.
+    """
     prefixes = [each.key.partition("/")[0] + "/" for each in changes if isinstance(each, Put)]
     return prefixes == [keys.GROUPS, keys.VIEWS]
 
 
 def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
-    """Whoever is told to leave forgets, whether the view counts on it or not."""
+    """Lets a member that is told to leave forget its state, even while the view counts on it."""
     found = yield from may_forget(group, host)
     return MayForget() if isinstance(found, IsListed) else found
 
@@ -83,7 +86,7 @@ def _keep_away_for_good(membership: Membership, host: HostId) -> None:
 
 
 def _answer_only(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
-    """It has not run, so it never ran."""
+    """Answers that a request never runs, because it has not run yet."""
     found = table.judge(client, number, expiration_s)
     return NEVER if found is FRESH else found
 
@@ -92,8 +95,8 @@ def _answer_only(table: Retention, client: ClientId, number: int, expiration_s: 
 
 
 def _memory_of_host(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
-    """A process that was started again takes itself for the member that it was."""
-    ground, log = memory_ground(disk, soon)
+    """Lets a restarted process take itself for the member that it was before."""
+    ground, log = memory_backend(disk, soon)
     me = msgspec.structs.replace(ground.me, store=StoreId("memory-1"))
     return replace(ground, me=me), log
 
@@ -106,7 +109,7 @@ def _is_lost_with_one(loss: StateLoss) -> bool:
 
 
 def _keep_the_object(passive: Passive) -> None:
-    """Go on with an object that is ahead of what became final."""
+    """Continues with an object that is ahead of what became final."""
     Replica.on_following(passive)
 
 
@@ -115,7 +118,7 @@ def _always_a_base(spent_ns: int, since_ns: int, **known: Any) -> Step:
 
 
 def _rings_again(timers: Timers, number: int, due_ns: int, time_ns: int) -> Timer | None:
-    """A timer that has rung stays set, for a while later."""
+    """Lets a timer that has rung be set again, for a little later."""
     timer = _fire(timers, number, due_ns, time_ns)
     if timer is not None and not timer.schedule and timer.number % 7 == 0:
         timers.set(due_ns + 100_000_000, timer.method, timer.arguments)
@@ -131,19 +134,19 @@ def _forget_timers(execution: Execution, saved: bytes) -> None:
 
 
 def _take_all(waiting: WaitingReplies, committed: Position) -> list[Answer]:
-    """Tell everything as soon as anything is committed."""
+    """Sends all answers as soon as anything is committed."""
     ready = list(waiting._answers)
     waiting._answers.clear()
     return ready
 
 
 def _read_whatever_was_seen(serving: CallRouter, asker: Asker, asked: Reads) -> None:
-    """Answer also who has seen more than is here."""
+    """Answers a reader who has seen more than this member has."""
     _read(serving, asker, msgspec.structs.replace(asked, seen=Seen()))
 
 
 def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list[Call]) -> None:
-    """Answer a stale read with what is not committed."""
+    """Answers a stale read with state that is not committed."""
     outcomes = [
         replica.on_stale_query(Request(client, each.number), each.method, each.arguments) for each in calls
     ]
@@ -151,12 +154,12 @@ def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list
 
 
 def _only_report(readiness: Readiness, found: Diverged) -> None:
-    """A replay that came out otherwise is told of, and served from."""
+    """Only reports a replay that gave other results, and serves from it."""
     readiness._ports.fault("divergence", str(found))
 
 
 def _equal_whatever(comparing: DigestComparison) -> None:
-    """Every digest is taken for the primary's."""
+    """Takes every digest to be equal to the primary's."""
     if comparing._own is not None and comparing._own[0] in comparing._told:
         comparing._on_equal(comparing._own[0])
 
@@ -221,7 +224,7 @@ PLANTED = (
         "V4",
         "a member in memory that was started again is still listed",
         backend,
-        "memory_ground",
+        "memory_backend",
         _memory_of_host,
         profile="memory",
     ),
@@ -314,6 +317,16 @@ PLANTED = (
         "_read_back",
         lambda capture, name, value, encoded, first: None,
     ),
+    _bug(
+        "full-log-not-passed-on",
+        "E9",
+        "a primary that can make no checkpoints keeps the group, though its log is full and others are short",
+        Replica,
+        "_make_room",
+        lambda replica: None,
+        profile="classes",
+        runs_max=200,
+    ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(
         "timers-not-kept",
@@ -329,7 +342,7 @@ PLANTED = (
         "a primary that can make no object keeps its epoch",
         HostedGroup,
         "pass_on",
-        lambda housed, why: None,
+        lambda hosted, why: None,
         profile="classes",
     ),
     _bug(

@@ -1,5 +1,6 @@
-"""Bugs planted in the calls of groups to groups: nested calls, interleaved operations, sends, and groups that
-wait for each other.
+"""Bugs planted in calls between groups.
+
+They concern nested calls, interleaved operations, sends, and groups that wait for each other.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from holdfast.execution.nested_call import sent_by
 from holdfast.execution.queue import OperationQueue
 from holdfast.execution.records import Marked, NestedReply, Sent, Unmarked
 from holdfast.execution.sends import Send, Sends
-from holdfast.groups import outbound_groups as housing_nesting
+from holdfast.groups import outbound_groups
 from holdfast.groups.deadlock_probes import DeadlockProbes
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.outbound_groups import OutboundCalls
@@ -39,45 +40,45 @@ _send = OutboundCalls._send
 
 
 def _ask_nobody(
-    circling: DeadlockProbes, housed: HostedGroup, outgoing: Outgoing, path: tuple[Waits, ...]
+    circling: DeadlockProbes, hosted: HostedGroup, outgoing: Outgoing, path: tuple[Waits, ...]
 ) -> None:
     return None
 
 
 def _leave_in_line(line: OperationQueue, request: Request, outcome: bytes) -> Iterator[tuple[Job, bytes]]:
-    """Say that it never runs, and let it run."""
+    """Says that the call never runs, and lets it run."""
     for job in line.queue:
         if job.request == request:
             yield job, outcome
             return
 
 
-def _refuse_here(circling: DeadlockProbes, housed: HostedGroup, message: GiveWay) -> None:
-    """Take it out of this member's line, and have no record of that."""
-    execution = housed.replica.execution
+def _refuse_here(circling: DeadlockProbes, hosted: HostedGroup, message: GiveWay) -> None:
+    """Removes the call from this member's line without a record of that."""
+    execution = hosted.replica.execution
     assert execution is not None
     for job, _ in execution.line.withdraw(message.request, b""):
         outcome = in_circle(message.circle[0], message.circle)
         execution.retention.finish(job.client, job.number, outcome)
-        for token in housed.replica._waiting._by_request.pop(job.request, ()):
-            housed.replica._ports.answer(token, [job.number], [outcome])
+        for token in hosted.replica._waiting._by_request.pop(job.request, ()):
+            hosted.replica._ports.answer(token, [job.number], [outcome])
 
 
 def _is_lost(pending: PendingRequest) -> bool:
-    """What is on its way counts as turned away."""
+    """Counts a call in transit as refused."""
     return pending.is_maybe and not pending.is_query
 
 
 def _first_copies(
     calling_out: OutgoingCalls, line: OperationQueue, committed: Position
 ) -> Iterator[Outgoing]:
-    """Whoever was primary before has sent none."""
+    """Assumes that the previous primary has sent no calls."""
     for each in _to_send(calling_out, line, committed):
         yield replace(each, may_have_left=False)
 
 
 def _call_out_at_once(replica: Replica) -> None:
-    """Do not wait until the calling request is final."""
+    """Calls out without waiting until the calling request is final."""
     execution = replica.execution
     if execution is not None:
         for outgoing in replica._calling_out.to_send(execution.line, FAR_POSITION):
@@ -85,7 +86,7 @@ def _call_out_at_once(replica: Replica) -> None:
 
 
 def _close_unseen(gate: InterleavingGate, line: OperationQueue) -> Marked | Unmarked | None:
-    """Let nothing begin until the object has been at rest, and tell nobody."""
+    """Lets nothing begin until the object has been at rest, without an ordered record of that."""
     found = _gate_due(gate, line)
     if isinstance(found, Marked):
         line.close_gate()
@@ -94,7 +95,7 @@ def _close_unseen(gate: InterleavingGate, line: OperationQueue) -> Marked | Unma
 
 
 def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effects) -> None:
-    """Go on with whoever has waited longest, whose call was answered or not."""
+    """Resumes the operation that has waited longest, whether or not its call was the one answered."""
     waits = execution.outgoing()
     if waits is not None and execution.line.is_waiting_for(record.request, record.call):
         client, number = waits.caller
@@ -103,32 +104,32 @@ def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effec
 
 
 def _final_at_once(sending: Outbox, sends: Sends, reached: Position, committed: Position) -> None:
-    """Whatever is in the outbox leaves, whether what put it there is committed or not."""
+    """Sends everything in the outbox, whether the operation that put it there is committed or not."""
     sending._final = sends.issued
 
 
 def _send_the_newest(sends: Sends) -> Iterator[Send]:
-    """To each receiver the newest first."""
+    """Sends the newest call to each receiver first."""
     for numbers in sends._to.values():
         yield sends._sends[max(numbers)]
 
 
 def _take_up_nothing(sending: Outbox, sends: Sends) -> None:
-    """A new primary sends only what is sent under it."""
+    """Lets a new primary send only what is sent during its own term."""
     _take_up_sending(sending, sends)
     for each in sends:
         sending._in_flight[each.number] = (each.group, each.caller)
 
 
-def _by_process(nesting: OutboundCalls, awaited: Any, reference: Reference) -> None:
-    """Name a nested call by the process that makes it: another primary makes another of it."""
+def _by_process(outbound_calls: OutboundCalls, awaited: Any, reference: Reference) -> None:
+    """Names a nested call after its process, so that another primary makes it again as a new call."""
 
     def named(group: GroupId, outgoing: Outgoing) -> Sent:
         sent = sent_by(group, outgoing)
-        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._called.me}"))
+        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{outbound_calls._called.me}"))
 
-    with replacing(housing_nesting, "sent_by", named):
-        _send(nesting, awaited, reference)
+    with replacing(outbound_groups, "sent_by", named):
+        _send(outbound_calls, awaited, reference)
 
 
 _bug: Final = Planting("groups", runs_max=100)

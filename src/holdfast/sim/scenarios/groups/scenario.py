@@ -1,20 +1,18 @@
-"""Groups of every style on the production housing, called by production clients, under every fault.
+"""Groups of every style on the production host, called by production clients, under every fault.
 
-Three to five hosts, the embedded authority, two to four groups of different styles and classes, and clients
-that append, fail, read, read stale, order, set timers and ask for outcomes. Checked: answers are
+There are three to five hosts, the embedded authority, two to four groups of different styles and classes, and
+clients that append, fail, read, read stale, order, set timers and ask for outcomes. Checked: answers are
 linearizable; what was acknowledged is in every member's object once, what was unknown at most once, what
-never ran not at all; stale reads saw what was; timers rang once; a replay of every member's checkpoint and
-log gives its object and everybody else's; no divergence is reported; after healing every group serves, and
-once more in the end, all who shall be its members are in-sync and equal, and who has left holds nothing. A
-line of calls that is not empty in the end, and a member that has to learn then, may take their time and are
-watched as long as they move (:mod:`holdfast.sim.scenarios.groups.scenario`).
+never ran not at all; stale reads saw real states; timers rang once; a replay of every member's checkpoint and
+log gives the same object as its own and everyone else's; no divergence is reported. After healing every group
+serves, and once more in the end; then all its members are in sync and equal, and hosts that have left it hold
+nothing of it.
 
-The end of a run: what stands in line is let out and who learns is awaited, as long as they move.
-
-A line of calls that call other groups takes as long as their disks do, some tens of seconds where a sync
-takes tens of milliseconds. A host may read what has rotted long after everything else has healed, and begins
-again with nothing then; over a network that changes the order of messages it learns slowly. How long these
-take is nobody's promise; that they go on is one.
+At the end of a run, calls in line are completed and learners are awaited as long as they make progress
+(:func:`let_out`). A line of calls that call other groups takes as long as their disks do: some tens of
+seconds where a sync takes tens of milliseconds. A host may read corrupted data long after everything else has
+healed, and then begins again with nothing; over a network that reorders messages it learns slowly. Nothing
+promises how long these take, only that they make progress.
 """
 
 from collections import Counter
@@ -56,22 +54,24 @@ from holdfast.sim.scenarios.sequence.disk_damage import views
 from holdfast.sim.scenarios.sequence.heart import Agents
 
 LOOKS_MAX: Final = 20
-"""So often something may have moved and not be over yet. A line has at most some fifty calls, three hops
-each."""
+"""The most times that progress is seen without being finished. A line has at most some fifty calls, with
+three hops each."""
 
 
 def let_out(world: World, stage: Stage, look_ns: int) -> list[str]:
-    """Go on until no call waits, no timer is to come and nobody learns, or nothing of that has moved in
-    *look_ns*: in either case the final checks judge what is there then. Nobody asks anything new.
+    """Run on until no call waits, no timer is set and nobody learns.
 
-    Answers the groups that had something to do at first: calls to them may have been given up in the line.
+    It also stops when none of these has made progress in *look_ns*; the final checks judge the result in
+    either case. No new requests are made.
+
+    Returns the groups that had something to do at first: calls to them may have been given up in the line.
     """
     busy = [name for name, *_ in _lines(world, stage)]
     before: list[object] = []
     for _ in range(LOOKS_MAX):
         left = [*_lines(world, stage), *_learners(world, stage)]
         if left == before:
-            break  # it stands still; or nothing is left, and what came of it has had its time to settle
+            break  # no progress; or nothing is left, and its effects have had time to settle
         before = left
         if left:
             world.sometimes("something was still moving when the last call had ended")
@@ -80,15 +80,18 @@ def let_out(world: World, stage: Stage, look_ns: int) -> list[str]:
 
 
 def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, tuple[int, ...]]]:
-    """What each group has still to do, as its primary sees it; different whenever any of it is done."""
+    """Yield what each group still has to do, as its primary sees it.
+
+    The value changes whenever any of it is done.
+    """
     for name in stage.hosts:
-        for housed in _housed(world, name):
-            execution = housed.replica.execution if housed.is_ready else None
+        for hosted in _hosted(world, name):
+            execution = hosted.replica.execution if hosted.is_ready else None
             if execution is not None and not _is_done(execution):
                 outgoing = execution.outgoing()
                 waits_for = (outgoing.caller, outgoing.call) if outgoing is not None else None
                 to_come = (len(execution.line.queue), len(execution.timers), len(execution.sends))
-                yield housed.record.name, waits_for, to_come
+                yield hosted.record.name, waits_for, to_come
 
 
 def _is_done(execution: Execution) -> bool:
@@ -96,25 +99,25 @@ def _is_done(execution: Execution) -> bool:
 
 
 def _learners(world: World, stage: Stage) -> Iterator[object]:
-    """How far those are that should be in-sync and are not."""
+    """Yield the progress of members that should be in sync and are not."""
     listed = {(view.group, member.host) for view in views(world) for member in view.members}
     for name in stage.hosts:
-        for housed in _housed(world, name):
-            if (housed.record.group, name) not in listed:
-                yield housed.record.name, name, housed.member.committed, housed.member.tail
+        for hosted in _hosted(world, name):
+            if (hosted.record.group, name) not in listed:
+                yield hosted.record.name, name, hosted.member.committed, hosted.member.tail
 
 
-def _housed(world: World, name: str) -> list[HostedGroup]:
-    """The members on that host of groups that have a state."""
+def _hosted(world: World, name: str) -> list[HostedGroup]:
+    """Return the members on that host of groups that have a state."""
     host: Host | None = world.nodes[name].core
-    housed = list(host.groups.housed.values()) if host is not None and host.groups is not None else []
-    return [each for each in housed if each.record.style != "stateless"]
+    hosted = list(host.groups.hosted.values()) if host is not None and host.groups is not None else []
+    return [each for each in hosted if each.record.style != "stateless"]
 
 
 ENDING_NS: Final = 2500 * MILLISECOND
-"""Before the end: longer than any call lasts and any timer is set for."""
+"""The time before the end: longer than any call lasts and any timer is set for."""
 UNSETTLED_MAX: Final = 3
-"""Positions not committed yet in the end: marks and steps are ordered without anybody asking."""
+"""The most positions not committed in the end: marks and steps are ordered without a request."""
 DEMANDED: Final = 3
 """Operations of each group that must be answered after healing, unless its line was too long for them."""
 
@@ -134,7 +137,7 @@ class Groups(Scenario):
         *disk_damage.FAULTS,
         *aimed_faults.FAULTS,
         *failing_objects.BREAK_FAULTS,
-        *failing_objects.SWAY_FAULTS,
+        *failing_objects.DIVERGENCE_FAULTS,
         MOVING,
     )
     bounds: ClassVar[tuple[Bound, ...]] = (
@@ -154,7 +157,8 @@ class Groups(Scenario):
         self._served: Counter[GroupId]
         """Operations answered between the healing and the ending."""
         self._busy: list[str]
-        """Groups with calls in line when the last caller had ended: theirs may all have been given up."""
+        """Groups with calls in line when the last caller had ended: their own calls may all have been given
+        up."""
 
     def build(self, world: World) -> None:
         self.stage = stage = self.drawn(world)
@@ -171,16 +175,16 @@ class Groups(Scenario):
         Agents(world, tuple(stage.hosts)).start()
 
     def drawn(self, world: World) -> Stage:
-        """The domain of this run."""
+        """Draw the domain of this run."""
         return Stage.drawn(world.rng("stage"), in_memory=world.options.in_memory)
 
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.
-        self.book.health.swaying.end()
+        self.book.health.divergences.end()
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
         if aimed_faults.deaf_host(world.options) is not None:
-            # What was answered before one host became deaf says nothing about the time after (K3).
+            # What was answered before a host became deaf says nothing about the time after (K3).
             world.after(aimed_faults.DEAF_NS, self.book.answered.clear)
 
     def finish(self, world: World) -> None:
@@ -191,7 +195,7 @@ class Groups(Scenario):
         lost = [each.name for each in self.stage.groups if each.group in self.book.losses.groups]
         self.book.check_history(lost)
         if self._is_any_in_doubt(world):
-            return  # and others may wait for its answers
+            return  # other groups may wait for its answers
         objects: dict[str, Tokens] = {}
         for record in records(world):
             if not world.violations:
@@ -203,7 +207,7 @@ class Groups(Scenario):
             self.book.check_posts(objects, is_whole=is_whole)
 
     def _is_any_in_doubt(self, world: World) -> bool:
-        """Whether a group waits for a person, as it must."""
+        """Whether some group waits for a person, as it must."""
         in_doubt = [record.name for record in records(world) if self._is_in_doubt(world, record)]
         for name in in_doubt:
             world.unavailable(f"{name}: one store is lost and the others' tails are cut (D2)")
@@ -211,27 +215,27 @@ class Groups(Scenario):
 
     def _is_in_doubt(self, world: World, record: GroupRecord) -> bool:
         cores: list[Host | None] = [world.nodes[name].core for name in self.stage.hosts]
-        housings = [core.groups for core in cores if core is not None and core.groups is not None]
-        housed = [each.housed[record.group] for each in housings if record.group in each.housed]
+        all_groups = [core.groups for core in cores if core is not None and core.groups is not None]
+        hosted = [each.hosted[record.group] for each in all_groups if record.group in each.hosted]
         return record.durability == DISK and disk_damage.is_in_doubt(
-            world, record.group, [each.member for each in housed]
+            world, record.group, [each.member for each in hosted]
         )
 
     def _begin_ending(self) -> None:
         self.book.is_ending = True
 
     def _call_all(self, world: World) -> None:
-        """Every group is called once more: it may have served after healing and stand still since."""
+        """Call every group once more: it may have served after healing and stopped since."""
         self._served = self.book.answered
         self.book.answered = Counter()
         for caller in self.book.callers.values():
             caller.call_all()
         world.run_until(world.now + ENDING_NS)
 
-    # --- one group in the end
+    # --- one group at the end
 
     def _check_left(self, world: World, record: GroupRecord) -> None:
-        """Who shall be no member has left, and holds nothing (M6)."""
+        """Require that hosts that are no longer to be members have left and hold nothing (M6)."""
         for name in self.stage.hosts:
             host: Host | None = world.nodes[name].core
             is_deaf = name == aimed_faults.deaf_host(world.options)
@@ -239,11 +243,11 @@ class Groups(Scenario):
                 continue
             if record.placement(name) is not None:
                 world.violation("progress", f"{name} has not left {record.name}")
-            elif record.group in host.groups.housed or host.groups.kept(record) is not None:
+            elif record.group in host.groups.hosted or host.groups.kept(record) is not None:
                 world.violation("M6", f"{name} has left {record.name} and still holds it")
 
     def _check_group(self, world: World, record: GroupRecord) -> dict[str, Tokens]:
-        """One of its objects by the group's name, if it has any."""
+        """Check one group; return one of its objects by the group's name, if it has any."""
         if record.durability == MEMORY and record.on_total_loss == WAIT and self._is_lost(world, record):
             world.unavailable(f"{record.name}: the last process that held it is gone (V4)")
             return {}
@@ -266,8 +270,8 @@ class Groups(Scenario):
         ):
             world.violation("progress", f"{record.name}: in-sync are {listed} after healing")
             return {}
-        for host, housed in members.items():
-            member = housed.member
+        for host, hosted in members.items():
+            member = hosted.member
             if member.tail - member.committed > UNSETTLED_MAX:
                 said = f"{host} is at {member.committed} of {member.tail}"
                 world.violation("progress", f"{record.name}: {said} after healing")
@@ -290,31 +294,31 @@ class Groups(Scenario):
         found: dict[str, HostedGroup] = {}
         for name in hosts:
             host: Host | None = world.nodes[name].core
-            housed = (
-                host.groups.housed.get(record.group) if host is not None and host.groups is not None else None
+            hosted = (
+                host.groups.hosted.get(record.group) if host is not None and host.groups is not None else None
             )
-            if housed is None:
-                world.violation("progress", f"{record.name} is not housed on {name}")
+            if hosted is None:
+                world.violation("progress", f"{record.name} is not hosted on {name}")
             else:
-                found[name] = housed
+                found[name] = hosted
         return found
 
-    def replayed(self, record: GroupRecord, kept: Kept | None, housed: HostedGroup) -> Replay:
-        """What a member holds, read once more."""
-        return Replay(definition_of(record), kept, housed)
+    def replayed(self, record: GroupRecord, kept: Kept | None, hosted: HostedGroup) -> Replay:
+        """Return what a member has, read independently."""
+        return Replay(definition_of(record), kept, hosted)
 
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, HostedGroup]) -> Tokens:
         objects: dict[str, Tokens] = {}
         digests: dict[bytes, str] = {}
-        up_to = min(housed.member.committed for housed in members.values())
-        for name, housed in members.items():
+        up_to = min(hosted.member.committed for hosted in members.values())
+        for name, hosted in members.items():
             host: Host = world.nodes[name].core
             assert host.groups is not None
-            replay = self.replayed(record, host.groups.kept(record), housed)
-            live = housed.replica.execution
+            replay = self.replayed(record, host.groups.kept(record), hosted)
+            live = hosted.replica.execution
             if live is not None and replay.execution.position <= live.position <= up_to:
                 replay.run_to(live.position)
-                is_misled = record.group in self.book.health.swaying.misled
+                is_misled = record.group in self.book.health.divergences.misled
                 if live.digest() != replay.execution.digest() and not is_misled:
                     world.violation("E1", f"{record.name} on {name} differs from a replay at {live.position}")
             replay.run_to(up_to)
@@ -325,17 +329,19 @@ class Groups(Scenario):
             observer.check(self.book, record.name, replay.execution.time_ns)
             digests.setdefault(replay.execution.digest(), name)
             # Back at an earlier state it sends again what its receivers were told to forget.
-            if len(replay.execution.sends) and record.group not in self.book.losses.groups:
+            # And a receiver whose time is far ahead takes a send for expired before its sender does.
+            is_stuck = record.group in self.book.losses.groups or observer.may_be_wrong(self.book)
+            if len(replay.execution.sends) and not is_stuck:
                 world.violation("progress", f"{record.name} on {name}: a call is still to be sent in the end")
             if not replay.execution.is_idle:
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
             instance = replay.execution.line.instance
             assert isinstance(instance, Tokens)
             objects[name] = instance
-        if max(housed.member.committed for housed in members.values()) > up_to + UNSETTLED_MAX:
-            said = {name: housed.member.committed for name, housed in members.items()}
+        if max(hosted.member.committed for hosted in members.values()) > up_to + UNSETTLED_MAX:
+            said = {name: hosted.member.committed for name, hosted in members.items()}
             world.violation("progress", f"{record.name}: members are not equal in the end: {said}")
-        elif len(digests) > 1 and record.group not in self.book.health.swaying.misled:
+        elif len(digests) > 1 and record.group not in self.book.health.divergences.misled:
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
         if record.group not in self.book.losses.groups:
             self.book.check_objects(record.group, record.name, objects)
@@ -343,8 +349,11 @@ class Groups(Scenario):
 
 
 def _able(world: World, record: GroupRecord) -> list[HostId]:
-    """The group's hosts, but for one that is deaf in the end: it must have gone (K3). One that can make no
-    object may have gone: it can take no checkpoint, its log fills, and it is dropped (D4)."""
+    """Return the group's hosts that must serve it in the end.
+
+    A host that is deaf in the end must have ended (K3). Hosts that can make no object may have been dropped,
+    since they can take no checkpoint and their log fills (D4).
+    """
     deaf = aimed_faults.deaf_host(world.options)
     hosts = record.placed_on
     return [host for host in hosts if host != deaf and not failing_objects.is_broken(world, record, host)]

@@ -1,4 +1,4 @@
-"""What one seed's domain looks like: its hosts, its groups with their styles and places, its settings."""
+"""The domain of one run: its hosts, its groups with their styles and places, and its settings."""
 
 import random
 from dataclasses import dataclass, replace
@@ -29,16 +29,16 @@ KINDS: Final = (
     ("active", "ledger"),
     ("stateless", "echo"),
 )
-"""Styles, and the classes that have their state captured in different ways."""
+"""Styles, and the classes whose state is captured in different ways."""
 GROUP_COUNTS: Final = (2, 2, 3, 4)
 MIN_IN_SYNC: Final = 2
 LAG_LIMIT: Final = 200
-"""More than may be uncommitted: whom to drop for its lag is the business of the scenario ``sequence``."""
+"""More than may be uncommitted: members dropped for their lag are covered by the scenario ``sequence``."""
 IN_MEMORY: Final = 0.3
-"""How often the first group lives in memory. It ends when all its in-sync processes have (V4), and no other
-group calls the first: whoever did would wait for it."""
+"""How often the first group is in memory. It ends when all its in-sync processes have ended (V4), and no
+other group calls the first, because it would wait for it."""
 RESTARTS: Final = 0.7
-"""How often that one restarts, when it has ended, from what there is (V4)."""
+"""How often that group restarts, when it has ended, from what there is (V4)."""
 CALLING: Final = ClientConfig(
     window_calls=24,
     patience_ns=300 * MILLISECOND,
@@ -48,38 +48,38 @@ CALLING: Final = ClientConfig(
     heartbeat_interval_ns=150 * MILLISECOND,
     heartbeat_timeout_ns=500 * MILLISECOND,
 )
-"""Of clients, and of groups that call groups."""
+"""Settings of clients, and of groups that call groups."""
 UNBEGUN: Final = 0.3
-"""How often the last group is made without members."""
+"""How often the last group is created without members."""
 WOVEN: Final = 0.5
 """How often a group whose class could be interleaved is."""
 FITFUL: Final = 0.4
-"""How often one whose class is not interleaved is of the other kind (E9)."""
+"""How often a group whose class is not interleaved is one whose state is at times unreadable (E9)."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
-"""How long a host gathers what comes in together."""
+"""How long a host gathers incoming messages before it handles them together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One run's domain."""
+    """The domain of one run."""
 
     hosts: tuple[HostId, ...]
     groups: tuple[GroupRecord, ...]
     config: GroupsConfig
     turn_ns: int
     hand_overs: float
-    """How likely a primary hands over, at each look."""
+    """The probability that a primary hands over, at each check."""
     deadly: int
-    """Calls that end whichever process executes them (E4)."""
+    """The number of calls that end the process that executes them (E4)."""
     has_hearts: bool = False
-    """Whether a thread of their own exchanges the heartbeats of hosts, or their loops do (R4)."""
+    """Whether a separate thread exchanges the heartbeats of hosts, instead of their event loops (R4)."""
 
     @classmethod
     def drawn(
         cls, rng: random.Random, host_counts: tuple[int, ...] = HOST_COUNTS, *, in_memory: bool = False
     ) -> "Stage":
-        """*in_memory*: the first group surely is."""
+        """Draw a domain. *in_memory*: the first group is in memory."""
         hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(host_counts)])
         kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
         kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
@@ -99,7 +99,7 @@ class Stage:
         return stage.woven(rng).fitful(rng)
 
     def fitful(self, rng: random.Random) -> "Stage":
-        """The same with some of its groups of a class whose state is, at times, unreadable."""
+        """Return the same domain with some groups of a class whose state is at times unreadable."""
         groups = [
             msgspec.structs.replace(each, class_name="fitful")
             if each.class_name == "tokens" and rng.random() < FITFUL
@@ -109,7 +109,10 @@ class Stage:
         return replace(self, groups=tuple(groups))
 
     def woven(self, rng: random.Random) -> "Stage":
-        """The same with some of its groups interleaved. Drawn last, so that all else is as it was without."""
+        """Return the same domain with some groups interleaved.
+
+        This is drawn last, so that all else stays the same.
+        """
         groups = [
             msgspec.structs.replace(each, class_name="woven")
             if each.class_name == "tokens" and rng.random() < WOVEN
@@ -119,18 +122,18 @@ class Stage:
         return replace(self, groups=tuple(groups))
 
     def without_members(self, index: int) -> "Stage":
-        """The same, but that group is only placed: its hosts begin it, whoever is first (FTC-213)."""
+        """Return the same domain with that group only placed: the first of its hosts begins it (FTC-213)."""
         groups = list(self.groups)
         groups[index] = msgspec.structs.replace(groups[index], is_begun=False)
         return replace(self, groups=tuple(groups))
 
     def creator(self, record: GroupRecord) -> HostId:
-        """Who creates the group, and is its first primary unless the group is only placed."""
+        """Return the host that creates the group; it is the first primary unless the group is only placed."""
         return record.members[0].host
 
 
 def definition_of(record: GroupRecord) -> Definition:
-    """The scenario's :attr:`holdfast.groups.ports.HousePorts.define`."""
+    """The scenario's :attr:`holdfast.groups.ports.GroupsPorts.define`."""
     found = CLASSES.get(record.class_name)
     if found is None:
         raise InvalidRequest(f"no class {record.class_name}")
@@ -157,7 +160,7 @@ def _record(
 
 
 def _config(rng: random.Random) -> GroupsConfig:
-    # A state that is sent must be small beside what makes the next one due.
+    # A state that is sent must be small compared with what makes the next checkpoint due.
     sent_bytes, due_bytes = rng.choice(((1, 3_000), (1, 10_000), (3_000, 10_000)))
     style = StyleConfig(
         checkpoint_interval_ns=rng.choice((150 * MILLISECOND, 600 * MILLISECOND, 3000 * MILLISECOND)),
@@ -165,7 +168,7 @@ def _config(rng: random.Random) -> GroupsConfig:
         long_log_bytes=32_000,
         log_bytes_max=40_000,
         scan_bytes=rng.choice((1_000, 8_000)),
-        # Executing takes no simulated time, and so counts a nanosecond a call.
+        # Executing takes no simulated time, and so counts as a nanosecond per call.
         replay_budget_ns=rng.choice((2, 20, 1_000_000_000)),
         sent_state_bytes_max=sent_bytes,
         inline_state_bytes_max=rng.choice((1, 1_000, 1_000_000)),

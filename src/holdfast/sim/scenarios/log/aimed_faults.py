@@ -1,4 +1,4 @@
-"""Faults aimed at a store: the general ones hit the interesting bytes too seldom."""
+"""Faults aimed at a store, because the general faults rarely hit the bytes that matter."""
 
 import random
 
@@ -11,7 +11,7 @@ from holdfast.storage.checkpoint import checkpoint_of
 from holdfast.storage.segments import file_number
 
 TAIL_BYTES = 1200
-"""The last batch is mostly within so many bytes of the end."""
+"""The last batch mostly lies within this many bytes of the end."""
 
 
 def _draw_put_back(rng: random.Random, field: Field) -> Parameters:
@@ -19,8 +19,11 @@ def _draw_put_back(rng: random.Random, field: Field) -> Parameters:
 
 
 def _put_back(world: World, event: FaultEvent) -> bool:
-    """Copy the disk now, put the copy back later: a backup restored. Only after the next opening, because
-    a disk put back within one opening cannot be told by its number (V5 names that limit)."""
+    """Copy the disk now and restore the copy later, as from a backup.
+
+    It is restored only after the next opening, because the opening number cannot reveal a disk restored
+    within one opening (V5 names that limit).
+    """
     node = world.nodes[event.target]
     host: Host | None = node.core
     if host is None or host.store is None:
@@ -42,7 +45,7 @@ def _draw_rot(rng: random.Random, field: Field) -> Parameters:
 
 
 def _rot_tail(world: World, event: FaultEvent) -> bool:
-    """Kill the host and let a bit near the end of its log rot."""
+    """Kill the host and flip a bit near the end of its log."""
     node = world.nodes[event.target]
     node.kill()
     spans = _spans(node)
@@ -55,7 +58,7 @@ def _rot_tail(world: World, event: FaultEvent) -> bool:
 
 
 def _rot_checkpoint(world: World, event: FaultEvent) -> bool:
-    """Let a bit in one of the checkpoints rot, then kill the host, so that it must read it."""
+    """Flip a bit in one of the checkpoints and kill the host, so that it must read the checkpoint."""
     node = world.nodes[event.target]
     node.kill()
     spans = _spans(node)
@@ -69,7 +72,7 @@ def _rot_checkpoint(world: World, event: FaultEvent) -> bool:
 
 
 def _spans(node: SimNode) -> dict[str, int]:
-    """The store's files and how much of each is in use, in the order in which the disk counts them."""
+    """Return the store's files and how much of each is in use, in the order in which the disk counts them."""
     disk = node.disk.open(DIRECTORY, Life(), None)
     with node.disk.untroubled():
         return {name: len(disk.read(name, 0, disk.size(name)).rstrip(b"\0")) for name in disk.list()}

@@ -1,4 +1,4 @@
-"""One process of the scenario's host: it identifies its store, recovers its log, and goes to work."""
+"""One process of the scenario's host: it identifies its store, recovers its log, and begins its work."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ class Host:
 
     @property
     def store(self) -> Store | None:
-        """The store it works with; None while it does not."""
+        """The store that the host works with; None while it does not work."""
         return self._identity.store if self.work is not None else None
 
     # --- identity (V5)
@@ -64,14 +64,14 @@ class Host:
         self._identity.begin_opening(nonce, lambda: self._later("raise"))
 
     def _raise_number(self) -> None:
-        """The authority's part: raise the number from exactly what the store holds."""
+        """Act as the authority: raise the opening number from exactly the one that the store has."""
         store = self._store()
         assert store.intent is not None
         held = self.account.openings.get(store.store, (Opening(0), Nonce("")))
-        wished = (Opening(store.opening + 1), store.intent)
-        if held not in ((store.opening, store.nonce), wished):
+        raised = (Opening(store.opening + 1), store.intent)
+        if held not in ((store.opening, store.nonce), raised):
             self.account.violation("V5", f"the authority holds {held}, the store {store}")
-        self.account.openings[store.store] = wished
+        self.account.openings[store.store] = raised
         self._later("finish")
 
     # --- recovery (D2, D3)
@@ -91,7 +91,7 @@ class Host:
         self._open(store, found, state)
 
     def _state(self, found: Recovered) -> dict[int, History]:
-        """The log's content, as the ledger sees it."""
+        """Return the log's content in the ledger's form."""
         state: dict[int, History] = {}
         for group, index in found.groups.items():
             history = state[group] = History(index.floor.position)
@@ -141,7 +141,7 @@ class Host:
     def _check_checkpoint(
         self, store: StoreId, group: GroupId, log: Log, checkpoints: CheckpointStore
     ) -> bool:
-        """Whether the group's state can be had: a whole checkpoint, and the log from there on."""
+        """Whether the group's state can be restored: from a complete checkpoint, and the log after it."""
         chosen = checkpoints.choose(group)
         for error in chosen.damaged:
             self.account.loud(error)
@@ -160,14 +160,14 @@ class Host:
         if held != content(store, group, checkpoint.point.position):
             self.account.violation("D3", f"group {group}: {checkpoint} holds something else")
         if checkpoint.point.position > log.tail(group).position:
-            # Only a tail that rotted and was cut can end before a checkpoint.
+            # Only a tail that was corrupted and cut can end before a checkpoint.
             number = log.install(group, checkpoint.point)
             self.account.ledger.asked(number, group, floored(checkpoint.point.position))
         if chosen.damaged:
             self.account.world.sometimes("an older checkpoint served")
         return True
 
-    # --- events, and what goes wrong
+    # --- events and failures
 
     def _on_synced(self, token: Token, ok: bool) -> None:
         for part in (self._log, self._checkpoints, self._identity):
@@ -184,7 +184,7 @@ class Host:
             self._identity.finish_opening(self._recover)
 
     def _give_up(self) -> None:
-        """The store cannot be used any more; the next start founds another."""
+        """Give up a store that cannot be used any more; the next start creates another."""
         self._ports.node.disk.wipe()
         self._ports.stop("the store is damaged")
 

@@ -1,10 +1,11 @@
-"""Hosts that keep a log, checkpoints and an identity on a disk that does everything disks do.
+"""Hosts with a log, checkpoints and a store identity, on a disk that fails in every known way.
 
-Each host appends to several groups, drops tails, writes checkpoints, and starts again as often as the faults
-want. Demands, checked at every start against an account kept outside (:mod:`holdfast.sim.checkers.ledger`):
-the log holds what some prefix of the changes asked for amounts to, at least all that was reported durable
-(S5, D1, D2, D4); checkpoints are whole and reach down to the log's floor (D3); a disk wiped, copied or put
-back is refused (V5); damage is reported where bytes rotted, and only there. After healing, hosts get on.
+Each host appends to several groups, drops tails, writes checkpoints, and restarts as often as the faults make
+it. At every start its store is checked against a record kept outside the host
+(:mod:`holdfast.sim.checkers.ledger`). The log contains the result of some prefix of the requested changes,
+including at least everything reported durable (S5, D1, D2, D4). Checkpoints are complete and reach down to
+the log's floor (D3). A disk that was wiped, copied or restored from a backup is refused (V5). Damage is
+reported where bytes were corrupted, and only there. After healing, every host makes progress.
 """
 
 from functools import partial
@@ -20,9 +21,9 @@ from holdfast.sim.scenarios.log.host import Host
 from holdfast.sim.scenarios.log.work import CONFIG, ROT, Account
 
 FILES_MAX: Final = 2 * CONFIG.files_max
-"""More files than this at the end, and pruning has failed."""
+"""The most files at the end of a run; with more, pruning has failed."""
 SLOW_NS: Final = 2 * MILLISECOND
-"""With slower syncs than this pruning may lag behind the writing."""
+"""With syncs slower than this, pruning may lag behind the writing."""
 
 
 class LogScenario(Scenario):
@@ -30,7 +31,7 @@ class LogScenario(Scenario):
     nodes = ("a", "b")
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *DISK_KINDS, "bit_rot", "zero_sector", "wipe", "copy")
     own_kinds = (PUT_BACK, ROT_TAIL, ROT_CHECKPOINT)
-    # Copied to and fro, a disk would be put back within one opening.
+    # If disks were copied back and forth, one could be restored within one opening.
     bounds = (Bound(kinds=ROT, per_run=6), Bound(kinds=("copy",), per_run=1))
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 2 * SECOND

@@ -1,6 +1,7 @@
-"""What the scenario's host does with its log: append, drop, read back, write checkpoints, settle.
+"""What the scenario's host does with its log, and what an observer outside the host knows about it.
 
-What is known about a host outside of it: what it was promised, what the authority holds, what was loud.
+:class:`Work` appends, drops, reads back, writes checkpoints and settles. :class:`Account` records what the
+host reported durable, what the authority holds, and which damage was reported.
 """
 
 import random
@@ -24,20 +25,20 @@ REPLACED: Final = ("wipe", "copy", "put_back")
 
 
 class Account:
-    """One host's account; it outlives the host's processes."""
+    """The observer's record of one host; it outlives the host's processes."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
         self.ledger = Ledger()
         self.openings: dict[StoreId, tuple[Opening, Nonce]] = {}
-        """What the authority holds of each store."""
+        """What the authority holds for each store."""
         self.stores = 0
         self.is_doubtful = False
-        """Whether the log's tail was cut and nothing has cleared it since."""
+        """Whether the log's tail was cut and is still in doubt."""
         self.acknowledged = 0
         self.issued = 0
-        """How many bodies were written: each gets its number, so that no two are the same."""
+        """The number of bodies written: each contains its number, so that no two are the same."""
         self._opened_at = Place(0, 0)
         self._rot_before = 0
 
@@ -55,31 +56,31 @@ class Account:
         self.world.violation(rule, f"{self.name}: {message}")
 
     def loud(self, error: Corruption) -> None:
-        """Damage was reported: rightly so only where something has rotted."""
+        """Record that damage was reported, which is right only where something was corrupted."""
         self.world.trace.add(f"{self.world.now} {self.name} damage {error}")
         self.world.sometimes("damage was reported")
         if not self.had(ROT):
             self.violation("D2", f"false alarm: {error}")
 
     def refused(self, reason: str) -> None:
-        """The host takes its store for a stranger: rightly so only where a disk was exchanged."""
+        """Record that the host refused its store, which is right only where a disk was replaced."""
         if self.openings and not self.had(REPLACED) and not self.had(ROT):
             self.violation("V5", f"its own store refused: {reason}")
 
     def opened(self, state: dict[int, History], end: Place) -> None:
-        """The log is open with *state*; what this opening writes lies from *end* on."""
+        """Record that the log is open with *state*; this opening writes from *end* on."""
         self.ledger.accept(state)
         self._opened_at = end
         self._rot_before = len(self.world.nodes[self.name].disk.rot)
 
     def _rot_at_tail(self) -> int:
-        """How many faults have damaged what the last opening wrote."""
+        """Return how many faults have damaged what the last opening wrote."""
         rot = self.world.nodes[self.name].disk.rot[self._rot_before :]
         places = (Place(file_number(name) or 0, offset) for name, offset in rot)
         return sum(place >= self._opened_at for place in places)
 
     def recovered(self, state: dict[int, History], *, is_doubtful: bool) -> None:
-        """What a scan found after a restart."""
+        """Check what a scan found after a restart."""
         if self.is_doubtful and not is_doubtful:
             self.violation("D2", "the log forgot that its tail is in doubt")
         wrong = self.ledger.objection(state)
@@ -101,20 +102,20 @@ CONFIG: Final = LogConfig(
 )
 CHUNK_BYTES: Final = 512
 GROUPS: Final = tuple(map(GroupId, (1, 2, 3, 4)))
-"""The last is quiet and writes no checkpoints: it must be copied forward."""
+"""The last group is quiet and writes no checkpoints, so its records must be copied forward."""
 QUIET: Final = GROUPS[-1]
 DRAWN: Final = (*map(GroupId, (1, 2, 3) * 21), QUIET)
 CHECKPOINTS: Final = dict(enumerate(map(GroupId, (1, 1, 2, 3)), start=8))
-"""Which number of 64, drawn at each turn, lets which group write a checkpoint."""
+"""A number of 64 is drawn in each turn; this maps some numbers to the group that writes a checkpoint."""
 PADDINGS: Final = tuple(map(bytes, (0, 0, 0, 0, 0, 20, 100, 900)))
 TURN_NS: Final = (200 * MICROSECOND, MILLISECOND, MILLISECOND, 3 * MILLISECOND)
 COMPARE_NS: Final = 40 * MILLISECOND
 BURST: Final = 8
-"""Calls that arrive together with one in eight turns: some batches hold many records."""
+"""Calls that arrive together in one of eight turns, so that some batches contain many records."""
 
 
 class Work:
-    """The work of one opening."""
+    """The work of one process on its open log."""
 
     def __init__(
         self, ports: NodePorts, account: Account, store: StoreId, log: Log, checkpoints: CheckpointStore
@@ -145,16 +146,16 @@ class Work:
         elif what == "call":
             self._append(self._rng.getrandbits(32))
         else:
-            # First the account: the host may die inside the call, its batch already on the disk.
+            # The account comes first: the host may die inside the call, with its batch already on the disk.
             self._account.is_doubtful = False
             self.log.clear_doubt()
 
     def _turn(self, rng: random.Random) -> None:
-        # One draw for a turn and one for each append: drawing would else take half the time.
+        # One draw for a turn and one for each append; more would take half of the run's time.
         drawn = rng.getrandbits(32)
         self._append(rng.getrandbits(32))
         if not drawn & 7:
-            # Calls that arrive together are events of their own: a host may end between two of them.
+            # Calls that arrive together are separate events, so that a host may end between two of them.
             for _ in range(BURST):
                 self._timers.set(0, "call")
         chance = drawn >> 4 & 63
@@ -193,7 +194,7 @@ class Work:
         account.ledger.asked(number, group, appended(body, count))
 
     def _receive_astray(self, group: GroupId) -> None:
-        """A record that continues another history than ours must be refused (S2)."""
+        """Require that a record that continues a different history is refused (S2)."""
         tail = self.log.tail(group)
         astray = Point(tail.position, tail.epoch, tail.checksum ^ 1)
         try:
@@ -203,7 +204,7 @@ class Work:
         self._account.violation("S2", f"group {group}: took a record that does not continue {tail}")
 
     def _drop(self, rng: random.Random) -> None:
-        """Drop what lies beyond some record that is in no checkpoint yet."""
+        """Drop the tail after some record that is in no checkpoint yet."""
         log, group = self.log, GroupId(rng.randrange(1, 5))
         if group not in log.groups():
             return
@@ -237,7 +238,7 @@ class Work:
         if group in self._busy or self._dropped.get(group, 0) > self.log.durable:
             return
         position = Position(self._account.ledger.acknowledged(group))
-        # A tail that was cut in doubt may end before the checkpoint that the log has just taken up.
+        # A tail that was cut in doubt may end before the checkpoint that the log has just installed.
         if position <= self.log.floor(group).position or position in self._checkpoints.positions(group):
             return
         point = self.log.point_at(group, position)
@@ -259,7 +260,7 @@ class Work:
 
 
 def _from_another(group: GroupId, tail: Point, body: bytes, count: int) -> bytes:
-    """A record after *tail*, as another member would send it."""
+    """Return a record that follows *tail*, as another member would send it."""
     return encode(
         Kind.DATA,
         previous=tail.checksum,
@@ -272,5 +273,5 @@ def _from_another(group: GroupId, tail: Point, body: bytes, count: int) -> bytes
 
 
 def content(store: StoreId, group: int, position: int) -> bytes:
-    """The state that a checkpoint there holds."""
+    """Return the state that a checkpoint at *position* contains."""
     return f"{store}/{group}/{position} ".encode() * (20 + position % 50)

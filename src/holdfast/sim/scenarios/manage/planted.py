@@ -1,4 +1,4 @@
-"""Bugs planted in the replication manager: what it plans, and to what it does it."""
+"""Bugs planted in the replication manager: in what it plans, and in the steps it takes."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,7 +12,7 @@ from holdfast.sim.runner.planted import Planting
 _changed = placement._changed
 
 
-def _change_whatever_stands(
+def _change_without_comparing(
     group: GroupId, decide: Callable[..., Any], *, nonce: Nonce, as_of: Revision | None = None
 ) -> Recipe[Any]:
     return _changed(group, decide, nonce=nonce)
@@ -27,7 +27,7 @@ PLANTED: Final = (
         "What was planned is done to whatever record stands by then.",
         placement,
         "_changed",
-        _change_whatever_stands,
+        _change_without_comparing,
         "management",
     ),
     _bug(

@@ -1,16 +1,15 @@
-"""The replication manager at work, at every host at once, on groups that are called all the time.
+"""The replication manager, running on every host at once, on groups that are called all the time.
 
-The groups of the scenario ``groups``, on four or five hosts that crash, are away for so long that they are
-taken for lost, are parted from each other, and are emptied; and somebody adds and removes members beside. Its
-rules, and: no manager lets a member go that is needed (:mod:`holdfast.sim.scenarios.manage.scenario`); in the
-end every group has as many members as are wished for, and none on a host that shall be empty.
+The groups are those of the scenario ``groups``, on four or five hosts. Hosts crash, are away so long that
+they count as lost, lose contact with each other, and are drained, while an operator adds and removes members.
+The rules of ``groups`` apply, and two more: no manager removes a member that is needed (:class:`Witness`); in
+the end every group has the wanted number of members, and none on a host that is to be drained.
 
-The replication manager in a simulated domain: production's census, plan and steps.
-
-In production the coordinator's host alone does this, and one that has just ceased to be coordinator may go on
-for a moment. Here *every* host does, all the time, each on its own picture of the domain and each late: so
-plans meet changes that others have made since. What is wished for is the same everywhere, and is told at
-once: how the domain's state comes to its hosts is the business of the scenario ``control``.
+The manager consists of the production snapshot of the domain, plan and steps. In production only the
+coordinator's host runs it, and a former coordinator may run it a moment longer. Here *every* host runs it all
+the time, each on its own view of the domain and each with a delay, so plans meet changes that others have
+made since. The wanted state is the same on all hosts, and known to them at once: how the domain's state
+reaches its hosts is covered by the scenario ``control``.
 """
 
 import random
@@ -46,17 +45,17 @@ from holdfast.sim.scenarios.groups.setup import Stage
 from holdfast.sim.scenarios.sequence import aimed_faults
 
 LOSS_NS: Final = 700 * MILLISECOND
-"""A host that is gone for so long is taken for lost: many that are away for a while are."""
+"""A host that is gone this long counts as lost. The time is so short that many hosts that are away do."""
 LOOK_NS: Final = 100 * MILLISECOND
 LATE_NS: Final = 150 * MILLISECOND
-"""A plan is acted on up to so much later, as one of ten thousand groups is."""
+"""The longest delay before a plan is carried out, as with the last of ten thousand groups."""
 DRAINED: Final = "host_drained"
 FOR_GOOD: Final = 0.2
 _NONCES: Final = "manage/"
 
 
 class ManagedHost(Host):
-    """A host that manages the domain."""
+    """A host that runs the replication manager."""
 
     _manager: "Manager"
 
@@ -67,7 +66,7 @@ class ManagedHost(Host):
 
 
 class Manager:
-    """One host's part of it, as long as its process lives."""
+    """The replication manager of one host, for the life of its process."""
 
     def __init__(self, groups: HostGroups, book: Book, stage: Stage, ports: NodePorts) -> None:
         self._groups = groups
@@ -125,7 +124,7 @@ class Manager:
 
 
 class Witness:
-    """Reads every record that is written: no manager lets a member go that is needed (FTC-135)."""
+    """Reads every record that is written, and requires that no manager removes a needed member (FTC-135)."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -152,7 +151,10 @@ def _draw(rng: random.Random, _: Field) -> Parameters:
 
 
 def host_to_stay_empty(world: World) -> str | None:
-    """If it is there when it is told so: one of those that every run has, and no second one."""
+    """Return the host that is to be drained for good, if any.
+
+    It is always one that every run has, and there is at most one.
+    """
     meant = (event for event in world.options.faults if event.kind == DRAINED)
     return next((each.target for each in meant if each.parameters["is_for_good"]), None)
 
@@ -172,7 +174,7 @@ DRAINING: Final = FaultKind(DRAINED, _draw, _drain)
 
 MINIMUM: Final = 3
 HOST_COUNTS: Final = (MINIMUM + 1, MINIMUM + 2)
-"""So that one can be empty."""
+"""The numbers of hosts: more than the minimum, so that one can be drained."""
 
 
 class Manage(Groups):

@@ -1,22 +1,20 @@
-"""Faults aimed at changes of the view: the general ones meet them too seldom (M2, M3, K1).
+"""Faults aimed at moments that the general faults rarely hit.
 
-The authority applies what it is asked and its answers are lost; a host is gone long enough to be dropped, and
-comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone; whoever
-is primary of the next view ends while that view is new. One host may become deaf when everything else has
-healed, and stay so; or its disk or its loop may stand still for good.
+*Changes of the view (M2, M3, K1).* The authority applies changes and its answers are lost. A host is gone
+long enough to be dropped, and returns to be let in. Two hosts cannot hear each other. The primary falls
+silent towards everyone. The primary of the next view ends while that view is new. When everything else has
+healed, one host may become deaf for good, or its disk or its loop may hang for good.
 
-A fault aimed at reads under leases: the primary is alone, does not know it, and is asked (R3).
+*Reads under leases: the primary is cut off, does not know it, and is asked (R3).* A group's primary hears
+neither the other hosts nor the authority, while clients reach it as before and one of them goes on reading
+there. Its leases run out; a backup claims the group and orders what other clients append. A primary whose
+lease lasts longer than a backup waits would answer with a state that lacks those appends. General faults cut
+too much, or the reader is elsewhere in those few milliseconds.
 
-A group's primary hears no other host and not the authority, while clients reach it as before, and one of them
-goes on reading there. Its leases run out; a backup claims the group, and orders what other clients append.
-A primary whose lease is longer than a backup waits would answer with a state that lacks this. General faults
-cut too much, or the reader happens to be elsewhere in those few milliseconds.
-
-A backup with a slow disk in a busy group (M4).
-
-It answers in time, again and again, and holds up its peers: it is never silent, so only its lag tells. Done
-when everything else has healed: nothing excuses the primary then, who must drop it while M1 allows. Later it
-is let in again like any other.
+*A backup with a slow disk in a busy group (M4).* It answers in time, again and again, and delays its peers:
+it is never silent, so only its lag reveals it. This happens when everything else has healed, so nothing
+excuses the primary, which must drop the backup while M1 permits. Later the backup is let in again like any
+other.
 """
 
 import random
@@ -41,25 +39,25 @@ from holdfast.sim.scenarios.sequence.disk_damage import views
 from holdfast.sim.scenarios.sequence.host import CONFIG, Host
 
 SOON_NS: Final = 4 * MILLISECOND
-"""A few messages and syncs: a new view has been told to some, and not to others."""
+"""The time of a few messages and syncs: some hosts know the new view, and others do not."""
 
 
 DEAF: Final = "deaf_for_good"
 DEAF_FOR_GOOD: Final = 0.05
-"""So seldom that most runs end with three members that are equal."""
+"""The probability, small enough that most runs end with three equal members."""
 STUCK: Final = "stuck_for_good"
 FOR_EVER_NS: Final = 1 << 62
 DEAF_NS: Final = 1500 * MILLISECOND
-"""After healing: the groups serve by then, one of them perhaps there."""
+"""The time after healing: the groups serve by then, one of them perhaps on this host."""
 
 
-def _draw_turmoil(rng: random.Random, _: Field) -> Parameters:
+def _draw_outage(rng: random.Random, _: Field) -> Parameters:
     return {"for_ns": duration(rng, 300 * MILLISECOND, 2 * SECOND)}
 
 
 def _draw_pair(rng: random.Random, field: Field) -> Parameters:
     hosts = [name for name in field.nodes if name != AUTHORITY]
-    return {"pair": rng.sample(hosts, 2), **_draw_turmoil(rng, field)}
+    return {"pair": rng.sample(hosts, 2), **_draw_outage(rng, field)}
 
 
 def _part(world: World, event: FaultEvent) -> bool:
@@ -74,7 +72,7 @@ def _mute(world: World, event: FaultEvent) -> bool:
 
 
 def _away(world: World, event: FaultEvent) -> bool:
-    """Kill a host for so long."""
+    """Kill a host for the drawn time."""
     node = world.nodes[event.target]
     if event.target == AUTHORITY or not node.kill():
         return False
@@ -83,7 +81,7 @@ def _away(world: World, event: FaultEvent) -> bool:
 
 
 def _fall(world: World, event: FaultEvent) -> bool:
-    """Cut the first group's primary off from everybody."""
+    """Cut the first group's primary off from every other node."""
     primaries = [view.primary for view in views(world)][:1]
     links: list[Link] = []
     for primary in primaries:
@@ -103,12 +101,12 @@ def _draw_fall(rng: random.Random, field: Field) -> Parameters:
     return {
         "after_ns": rng.choice((0, rng.randrange(SOON_NS))),
         "is_power": rng.random() < 0.5,
-        **_draw_turmoil(rng, field),
+        **_draw_outage(rng, field),
     }
 
 
 def _falls_at_change(world: World, event: FaultEvent) -> bool:
-    """Wait for the next view that is written; then its primary ends, at once or very soon."""
+    """Wait for the next view that is written; then end its primary, at once or very soon."""
     authority = world.nodes[AUTHORITY].core
     if authority is None:
         return False
@@ -130,7 +128,7 @@ def _falls_at_change(world: World, event: FaultEvent) -> bool:
         return not world.is_healed
 
     truth.watchers.append(on_commit)
-    return False  # counted when it happens
+    return False  # counted when the primary ends
 
 
 def _draw_deaf(rng: random.Random, _: Field) -> Parameters:
@@ -145,13 +143,13 @@ def _deafening(options: Options) -> FaultEvent | None:
 
 
 def deaf_host(options: Options) -> str | None:
-    """The host that is deaf in the end, if one is."""
+    """Return the host that is deaf in the end, if any."""
     event = _deafening(options)
     return event.target if event is not None else None
 
 
 def _deaf_for_good(world: World, event: FaultEvent) -> bool:
-    """When all else has healed, let a host hear nothing any more, though it can speak: it must go (K3)."""
+    """When all else has healed, let a host hear nothing any more, though it can send: it must end (K3)."""
     host = event.target
     if event != _deafening(world.options):
         return False
@@ -168,21 +166,26 @@ def _draw_stuck(rng: random.Random, _: Field) -> Parameters:
 
 
 def stuck(options: Options) -> FaultEvent | None:
-    """The host that is stuck in the end, by its disk or by its loop; none where another is deaf."""
+    """Return the fault that leaves a host's disk or loop stuck in the end.
+
+    There is none where another host is deaf.
+    """
     meant = (event for event in options.faults if event.kind == STUCK and event.parameters["is_meant"])
     found = next((event for event in meant if event.target != AUTHORITY), None)
     return found if deaf_host(options) is None else None
 
 
-def lame_host(options: Options) -> str | None:
-    """The host that nothing can be asked of in the end: deaf, or without a disk. One whose loop stood still
-    is started again, and is as good as any."""
+def unusable_host(options: Options) -> str | None:
+    """Return the host that cannot serve in the end: deaf, or without a disk.
+
+    A host whose loop was stuck is restarted and works normally.
+    """
     event = stuck(options)
     return event.target if event is not None and event.parameters["is_disk"] else deaf_host(options)
 
 
 def _stuck_for_good(world: World, event: FaultEvent) -> bool:
-    """When all else has healed, let a host's syncs never end, or its loop not turn: it must go (K3)."""
+    """When all else has healed, let a host's syncs never end, or its loop hang: the host must end (K3)."""
     if event != stuck(world.options):
         return False
 
@@ -199,9 +202,9 @@ def _stuck_for_good(world: World, event: FaultEvent) -> bool:
 
 STICKING: Final = FaultKind(STUCK, _draw_stuck, _stuck_for_good)
 FAULTS: Final = (
-    FaultKind("authority_mute", _draw_turmoil, _mute, needs_target=False),
-    FaultKind("host_away", _draw_turmoil, _away),
-    FaultKind("primary_falls", _draw_turmoil, _fall, needs_target=False),
+    FaultKind("authority_mute", _draw_outage, _mute, needs_target=False),
+    FaultKind("host_away", _draw_outage, _away),
+    FaultKind("primary_falls", _draw_outage, _fall, needs_target=False),
     FaultKind("hosts_parted", _draw_pair, _part, needs_target=False),
     FaultKind(DEAF, _draw_deaf, _deaf_for_good),
     FaultKind("falls_at_change", _draw_fall, _falls_at_change, needs_target=False),
@@ -241,13 +244,13 @@ LAGS: Final = "lags_under_load"
 LAG_NS: Final = 3 * SECOND
 STEP_NS: Final = 20 * MILLISECOND
 SYNC_NS: Final = 250 * MILLISECOND
-"""Syncs of the slow disk end so seldom: often enough for its host never to be silent."""
+"""The time between syncs of the slow disk: short enough that its host is never silent."""
 OPEN_NS: Final = 5 * MILLISECOND
-"""For so long they do."""
+"""How long the slow disk completes syncs before it hangs again."""
 POURED: Final = 20
-"""Records per step and group: many more than the slow disk takes."""
+"""Records per step and group: many more than the slow disk can take."""
 PATIENCE_NS: Final = 1500 * MILLISECOND
-"""For so long a backup may lag: until the primary looks, and for a change of the view or two."""
+"""How long a backup may lag: until the primary checks, and for one or two changes of the view."""
 
 
 def _draw_lagging(rng: random.Random, field: Field) -> Parameters:
@@ -255,22 +258,22 @@ def _draw_lagging(rng: random.Random, field: Field) -> Parameters:
 
 
 def _lags(world: World, event: FaultEvent) -> bool:
-    """When all else has healed, slow one host's disk down while every group has much to do."""
+    """When all else has healed, slow down one host's disk while every group has much to do."""
     if deaf_host(world.options) is not None or stuck(world.options) is not None:
-        return False  # the groups cannot do without a second one
+        return False  # the groups need the second host
     world.at(world.options.fault_ns + DEAF_NS, _Load(world, event.parameters["host"]).begin)
     return True
 
 
 class _Load:
-    """The load, the slow disk of *host*, and the watch over who is listed although it lags."""
+    """The load, the slow disk of *host*, and the check for backups that lag and are still in the view."""
 
     def __init__(self, world: World, host: str) -> None:
         self._world = world
         self._disk = world.nodes[host].disk
         self._until_ns = 0
         self._lagging: dict[tuple[GroupId, Epoch, HostId], int] = {}
-        """Since when, in which view."""
+        """Since when each member has lagged, by group and epoch."""
 
     def begin(self) -> None:
         self._until_ns = self._world.now + LAG_NS
@@ -306,8 +309,10 @@ class _Load:
 
 
 def _lags_behind(world: World, view: View) -> Iterator[tuple[HostId, int]]:
-    """The backups that the primary should drop, and by how much they lag. What a backup has received it may
-    not have acknowledged: its primary sees it further behind than this."""
+    """Yield the backups that the primary should drop, and by how much they lag.
+
+    The primary sees a larger lag, since a backup may not have acknowledged all that it has received.
+    """
     cores = {each.host: world.nodes[each.host].core for each in view.members}
     tails = {host: core.members[view.group].tail for host, core in cores.items() if _has(core, view.group)}
     if len(tails) < len(view.members) or len(tails) <= CONFIG.min_in_sync:

@@ -1,12 +1,12 @@
-"""A replicated list of tokens: every member executes what is committed, and the primary answers.
+"""A replicated list of tokens, its clients, and the scenario's messages with their codec.
 
-Calls are gathered for a moment and submitted as one record. Exactly once is the table's business
-(:class:`holdfast.sequence.retention.Retention`); a repetition that was ordered again is recognised when it is
+Every member executes what is committed, and the primary answers. Calls are gathered for a moment and
+submitted as one record. The retention table ensures exactly-once execution
+(:class:`holdfast.sequence.retention.Retention`): a repetition that was ordered again is recognised when it is
 executed, by the same rule on every member.
 
-A client: appends unique tokens and reads, one operation at a time, asking again with the same number.
-
-What clients and hosts say to each other in the scenario, and the codec of everything in it.
+A client appends unique tokens and reads, one operation at a time, and repeats a request under the same
+number.
 """
 
 import random
@@ -34,7 +34,7 @@ from holdfast.storage.record import ORIGIN, Record
 
 
 class Ask(Struct, frozen=True, array_like=True, tag="call"):
-    """Append *token*, or read the list when it is empty."""
+    """A request to append *token*, or to read the list when it is empty."""
 
     group: GroupId
     client: ClientId
@@ -50,7 +50,7 @@ class Reply(Struct, frozen=True, array_like=True, tag="reply"):
 
 
 class Elsewhere(Struct, frozen=True, array_like=True, tag="elsewhere"):
-    """Not answered here; *primary* is who might, if that is known."""
+    """The answer of a host that does not serve the group; *primary* is the host that might, if known."""
 
     group: GroupId
     number: int
@@ -62,7 +62,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
 class Codec:
-    """Everything passes the encoding it has on the wire."""
+    """Encodes every message as production sends it over the network."""
 
     def encode(self, message: object) -> bytes:
         return msgspec.msgpack.encode(message)
@@ -72,7 +72,7 @@ class Codec:
 
 
 CHUNK_BYTES: Final = 600
-"""Of a state on its way to a learner: so small that there are several."""
+"""The chunk size of a state that is sent to a learner: small, so that there are several chunks."""
 EXPIRATION_S: Final = 1 << 31
 CHECKPOINT_EVERY: Final = 25
 BURSTS: Final = 0.04
@@ -87,7 +87,7 @@ class _Saved(Struct, frozen=True, array_like=True):
 
 
 class TokenList:
-    """One member's copy."""
+    """One member's copy of the list."""
 
     member: Member
 
@@ -101,7 +101,7 @@ class TokenList:
         later: Callable[[], None],
         rng: random.Random,
     ) -> None:
-        """*later*: ask that :meth:`turn` be called in a moment."""
+        """*later* requests that :meth:`turn` be called in a moment."""
         self.group = group
         self.tokens: list[str] = []
         self.applied = Position(0)
@@ -148,14 +148,14 @@ class TokenList:
         return self.member.is_serving
 
     def fitness(self) -> Fitness:
-        """As if a state that was kept or installed just now had to be loaded first."""
+        """Return the fitness as if a state that was just kept or installed still had to be loaded."""
         return NEAR if not self.applied or self.applied > self.checkpointed else FAR
 
     def on_forced(self) -> None:
         return
 
     def catch_up(self) -> None:
-        """Execute what is committed and was not yet."""
+        """Execute what is committed and not yet executed."""
         member = self.member
         if self.applied < member.committed:
             try:
@@ -190,7 +190,7 @@ class TokenList:
         return msgspec.msgpack.encode(_Saved(tuple(self.tokens), self._table.save(), self._digest))
 
     def due_checkpoint(self) -> Captured | None:
-        """The state, when so much has happened that it should be kept."""
+        """Return the state when enough has happened since the last checkpoint, otherwise None."""
         if self.applied - self.checkpointed < CHECKPOINT_EVERY:
             return None
         self.checkpointed = self.applied
@@ -211,7 +211,7 @@ class TokenList:
             self._later()
 
     def turn(self) -> None:
-        """Submit what has gathered."""
+        """Submit the gathered calls."""
         self.catch_up()
         gathered, self._gathered = self._gathered, []
         if not gathered:
@@ -226,13 +226,13 @@ class TokenList:
                 self._elsewhere(client, ask)
 
     def _maybe_burst(self) -> None:
-        """Now and then order many records without calls, so that members differ by more than a few."""
+        """Occasionally order many records without calls, so that members differ by more than a few."""
         if self._rng.random() < BURSTS:
             for _ in range(BURST_RECORDS):
                 self.member.submit(_NOTHING)
 
     def pour(self, records: int) -> None:
-        """Order so many records without calls, as far as there is room."""
+        """Order that many records without calls, as far as there is room."""
         if self.member.is_serving:
             with suppress(Overloaded):
                 for _ in range(records):
@@ -273,7 +273,8 @@ GIVE_UP_NS: Final = 6 * SECOND
 THINK_NS: Final = 40 * MILLISECOND
 READS: Final = 0.4
 WANDERS: Final = 0.25
-"""How often a client tries another host than the one that answered last: an old primary, perhaps."""
+"""The probability that a client tries a host other than the one that answered last: perhaps an old
+primary."""
 
 
 class Client:
@@ -297,7 +298,7 @@ class Client:
         self._timers.set(THINK_NS, "next")
 
     def read_at(self, host: str, for_ns: int) -> None:
-        """For so long, begin nothing but reads, and ask nobody but *host*; an append under way goes on."""
+        """For that time, begin only reads, and only at *host*; an append in progress continues."""
         self._reads_at, self._reads_there_until = host, self._ports.clock.now() + for_ns
 
     def _on_timer(self, tag: object) -> None:
@@ -345,13 +346,13 @@ class Client:
             self._book.done(ask.group)
             self._rest()
         elif not ask.token and self._bound_to():
-            pass  # it asks there again
+            pass  # it asks the same host again
         elif message.primary and message.primary != peer and self._guess == peer:
             self._guess = message.primary
             self._send()
 
     def _bound_to(self) -> str:
-        """The only host it reads at; empty while it may go where it likes."""
+        """Return the only host that the client reads at; empty while it may read anywhere."""
         return self._reads_at if self._ports.clock.now() < self._reads_there_until else ""
 
     def _rest(self) -> None:

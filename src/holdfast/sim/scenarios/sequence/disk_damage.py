@@ -1,8 +1,8 @@
-"""Harm to one host's disk, within what the design claims to survive (V5, D2).
+"""Damage to one host's disk, within what the design claims to survive (V5, D2).
 
-Nothing is harmed while a group has fewer in-sync members than it wants: it has acknowledged nothing then. A
-disk put back *within one opening* cannot be told by its number; its peers must notice, and can only while
-they are there (the limit that V5 states), so that is done when everything else has healed.
+Nothing is damaged while a group has fewer in-sync members than it wants, because it has acknowledged nothing
+then. A disk restored *within one opening* cannot be recognised by its number. Its peers must notice it, and
+can only while they are running (the limit that V5 states), so that is done when everything else has healed.
 """
 
 import random
@@ -18,7 +18,7 @@ from holdfast.sim.engine.node import Life, SimNode
 from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.engine.world import World
 from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind, Field, Parameters
-from holdfast.sim.scenarios.authority.server import AUTHORITY, standing
+from holdfast.sim.scenarios.authority.server import AUTHORITY, values_at_authority
 from holdfast.sim.scenarios.sequence.host import CONFIG
 from holdfast.sim.scenarios.sequence.startup import DIRECTORY, LOG, HostProcess
 from holdfast.storage.identity import load
@@ -27,27 +27,30 @@ from holdfast.storage.segments import file_number
 ROLL_BACK: Final = KINDS["roll_back"]
 HARM: Final = tuple(name for name in DAMAGE_KINDS if name != ROLL_BACK.name)
 LAST_BYTES: Final = 100
-"""So near to its end a log surely holds its last batch."""
+"""This close to its end a log certainly contains its last batch."""
 
 SLIP_NS: Final = 2 * SECOND
-"""After healing, when a disk may go back within one opening: everybody is there again by then."""
+"""The time after healing when a disk may be restored within one opening: all hosts are running again by
+then."""
 
 
 def views(world: World) -> list[View]:
-    """What stands at the authority; nothing while it is down."""
-    return standing(world, keys.VIEWS, View)
+    """Return the views at the authority; nothing while it is down."""
+    return values_at_authority(world, keys.VIEWS, View)
 
 
 def listed_here(world: World, group: GroupId, members: Iterable[Member]) -> tuple[list[Member], int]:
-    """Those of *members* that the view lists, and how many it lists."""
+    """Return those of *members* that the view lists, and how many it lists."""
     listed = [each.store for view in views(world) if view.group == group for each in view.members]
     return [each for each in members if each.standing.me.store in listed], len(listed)
 
 
 def is_in_doubt(world: World, group: GroupId, members: Iterable[Member]) -> bool:
-    """Whether no listed one of *members*, which are all there are, may claim: each has a doubtful tail, and
-    not all are left to be compared. Beyond what is survived without a person: one store lost, another's tail
-    torn (D2)."""
+    """Whether no listed one of *members*, which are all there are, may claim.
+
+    Each has a doubtful tail, and too many are missing to compare them all. With one store lost and another's
+    tail torn, only a person can recover the group (D2).
+    """
     here, listed = listed_here(world, group, members)
     return 0 < len(here) < listed and all(member.is_doubtful for member in here)
 
@@ -66,7 +69,7 @@ def _guarded(kind: FaultKind) -> FaultKind:
 
 
 def _roll_back(world: World, event: FaultEvent) -> bool:
-    """Copy the disk now, put the copy back later."""
+    """Copy the disk now, restore the copy later."""
     node = world.nodes[event.target]
     opening = _opening(node)
     if not _may_harm(world, event) or opening is None:
@@ -86,11 +89,11 @@ def _roll_back(world: World, event: FaultEvent) -> bool:
         node.restart()
 
     world.after(event.parameters["after_ns"], put_back)
-    return False  # counted when it is put back
+    return False  # counted when the copy is restored
 
 
 def _end_all(world: World) -> None:
-    """All hosts end and start at the same time: whoever claims first has nobody to follow."""
+    """End and restart all hosts at the same time: the first to claim has no one to follow."""
     for name, node in world.nodes.items():
         if isinstance(node.core, HostProcess):
             world.trace.add(f"{world.now} {name} ends with all others")
@@ -99,7 +102,10 @@ def _end_all(world: World) -> None:
 
 
 def _opening(node: SimNode) -> Opening | None:
-    """Which opening the disk is in; None between two, when a copy would hold the intent of the next."""
+    """Return which opening the disk is in.
+
+    It is None between two openings, when a copy would include the intent of the next.
+    """
     with node.disk.untroubled():
         try:
             store = load(node.disk.open(DIRECTORY, Life(), None))
@@ -113,7 +119,7 @@ def _draw_last(rng: random.Random, _: Field) -> Parameters:
 
 
 def _last_batch_rots(world: World, event: FaultEvent) -> bool:
-    """Kill the host, let a bit of the last batch in its log rot, start it again at once (D2)."""
+    """Kill the host, flip a bit of the last batch in its log, and restart it at once (D2)."""
     node = world.nodes[event.target]
     node.kill()
     rotted = rot_last_batch(node, event.parameters["back"])
@@ -122,7 +128,7 @@ def _last_batch_rots(world: World, event: FaultEvent) -> bool:
 
 
 def rot_last_batch(node: SimNode, back: int) -> bool:
-    """Flip a bit so many bytes before the end of the log of a host that is down; zeros are padding."""
+    """Flip a bit about *back* bytes before the end of the log of a host that is down; zeros are padding."""
     with node.disk.untroubled():
         disk = node.disk.open(DIRECTORY, Life(), None)
         for name in reversed([name for name in disk.list() if file_number(name)]):

@@ -1,11 +1,11 @@
-"""The heart of a simulated host: the production watch over its loop and its disk, on its own thread (K3).
+"""The heart of a simulated host, and the agents that report the deaths of hosts.
 
-Whether hosts hear each other is the leases' business; here only what makes a host end itself is simulated.
+The heart is the production watch over the host's loop and disk, on its own thread (K3). Whether hosts hear
+each other is the business of the leases; only what makes a host end itself is simulated here.
 
-The hosts' agents: now and then one sees its host die, and says so to the others (K2).
-
-What it says is true by construction: it names the incarnation of a process that has ended. Half of the deaths
-go unreported, as when the machine lost its power and the agent with it.
+Agents report some deaths of their hosts to the other hosts (K2). A report is always true: it names the
+incarnation of a process that has ended. Half of the deaths go unreported, as when the machine lost power and
+the agent ended with it.
 """
 
 from collections.abc import Hashable
@@ -28,7 +28,7 @@ LIMITS: Final = HeartbeatConfig(
 
 
 class Heart:
-    """Of one process: it beats while the loop stands still, and stops only with the whole process (R4)."""
+    """The heart of one process: it beats while the loop hangs, and stops only with the whole process (R4)."""
 
     def __init__(self, ports: NodePorts) -> None:
         self._ports = ports
@@ -42,16 +42,16 @@ class Heart:
             network=ports.network,
             trace=ports.trace,
             vitals=self._vitals,
-            on_unfit=lambda why, stood_ns: ports.stop(why),
+            on_unfit=lambda why, hung_ns: ports.stop(why),
             config=LIMITS,
         )
         self._beats.start()
 
     def _vitals(self) -> Vitals:
         node = self._ports.node
-        return Vitals(node.stood_ns(), node.disk.oldest_sync_ns(self._ports.life))
+        return Vitals(node.hung_ns(), node.disk.oldest_sync_ns(self._ports.life))
 
-    # --- its timers, which no loop holds up
+    # --- its timers, which a hanging loop does not delay
 
     def set(self, delay_ns: int, tag: Hashable) -> TimerId:
         self._timers += 1
@@ -76,7 +76,7 @@ class Heart:
 LOOK_NS: Final = 20 * MILLISECOND
 REPORTED: Final = 0.5
 LATE_MAX_NS: Final = 1500 * MILLISECOND
-"""A report may arrive when the host has long been started again, and serves."""
+"""The longest delay of a report: it may arrive when the host has restarted long ago, and serves."""
 
 
 class Agents:

@@ -35,9 +35,9 @@ POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
 CHANGES_PER_TRANSACTION: Final = 2
 TRANSACTIONS: Final = 1
-"""So few that three groups meet the bounds (K4)."""
+"""Concurrent transactions of claims: so few that three groups reach the bound (K4)."""
 ASKING_MAX: Final = 1
-"""So few that members wait for each other."""
+"""Members that may ask to catch up at a time: so few that members wait for each other."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
 )
@@ -74,7 +74,7 @@ class Host(HostProcess):
         memory: list[GroupId],
         hand_overs: float = HAND_OVERS,
     ) -> None:
-        """*hand_overs*: how likely a primary hands over, at each poll."""
+        """*hand_overs*: the probability that a primary hands over, at each poll."""
         self.members: dict[GroupId, Member] = {}
         self.applications: dict[GroupId, TokenList] = {}
         self._ports = ports
@@ -102,7 +102,7 @@ class Host(HostProcess):
             per_transaction=CHANGES_PER_TRANSACTION,
             under_way=TRANSACTIONS,
         )
-        self._turnstiles = CatchupLimiter(ports.clock, ports.timers, asking_max=ASKING_MAX)
+        self._catchup_limiter = CatchupLimiter(ports.clock, ports.timers, asking_max=ASKING_MAX)
         self.recovery: Recovery | None = None
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
@@ -110,7 +110,7 @@ class Host(HostProcess):
 
     @property
     def incarnation(self) -> Incarnation | None:
-        """Issued by the authority; None before."""
+        """The incarnation that the authority issued; None before."""
         return self._opened.incarnation if self._leases is not None else None
 
     # --- starting
@@ -177,7 +177,7 @@ class Host(HostProcess):
             recipes=self._recipes,
             claims=self._claims,
             leases=leases,
-            turnstiles=self._turnstiles,
+            catchup_limiter=self._catchup_limiter,
             log=log,
             durability=durability,
             checkpoints=checkpoints,
@@ -191,7 +191,7 @@ class Host(HostProcess):
         )
 
     def _add_disk_member(self, group: GroupId, ports: HostPorts) -> bool:
-        """False when the group's state cannot be had from this store."""
+        """Add a member on disk; returns False when this store cannot provide the group's state."""
         opened = self._opened
         chosen = opened.checkpoints.choose(group)
         floor, checkpoint = opened.log.floor(group).position, chosen.checkpoint
@@ -202,7 +202,7 @@ class Host(HostProcess):
                 self._book.world.violation("D3", said)
             return False
         if checkpoint is not None:
-            # A learner may have ended between keeping the state it was given and taking it up.
+            # A learner may have ended after it kept the state it was given and before it installed it.
             store = GroupStore(group, opened.log, ports.durability)
             if store.point_at(position) != checkpoint.point:
                 store.install(checkpoint.point)
@@ -258,7 +258,7 @@ class Host(HostProcess):
     # --- events
 
     def pour(self, records: int) -> None:
-        """Give every group that is served here so much to do."""
+        """Give every group that is served here that many records to order."""
         for application in self.applications.values():
             application.pour(records)
 
@@ -279,7 +279,7 @@ class Host(HostProcess):
             case _ if hasattr(message, "group"):
                 found = self.members.get(message.group)
                 if found is not None and self._leases is not None:
-                    found.on_message(HostId(peer), message)  # type: ignore[arg-type]  # of the codec's others
+                    found.on_message(HostId(peer), message)  # type: ignore[arg-type]  # the codec has no other types left
             case _:
                 self._client.on_message(peer, message)
 
@@ -362,7 +362,7 @@ class Host(HostProcess):
         self._timers.set(0, group)  # not within the member's own event
 
     def _begin_anew(self, group: GroupId) -> None:
-        """What it held was given up by a forced recovery: forget it, and join with nothing (V4)."""
+        """Forget the state that a forced recovery discarded, and join with nothing (V4)."""
         self.members.pop(group, None)
         self.applications.pop(group, None)
         if self._checkpoints.is_under_way(group):

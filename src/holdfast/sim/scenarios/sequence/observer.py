@@ -1,7 +1,7 @@
-"""The book of a run: what members made final, who served, what clients saw; and every rule that shows in it.
+"""The book of a run: what members made final, who served, what clients saw; and every rule checked on it.
 
-Rules are checked as events come in: a position that two members made final with different contents is found
-at the second of them, not at the end of the run.
+Rules are checked as events arrive: a position that two members made final with different contents is found at
+the second of them, not at the end of the run.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ from holdfast.sim.engine.world import World
 
 @dataclass(slots=True)
 class Book:
-    """One run's observer."""
+    """The observer of one run."""
 
     world: World
     min_in_sync: int
     history: History
     may_halt: bool = False
-    """Members may stop for good: the authority was put back."""
+    """Whether members may stop for good, because the authority was replaced by an old copy."""
     is_ending: bool = False
-    """Clients ask nothing new."""
+    """Whether clients make no new requests."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
     _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
@@ -42,14 +42,17 @@ class Book:
     def applied(
         self, group: GroupId, generation: Epoch, position: Position, digest: bytes, process: str
     ) -> None:
-        """*process* takes this state at *position* for final: so must everybody of its generation (S3)."""
+        """Check the state that *process* takes for final at *position* (S3).
+
+        Everyone of its generation must agree.
+        """
         known, by = self._digests.setdefault((group, generation, position), (digest, process))
         if known != digest:
             said = f"group {group}: {by} and {process} made different operations final at {position}"
             self.world.violation("one-history", said)
 
     def serving(self, group: GroupId, epoch: Epoch, process: str, listed: int) -> None:
-        """*process* is primary of that epoch, in a view that lists so many."""
+        """Record that *process* is primary of that epoch, in a view that lists *listed* members."""
         if listed < self.min_in_sync:
             self.world.violation("S3", f"group {group} is served with {listed} in-sync members")
         holder = self._primaries.setdefault((group, epoch), process)
@@ -63,7 +66,7 @@ class Book:
             return
         self._views[view.group] = view
         if before is not None and before.generation != view.generation:
-            return  # a person went below every bound, and knew it
+            return  # a person deliberately went below every bound
         if len(view.members) < self.min_in_sync and before is not None and len(before.members) > 1:
             self.world.violation("M1", f"{view} lists fewer than {self.min_in_sync}")
         if before is not None and before.primary != view.primary:

@@ -1,4 +1,4 @@
-"""Bugs planted in the replicated sequence: each leaves out a rule, as its *Without it* tells."""
+"""Bugs planted in the replicated sequence: each leaves out a rule, as the rule's *Without it* describes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ _answered = ClaimBatches._answered
 
 
 def _resume(member: Member, seen: Seen[View]) -> None:
-    """The view says that we are primary: so we are, as before the restart."""
+    """Resumes as primary after a restart, because the view still says so."""
     me = member._on.me
     own = view_state.find(seen.value.members, me)
     if member.role is not Role.WAITING or seen.value.primary != me.host or own is None:
@@ -40,8 +40,8 @@ def _resume(member: Member, seen: Seen[View]) -> None:
     member._on.standing.learn(seen)
     member._on.epoch = seen.value.epoch
     member.role = Role.PRIMARY
-    member._reign.submission.begin(is_unproven=False)
-    member._reign.after_progress()
+    member._lead.submission.begin(is_unproven=False)
+    member._lead.after_progress()
 
 
 def _memory_store_of_host(host: HostId, incarnation: Incarnation) -> StoreId:
@@ -76,7 +76,7 @@ def _refuse_restarted(claiming: Claim) -> Why | None:
 
 
 def _accept_any_epoch(member: Member, peer: HostId, message: Any) -> None:
-    """Take what comes from whoever sends it."""
+    """Takes records from any sender, whatever its epoch."""
     if isinstance(message, Submit) and member.role is Role.BACKUP and message.epoch < member.epoch:
         member._on.epoch = message.epoch
         member._acceptance.primary = peer
@@ -89,7 +89,7 @@ def _durable_at_once(store: GroupStore, then: Callable[[], None]) -> None:
 
 def _commit_by_majority(submission: Submission) -> None:
     on = submission._on
-    if not submission.is_reigning or len(on.standing.listed) < on.config.min_in_sync:
+    if not submission.is_primary or len(on.standing.listed) < on.config.min_in_sync:
         return
     points = sorted(submission.acknowledged_by(member) for member in on.standing.required())
     point = points[(len(points) - 1) // 2]
@@ -103,7 +103,7 @@ def _commit_by_majority(submission: Submission) -> None:
 
 def _commit_with_too_few(submission: Submission) -> None:
     on = submission._on
-    if not submission.is_reigning:
+    if not submission.is_primary:
         return
     point = min(submission.acknowledged_by(member) for member in on.standing.required())
     if point >= submission._claimed_tail:
@@ -130,7 +130,7 @@ def _no_grace(claiming: Claim) -> int:
 def _answered_alike(
     claims: ClaimBatches, batch: dict[GroupId, tuple[ViewChange, Any]], answer: ViewChanges | IdentityChanged
 ) -> None:
-    """Those who travelled together have won together."""
+    """Treats all claims of a batch as won when one of them is won."""
     if isinstance(answer, ViewChanges) and answer.won and answer.lost:
         as_if = [
             Seen(batch[each.group][0].seen.key, batch[each.group][0].new, answer.won[0].modified)

@@ -24,7 +24,7 @@ def _lease_is_enough(reads: ReadRights, member: ViewMember) -> bool:
 
 
 def _any_answer_confirms(reads: ReadRights, member: ViewMember) -> bool:
-    """An answer of this epoch, whenever it was written."""
+    """Accepts any answer of this epoch, whenever it was written."""
     follower = reads._submission.followers.get(member)
     lease = reads._on.ports.leases.lease(member.host)
     return follower is not None and lease is not None and follower.answered_in == reads._on.epoch
@@ -53,7 +53,7 @@ def _bear_a_hung_disk(heart: Heartbeats, now: int, vitals: Vitals) -> None:
     _end_if_unfit(heart, now, Vitals(vitals.loop_age_ns, 0))
 
 
-def _bear_a_standing_loop(heart: Heartbeats, now: int, vitals: Vitals) -> None:
+def _tolerate_a_hung_loop(heart: Heartbeats, now: int, vitals: Vitals) -> None:
     _end_if_unfit(heart, now, Vitals(0, vitals.sync_age_ns))
 
 
@@ -120,7 +120,7 @@ PLANTED: Final = (
         "A host whose loop stands still stays.",
         Heartbeats,
         "_end_if_unfit",
-        _bear_a_standing_loop,
+        _tolerate_a_hung_loop,
         "stuck",
     ),
     _bug(

@@ -21,7 +21,7 @@ from holdfast.storage.record import HEADER
 
 _changed = ViewRequests._changed
 _go_on_joining = Membership._go_on_joining
-_on_turnstiles_timer = CatchupLimiter._on_timer
+_on_limiter_timer = CatchupLimiter._on_timer
 
 
 def _undercut(view: View, me: ViewMember, *, min_in_sync: int, is_released: bool) -> tuple[ViewMember, ...]:
@@ -30,7 +30,7 @@ def _undercut(view: View, me: ViewMember, *, min_in_sync: int, is_released: bool
 
 
 def _give_up_in_doubt(inquiry: ViewRequests, wanted: ViewChange, answer: Any) -> None:
-    """No answer to a change of the members: then it has not happened."""
+    """Treats a change of the members that got no answer as one that has not happened."""
     is_own = wanted.seen.value.primary == wanted.new.primary
     if isinstance(answer, InDoubt) and is_own:
         inquiry._on.standing.pending = None
@@ -52,7 +52,7 @@ def _known_committed(submission: Submission) -> Position:
 
 
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
-    """What has a position we have, we have."""
+    """Keeps any record whose position the member already has, without comparing contents."""
     store = acceptance._on.store
     verified = submit.previous.position
     for encoded in submit.records:
@@ -65,15 +65,15 @@ def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
     return Position(max(verified, store.tail.position))
 
 
-def _look_when_due_only(turnstiles: CatchupLimiter, tag: Hashable) -> None:
-    """A timer that comes a moment early finds nothing due, and is not set again."""
-    if turnstiles._look is not None and turnstiles._clock.now() >= turnstiles._look[0]:
-        _on_turnstiles_timer(turnstiles, tag)
+def _look_when_due_only(catchup_limiter: CatchupLimiter, tag: Hashable) -> None:
+    """Ignores a timer that fires slightly early and finds nothing due, and does not set it again."""
+    if catchup_limiter._look is not None and catchup_limiter._clock.now() >= catchup_limiter._look[0]:
+        _on_limiter_timer(catchup_limiter, tag)
 
 
 @contextmanager
 def _keep_the_tail() -> Iterator[None]:
-    """Drop nothing at a new epoch, and nothing that differs."""
+    """Drops nothing at a new epoch, and nothing that differs."""
 
     def follow_only(acceptance: Acceptance, tail: Position) -> None:
         acceptance._drop(acceptance._on.store.tail.position)
@@ -137,7 +137,7 @@ PLANTED = (
         "A member that must wait before it asks its primary is not called when there is room.",
         CatchupLimiter,
         "_on_timer",
-        lambda turnstiles, tag: None,
+        lambda catchup_limiter, tag: None,
         "network",
     ),
     _bug(

@@ -1,9 +1,9 @@
 """The replicated sequence of groups under every fault: the production sequence, log, leases and authority.
 
-Three hosts with a member of every group each, the embedded authority, and clients that append unique tokens
-and read. Checked: positions are final with the same content everywhere (S3), one primary per epoch, reads are
-linearizable (R), every acknowledged token is once on every member (X1), views keep ``min_in_sync`` (M1);
-after healing, every group serves and all three members are in-sync and equal.
+There are three hosts with a member of every group each, the embedded authority, and clients that append
+unique tokens and read. Checked: positions are final with the same content everywhere (S3), one primary per
+epoch, reads are linearizable (R), every acknowledged token is once on every member (X1), views keep
+``min_in_sync`` (M1); after healing, every group serves and all three members are in sync and equal.
 """
 
 from functools import partial
@@ -72,8 +72,8 @@ class Sequence(Scenario):
         # Connections hide loss in production; here each lost message costs its sender a deadline.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
-        if aimed_faults.lame_host(world.options) is not None:
-            # What was answered before one host became lame says nothing about the time after (K3).
+        if aimed_faults.unusable_host(world.options) is not None:
+            # What was answered before a host stopped working says nothing about the time after (K3).
             world.after(aimed_faults.DEAF_NS, self._book.answered.clear)
 
     def finish(self, world: World) -> None:
@@ -93,7 +93,7 @@ class Sequence(Scenario):
             return
         lists: dict[str, list[str]] = {}
         for name in HOSTS:
-            if name == aimed_faults.lame_host(world.options):
+            if name == aimed_faults.unusable_host(world.options):
                 continue
             host: Host | None = world.nodes[name].core
             application = host.applications.get(group) if host is not None else None
@@ -113,7 +113,7 @@ class Sequence(Scenario):
         return group in MEMORY_GROUPS and not here
 
     def _members(self, world: World, group: GroupId) -> list[Member]:
-        """Of the hosts that live."""
+        """Return the group's members on the running hosts."""
         cores: list[Host | None] = [world.nodes[name].core for name in HOSTS]
         return [core.members[group] for core in cores if core is not None and group in core.members]
 

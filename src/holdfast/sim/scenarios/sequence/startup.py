@@ -1,9 +1,10 @@
-"""How a simulated host comes to its log: identity, number of the opening, recovery, session, clock.
+"""How a simulated host opens its log, and how it keeps checkpoints.
 
-The same steps as a production host takes, on the production parts. A store that the authority does not know
-as it is, or that is damaged below its mark, is founded anew: its members join as new (V5, D2).
+A host determines its identity, numbers its opening, recovers its log, and opens its session and its clock:
+the same steps as a production host takes, on the production parts. A store that the authority does not know
+in this form, or that is damaged below its mark, is created anew, and its members join as new (V5, D2).
 
-The checkpoints of a simulated host: those of its members, and those that learners are given.
+Checkpoints are those that members make of their own state, and those that learners receive.
 """
 
 from abc import ABC, abstractmethod
@@ -39,12 +40,14 @@ LOG: Final = LogConfig(
     file_bytes=64 << 10,
     batch_bytes_max=16 << 10,
     gather_bytes_max=256 << 10,
-    group_bytes_max=64 << 10,
+    # Beyond what styles refuse calls at there is room for all that the calls in line still lead to, as there
+    # is in production.
+    group_bytes_max=128 << 10,
     files_max=8,
 )
 CHUNK_BYTES: Final = 2048
 LEASE_SECONDS: Final = 3600
-"""No host of a run loses its session: no failover depends on it (A3)."""
+"""So long that no host of a run loses its session; no failover depends on it (A3)."""
 
 
 class HostProcess(ABC):
@@ -53,11 +56,11 @@ class HostProcess(ABC):
     @property
     @abstractmethod
     def incarnation(self) -> Incarnation | None:
-        """Issued by the authority; None before."""
+        """The incarnation that the authority issued; None before."""
 
 
 class Opened:
-    """A host's store and session, open."""
+    """A host's open store and session."""
 
     def __init__(
         self,
@@ -68,7 +71,10 @@ class Opened:
         has_clock: bool = False,
         codes: dict[str, Code] | None = None,
     ) -> None:
-        """*has_clock*: the host stamps operations, so its clock is opened too. *codes*: of its classes."""
+        """*has_clock*: the host stamps operations, so its clock is opened too.
+
+        *codes*: the code of its classes.
+        """
         self._codes = codes
         self.log: Log
         self.checkpoints: CheckpointStore
@@ -177,7 +183,8 @@ class Opened:
             granted = yield LeaseGrant(LEASE_SECONDS)
             if not isinstance(granted, LeaseGranted):
                 continue
-            # A nonce per lease: under the old one a session whose lease ended unseen would stay gone.
+            # Each lease gets its own nonce: under the old nonce, a session whose lease ended unnoticed would
+            # stay gone.
             session = yield from sessions.open_session(
                 self._name,
                 lease=granted.lease,
@@ -238,20 +245,23 @@ class Opened:
         return self.store
 
     def fail(self, error: HoldfastError) -> None:
-        """The disk cannot be used any more. What is damaged is moved away by a person, in no time here."""
+        """Stop because the disk cannot be used any more.
+
+        A damaged store is moved away by a person, at once here.
+        """
         if isinstance(error, Corruption):
             self.give_up()
         else:
             self._stop(error)
 
     def give_up(self) -> None:
-        """The store cannot be used: the next start founds another (D2)."""
+        """Give up a store that cannot be used: the next start creates another (D2)."""
         self._ports.node.disk.wipe()
         self._ports.stop("the store is damaged")
 
 
 class OnDisk:
-    """Of every group in one store; its log is pruned behind them."""
+    """The checkpoints of every group in one store; the log is pruned up to them."""
 
     def __init__(self, log: Log, checkpoints: CheckpointStore) -> None:
         self._log = log
@@ -259,15 +269,15 @@ class OnDisk:
         self._under_way: Counter[GroupId] = Counter()
 
     def is_under_way(self, group: GroupId) -> bool:
-        """Whether one of the group is being written: then its files must not be removed."""
+        """Whether a checkpoint of the group is being written: its files must not be removed then."""
         return self._under_way[group] > 0
 
     def receive(self, group: GroupId, point: Point) -> CheckpointReceiver:
-        """A learner's state."""
+        """Begin to receive a learner's state."""
         return CheckpointReceiver(self._checkpoints.begin(group, point), partial(self._finish, group))
 
     def keep(self, group: GroupId, captured: Captured) -> None:
-        """A member's own state, and then no more of the log than lies behind it."""
+        """Keep a member's own state, and then only the part of the log that follows it."""
         point = self._log.point_at(group, captured.position)
         assert point is not None
         received = self.receive(group, point)
@@ -290,7 +300,7 @@ class OnDisk:
 
 
 class InMemory:
-    """Nothing is left of them: a member in memory ends with its process."""
+    """Checkpoints that are never kept: a member in memory ends with its process."""
 
     def receive(self, group: GroupId, point: Point) -> MemoryCheckpointReceiver:
         return MemoryCheckpointReceiver(point, lambda captured, then: then(captured))
