@@ -9,8 +9,8 @@ from holdfast.client.admin_client import AboutGroups, give, order
 from holdfast.model.admin.groups import Answer, CreateGroup, GroupInfo, ListGroups, Order
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.net import ConnectionSettings, PeerIdentity, Role
-from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
+from holdfast.node.endpoints import admin_endpoint
+from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 Given = TypeVar("Given", bound=Answer)
 
@@ -18,7 +18,7 @@ Given = TypeVar("Given", bound=Answer)
 async def order_at(layout: Layout, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
     """Have *wanted* executed by a host of the domain in *layout*."""
     description = layout.read()
-    return await order(await addresses_of(layout, description), _endpoint(description), wanted)
+    return await order(await addresses_of(layout, description), admin_endpoint(description), wanted)
 
 
 async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
@@ -29,7 +29,7 @@ async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: Hos
         addresses = await addresses_of(layout, description)
     else:
         addresses = [await address_of(layout, description, check_host(layout, host))]
-    return await give(addresses, _endpoint(description), wanted, kind)
+    return await give(addresses, admin_endpoint(description), wanted, kind)
 
 
 async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
@@ -48,12 +48,9 @@ def here(layout: Layout) -> str:
 
 
 def check_host(layout: Layout, host: str) -> HostId:
-    """*host*, if the domain has it on this machine. Raises ``InvalidRequest``."""
-    hosts = layout.read().hosts
-    if host not in hosts:
+    """*host*, if the domain has it on this machine, or may have it on another. Raises ``InvalidRequest``."""
+    description = layout.read()
+    hosts = description.hosts
+    if host not in hosts and not description.machine:
         raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
     return HostId(host)
-
-
-def _endpoint(description: Description) -> ConnectionSettings:
-    return ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "cli"))

@@ -83,6 +83,10 @@ class LibraryLog:
         if structlog.is_configured():
             self._log.info(event, **fields)
 
+    def warning(self, event: str, **fields: object) -> None:
+        if structlog.is_configured():
+            self._log.warning(event, **fields)
+
     def exception(self, event: str, **fields: object) -> None:
         """Log an error with the exception that is being handled."""
         if structlog.is_configured():
