@@ -98,7 +98,7 @@ class HostGroups:
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
-        self._keeping = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
+        self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
         self.directory = GroupCatalog(
             guard.watch,
@@ -168,7 +168,7 @@ class HostGroups:
             catchup_limiter=CatchupLimiter(ports.clock, guard.timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
-            checkpoints=self._keeping,
+            checkpoints=self.checkpoints,
             flush=self._scheduler.ask_flush,
             identity=lambda: identity,
             nonce=ports.nonce,
@@ -177,7 +177,7 @@ class HostGroups:
             on_lost=lambda group: self._restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
         )
-        disk = Backend(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
+        disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         self._backends = Backends(disk, store, ports.journal, guard.soon)
         self._lifecycle = MemberLifecycle(
             self.hosted,
@@ -397,7 +397,7 @@ class HostGroups:
         if self._ports.copies is None:
             return None
         store = self._store
-        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self._keeping)
+        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self.checkpoints)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:
