@@ -300,8 +300,14 @@ class HostGroups:
         """Handle an agent's proof that exactly this process is gone (K2). The call that the process was
         executing has already been reported to ``suspects``, because whoever takes over must know what not to
         run (E4)."""
-        self._lifecycle.on_death(host, incarnation)
+        if (host, incarnation) == (self.me.host, self.me.incarnation):
+            self._peers.leases.on_own_death()
+            return
         self._peers.on_death(host, incarnation)
+
+    def heard_at(self, host: HostId, incarnation: Incarnation) -> int | None:
+        """When a heartbeat of that process was last answered; None if none was lately (K7)."""
+        return self._peers.leases.heard_at(host, incarnation)
 
     def _on_doubt_settled(self) -> None:
         if not any(hosted.member.is_doubtful for hosted in self.hosted.values()):

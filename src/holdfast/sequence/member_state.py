@@ -6,7 +6,7 @@ keeps at most one timer of each kind, and none while there is nothing to do.
 
 import enum
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from holdfast.authority.contract import Compare
 from holdfast.authority.views import Cause, ViewChange, ViewMember, Why, successor
@@ -53,12 +53,14 @@ class MemberState:
     """The highest epoch in a Compare from another member; in an older epoch this member answers no more
     reads."""
 
-    dead: dict[HostId, Incarnation] = field(default_factory=dict)
-    """The latest process of each host that was proven dead (K2). Owned by the member."""
-
     @property
     def now(self) -> int:
         return self.ports.clock.now()
+
+    @property
+    def heard_epoch(self) -> Epoch:
+        """The highest epoch that this member was told of; a peer may have told it falsely (K7)."""
+        return max(self.epoch, self.overtaken_in)
 
     def send(self, host: HostId, message: GroupMessage) -> None:
         self.ports.network.send(host, message)
@@ -78,7 +80,7 @@ class MemberState:
 
     def is_dead(self, member: ViewMember) -> bool:
         """Whether there is proof that exactly this process is gone (K2)."""
-        return self.dead.get(member.host) == member.incarnation
+        return self.ports.leases.proven_dead.is_dead(member.host, member.incarnation)
 
     def propose(
         self,
