@@ -108,9 +108,7 @@ class Member:
     @property
     def primary(self) -> HostId | None:
         """The host of the primary, as far as this member knows."""
-        if self.role is Role.PRIMARY:
-            return self._on.me.host
-        return self._acceptance.primary
+        return self._on.me.host if self.role is Role.PRIMARY else self._acceptance.primary
 
     @property
     def standing(self) -> ViewState:
@@ -172,8 +170,7 @@ class Member:
 
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
-        found = [self._lead.submission.rank_of(each) for each in self.standing.listed if each.host == host]
-        return found[0] if found else Rank.NEAR
+        return self._lead.rank_of(host)
 
     # --- events from the host
 
@@ -212,17 +209,20 @@ class Member:
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """Handle proof of death from that host's agent (K2): claim the group, or drop the backup."""
-        dead = self._on.dead
-        dead[host] = max(incarnation, dead.get(host, incarnation))
+        self._on.note_latest(self._on.dead, host, incarnation)
         if self._lead.submission.is_primary:
             self._lead.make_due_changes()
         else:
             self._maybe_claim()
 
+    def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
+        self._on.note_stopping(host, incarnation, is_leaving=is_leaving)
+        if is_leaving and self._lead.submission.is_primary:
+            self._lead.make_due_changes()
+
     def on_silence(self, host: HostId) -> None:
-        """Handle that a promise to *host* has run out. A member that follows a later primary than its view
-        names is not affected: a thousand such groups would only ask the authority for what it is about to
-        tell them."""
+        """Handle that a promise to *host* has run out. A member that follows a later primary need not ask."""
         is_current = self._on.standing.epoch == self._on.epoch
         if self._acceptance.primary == host or (self.role is Role.BACKUP and is_current):
             self._maybe_claim()
