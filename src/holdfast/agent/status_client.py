@@ -12,6 +12,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -72,8 +73,22 @@ async def ask_host(address: str, description: Description) -> HostReport:
     return await _status(address, description, Role.HOST, HostReport)
 
 
+async def ask_agent_at(
+    address: Address, endpoint: ConnectionSettings, *, insecure: bool = False
+) -> DomainStatus:
+    """A machine's part of a domain as its agent sees it. Raises as :func:`ask_agent` does."""
+    return await _ask(address, endpoint, Role.AGENT, DomainStatus, insecure=insecure)
+
+
 async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
-    connection, asker = await _connect(address, description, role)
+    endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "cli"))
+    return await _ask(Address.parse(address), endpoint, role, kind)
+
+
+async def _ask(
+    address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer], *, insecure: bool = False
+) -> Answer:
+    connection, asker = await _connect(address, endpoint, role, insecure=insecure)
     try:
         body = await asker.requests.ask(Kind.STATUS_REQUEST, b"", deadline_s=ASK_S)
     finally:
@@ -82,16 +97,17 @@ async def _status(address: str, description: Description, role: Role, kind: type
     return msgspec.msgpack.decode(body, type=kind)
 
 
-async def _connect(address: str, description: Description, role: Role) -> tuple[Connection, _Asker]:
+async def _connect(
+    address: Address, endpoint: ConnectionSettings, role: Role, *, insecure: bool
+) -> tuple[Connection, _Asker]:
     askers: list[_Asker] = []
 
     def on_connection(connection: Connection) -> _Asker:
         askers.append(_Asker(connection))
         return askers[0]
 
-    identity = PeerIdentity(description.domain, Role.ADMIN, "cli")
-    endpoint = ConnectionSettings(identity, expected=Expected(roles=frozenset({role})))
-    connection = await connect(Address.parse(address), on_connection, endpoint, deadline_s=ASK_S)
+    expecting = replace(endpoint, expected=Expected(roles=frozenset({role})))
+    connection = await connect(address, on_connection, expecting, deadline_s=ASK_S, insecure=insecure)
     return connection, askers[0]
 
 

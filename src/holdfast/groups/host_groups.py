@@ -25,6 +25,7 @@ from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.deadlock_probes import DeadlockProbes
 from holdfast.groups.group_history import GroupHistory, Histories
+from holdfast.groups.host_stop import HostStop
 from holdfast.groups.hosted_group import HostedGroup, definition_without_class, is_useful_without_class
 from holdfast.groups.lifecycle import MemberLifecycle, MemoryRestarts
 from holdfast.groups.liveness_checks import LivenessChecks
@@ -53,6 +54,7 @@ from holdfast.sequence.messages import (
     HostMessage,
     HowFar,
     Inspect,
+    Stopping,
     Submit,
     ThisFar,
     Yield,
@@ -205,6 +207,7 @@ class HostGroups:
         )
         # These handlers run for every message and every turn, so they are wrapped only once.
         self._on_group_message = self.guarded(self._pass_on)
+        self.stopping = HostStop(host, incarnation, self.hosted, self.directory, ports.network, guard)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_stale_read_message = self.guarded(stale_reads.on_message)
         self._on_deadlock_message = self.guarded(self._deadlocks.on_message)
@@ -278,6 +281,8 @@ class HostGroups:
                 self._on_deadlock_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
+            case Stopping():
+                self.stopping.on_stopping(peer, message)
             case Died():
                 return  # only agents report deaths, because they have proof (K2)
             case _:

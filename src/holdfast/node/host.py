@@ -65,7 +65,7 @@ from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.messages import HostReport, PeerReport
-from holdfast.node.orderly_stop import settle
+from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore
 from holdfast.storage.lock import DirectoryLock, Holder
@@ -146,7 +146,7 @@ class Host:
     async def _stopped_in_order(self) -> None:
         await self._stop.wait()
         if self._groups is not None:
-            await settle(self._groups.hosted.values)
+            await stop_in_order(self._groups)
 
     async def _open_session_and_serve(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heartbeat_thread.listen()
@@ -219,6 +219,7 @@ class Host:
             control,
             hosts,
             allows_chaos=self._description.allows_chaos,
+            stop=self._stop.set,
         )
         self._agents = agents = AgentLinks(
             self._description.agent_address,
