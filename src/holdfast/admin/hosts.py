@@ -42,6 +42,9 @@ class HostsAdmin:
                 primaries=primaries[host],
                 leaving=leaving[host],
                 location=location_of(sessions[host]) if host in sessions else "",
+                incarnation=sessions[host].incarnation if host in sessions else None,
+                address=sessions[host].address if host in sessions else "",
+                agent_address=sessions[host].agent_address if host in sessions else "",
             )
             for host in sorted({*self._hosts, *sessions})
             if host not in state.removed

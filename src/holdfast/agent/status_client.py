@@ -11,7 +11,7 @@ to that process; so a signal sent from here reaches the holder or nobody (K2).
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -22,6 +22,7 @@ from holdfast.model.ids import HostId, Incarnation
 from holdfast.net import (
     Address,
     Connection,
+    ConnectionSettings,
     Kind,
     NotConnected,
     Reason,
@@ -70,8 +71,21 @@ async def ask_host(address: str, description: Description) -> HostReport:
     return await _status(address, description, Role.HOST, HostReport)
 
 
+async def ask_agent_at(
+    address: Address, endpoint: ConnectionSettings, *, insecure: bool = False
+) -> DomainStatus:
+    """A machine's part of a domain as its agent sees it. Raises as :func:`ask_agent` does."""
+    return await _ask(address, endpoint, Role.AGENT, DomainStatus, insecure=insecure)
+
+
 async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
-    connection, asker = await _connect(address, description, role)
+    return await _ask(Address.parse(address), admin_endpoint(description), role, kind)
+
+
+async def _ask(
+    address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer], *, insecure: bool = False
+) -> Answer:
+    connection, asker = await _connect(address, endpoint, role, insecure=insecure)
     try:
         body = await asker.requests.ask(Kind.STATUS_REQUEST, b"", deadline_s=ASK_S)
     finally:
@@ -80,15 +94,17 @@ async def _status(address: str, description: Description, role: Role, kind: type
     return msgspec.msgpack.decode(body, type=kind)
 
 
-async def _connect(address: str, description: Description, role: Role) -> tuple[Connection, _Asker]:
+async def _connect(
+    address: Address, endpoint: ConnectionSettings, role: Role, *, insecure: bool
+) -> tuple[Connection, _Asker]:
     askers: list[_Asker] = []
 
     def on_connection(connection: Connection) -> _Asker:
         askers.append(_Asker(connection))
         return askers[0]
 
-    endpoint = expecting(admin_endpoint(description), role)
-    connection = await connect(Address.parse(address), on_connection, endpoint, deadline_s=ASK_S)
+    wanted = expecting(endpoint, role)
+    connection = await connect(address, on_connection, wanted, deadline_s=ASK_S, insecure=insecure)
     return connection, askers[0]
 
 
@@ -175,7 +191,12 @@ STOP_GRACE_S: Final = 10.0
 
 def signal_holder(directory: Path, number: signal.Signals) -> bool:
     """Signal the process that holds *directory*; returns False if there is none or it is out of reach."""
-    holder = holder_of(directory)
+    return signal_found(lambda: holder_of(directory), number)
+
+
+def signal_found(find: Callable[[], Holder | None], number: signal.Signals) -> bool:
+    """Signal the holder of a lock that *find* finds; returns False if there is none or it is out of reach."""
+    holder = find()
     if holder is None or holder.pid <= 0:
         return False  # a holder in another pid namespace has no pid here
     try:
@@ -183,7 +204,7 @@ def signal_holder(directory: Path, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     try:
-        again = holder_of(directory)
+        again = find()
         # If it is still the holder while we have the pidfd, the pidfd is the holder's and not a successor's.
         if again is None or again.pid != holder.pid:
             return False

@@ -37,6 +37,8 @@ from holdfast.agent.status_client import (
 )
 from holdfast.cli.admin import ensure_groups
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
+from holdfast.cli.remote_status import status_at
+from holdfast.cli.where import HERE, Dir, Remote, Where
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
@@ -165,8 +167,6 @@ START_S = 120.0
 EXIT_INTERRUPTED = 130
 Answer = TypeVar("Answer")
 
-Dir = Annotated[Path, Parameter(name="--dir", help="The domain's directory.")]
-
 
 def up(
     *,
@@ -235,7 +235,7 @@ def down(*, dir: Dir = DIRECTORY_DEFAULT) -> int:
     return 0
 
 
-def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def status(*, at: Where = HERE, output: Output = "table") -> int:
     """Show the hosts, the authority and the agent of a domain.
 
     Parameters
@@ -243,15 +243,15 @@ def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     output
         `table` for people, `json` for machines.
     """
-    layout = Layout(dir)
-    description = layout.read()
-    found = uvloop.run(status_of(layout, description))
+    target = at.target
+    found = uvloop.run(status_at(target))
     if output == "json":
         print_json(msgspec.structs.replace(found, url=url_in(found)))
         return 0
     out().print(picture(found))
     if found.agent is None:
-        talk.print(_why_no_agent(layout), soft_wrap=True)
+        said = "no agent of the domain answers" if isinstance(target, Remote) else _why_no_agent(target)
+        talk.print(said, soft_wrap=True)
     return 0
 
 

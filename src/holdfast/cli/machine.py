@@ -19,9 +19,9 @@ from holdfast.agent.status_client import reachable, signal_holder, status_of, st
 from holdfast.authority.machines import MachineRecord
 from holdfast.authority.sessions import Session
 from holdfast.cli.admin import give_at, here
-from holdfast.cli.domain import Dir
 from holdfast.cli.hosts import drained
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
+from holdfast.cli.where import Dir
 from holdfast.client.admin_client import give
 from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts, RemoveHost
 from holdfast.model.errors import InvalidRequest, Unavailable

@@ -4,7 +4,7 @@
 :class:`ClientConnection` is what the groups use to answer on a client's connection.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,7 +68,9 @@ class FrameDispatch:
         hosts: Sequence[HostId],
         *,
         allows_chaos: bool,
+        stop: Callable[[], None],
     ) -> None:
+        """*stop* ends this host's process in an orderly way."""
         self._groups = groups
         self._partition = partition
         self._control = control
@@ -84,6 +86,7 @@ class FrameDispatch:
             control,
             hosts,
             allows_chaos=allows_chaos,
+            stop=stop,
         )
         self._on_call = groups.guarded(groups.serving.on_call)
         self._orders = RunningOrders(self.admin_dispatch.do)

@@ -64,7 +64,7 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
 from holdfast.node.messages import HostReport, PeerReport
-from holdfast.node.orderly_stop import settle
+from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore
 from holdfast.storage.lock import DirectoryLock, Holder
@@ -144,7 +144,7 @@ class Host:
     async def _stopped_in_order(self) -> None:
         await self._stop.wait()
         if self._groups is not None:
-            await settle(self._groups.hosted.values)
+            await stop_in_order(self._groups)
 
     async def _open_session_and_serve(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heartbeat_thread.listen()
@@ -210,6 +210,7 @@ class Host:
             fresh_nonce,
             trace=self._trace,
             on_failed=store.fail,
+            heard_at=groups.heard_at,
         )
         reconciler = self._manager(groups, control)
         self._dispatch = FrameDispatch(
@@ -220,6 +221,7 @@ class Host:
             control,
             hosts,
             allows_chaos=self._description.allows_chaos,
+            stop=self._stop.set,
         )
         self._agents = agents = AgentLinks(
             self._description.own_agent,
@@ -377,7 +379,10 @@ class Host:
     def _on_death(
         self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation
     ) -> None:
-        control.on_death(host, incarnation)  # first: one call, while groups may be thousands
+        if (host, incarnation) == (groups.me.host, groups.me.incarnation):
+            log.error("an agent reports this host dead, which is false; reads are confirmed by the authority")
+        else:
+            control.on_death(host, incarnation)  # first: one call, while groups may be thousands
         groups.on_death(host, incarnation)
 
     def _on_turn(self, late_ns: int) -> None:

@@ -95,7 +95,7 @@ class HostStatus(Struct, frozen=True, kw_only=True):
 class AuthorityStatus(Struct, frozen=True, kw_only=True):
     """The authority, as the agent sees it."""
 
-    kind: Literal["sqlite", "etcd"]
+    kind: Literal["sqlite", "etcd", "unknown"]
     alive: bool
     """The authority's process runs, and a host is in session with it or no host has reported yet."""
     pid: int | None

@@ -76,11 +76,11 @@ class Membership:
             self._go_on_joining(on.standing.joining)
             return
         gone, overdue = self._gone(), self._overdue()
-        leaving = gone or overdue
+        leaving = gone or overdue or self._departing()
         if leaving is not None and self._may_spare_one():
-            if gone is None:
+            if gone is None and overdue is not None:
                 self._keep_away(leaving.host)
-            self._drop(leaving, self._why_gone(leaving) if gone is not None else "calls waited for it")
+            self._drop(leaving, self._why_dropped(leaving, gone, overdue))
             return
         candidate = self._candidate(is_urgent=leaving is not None)
         if candidate is not None:
@@ -101,6 +101,8 @@ class Membership:
             is_useless = is_silent or not on.standing.is_wanted(follower.member)
             if is_useless and find(required, follower.member) is None:
                 self._submission.followers.remove(follower)
+        # Somebody may have spoken in the name of a listed member, which is then unknown until now (K7).
+        self._submission.meet_listed()
 
     def end(self) -> None:
         """End this primary's work on the members. A change that was requested stays requested; the next
@@ -120,6 +122,23 @@ class Membership:
             if follower is None or follower.is_short or self._on.is_dead(follower.member):
                 return member
         return None
+
+    def _departing(self) -> ViewMember | None:
+        """A listed member whose process asked to be dropped, because it is about to end (K5). A primary that
+        is about to end itself drops nobody. *Otherwise* a domain that stops as a whole would leave each group
+        with one member in sync, and the group waits for that one when the domain is started again."""
+        on = self._on
+        if on.leaving and not on.is_stopping(on.me):
+            for member, follower in self._others():
+                if follower is not None and on.is_leaving(follower.member):
+                    return member
+        return None
+
+    def _why_dropped(self, member: ViewMember, gone: ViewMember | None, overdue: ViewMember | None) -> str:
+        """Why that member is dropped, for people."""
+        if member is gone:
+            return self._why_gone(member)
+        return "calls waited for it" if member is overdue else "its host is being stopped"
 
     def _why_gone(self, member: ViewMember) -> str:
         """Why that member is dropped, for people: most dropped members were restarted on purpose."""
@@ -214,6 +233,7 @@ class Membership:
             on.standing.is_wanted(follower.member)
             and follower.acknowledged != NOTHING
             and not on.is_dead(follower.member)
+            and not on.is_leaving(follower.member)
             and on.store.tail.position - follower.acknowledged <= on.config.window
             and on.now - follower.heard_at < on.config.silence_ns
         )
