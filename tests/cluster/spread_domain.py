@@ -19,7 +19,7 @@ from faults.internet import Internet
 from group_client import EXAMPLES, POLICY, GroupClient
 
 from holdfast.agent.machine_setup import found_or_join, new_machine
-from holdfast.cli.machine import set_ as machine_set
+from holdfast.cli.machine import set_
 from holdfast.client.admin_client import order
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
@@ -109,11 +109,7 @@ class SpreadDomain:
     def readdress(self, machine: str) -> None:
         """Give the stopped *machine* another address, and say so in its description."""
         self.net.renumber(machine)
-        self.set(machine, listen=self.net.address(machine))
-
-    def set(self, machine: str, **changes: str) -> None:
-        """Do what `holdfast machine set` does, on *machine*."""
-        assert machine_set(dir=self.layout(machine).directory, **changes) == 0  # type: ignore[arg-type]
+        self.command(machine, set_, listen=self.net.address(machine))
 
     def start(self, machine: str) -> None:
         """Start the agent of *machine*, which starts the rest, for the first time or again."""
@@ -139,14 +135,11 @@ class SpreadDomain:
         """Return the end of what a process of *machine* has written."""
         return self.layout(machine).output(process).read_text(errors="replace")[-3000:]
 
-    def run(self, machine: str, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
-        """Run a command of `holdfast` on *machine*, about the domain there."""
-        command = [*HOLDFAST, *words, "--dir", str(self.layout(machine).directory)]
-        done = subprocess.run(
-            self.net.command(machine, command), capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
-        assert not check or done.returncode == 0, f"{words}: {done.stderr}"
-        return done
+    def command(self, machine: str, command: Callable[..., int], /, **options: Any) -> None:
+        """Do what a command of `holdfast` does, on *machine* and about the domain there."""
+        if "at" not in options:
+            options["dir"] = self.layout(machine).directory
+        assert self.net.inside(machine, lambda: command(**options)) == 0
 
     # --- its callers
 

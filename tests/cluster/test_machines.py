@@ -17,9 +17,12 @@ from faults.machine import require_tun
 from spread_domain import AUTHORITY, HOSTS, MACHINES, NAME, SpreadClient, SpreadDomain
 
 from holdfast.calling.config import CallPolicy
+from holdfast.cli import machine
+from holdfast.cli.domain import status
+from holdfast.cli.where import Where
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net.certificates import create_domain, issue_machine
 
@@ -69,12 +72,12 @@ def test_certificates_are_renewed_under_load(domain: SpreadDomain) -> None:
         ledger = await client.create(GROUP)
         async with Steadily(ledger) as calls:
             await calls.more(20)
-            for machine in (AUTHORITY, *HOSTS):
-                domain.make_certificates(machine, renew=True)
+            for each in (AUTHORITY, *HOSTS):
+                domain.make_certificates(each, renew=True)
             domain.make_callers_certificates(renew=True)
             processes = [(AUTHORITY, "agent")]
             processes += [(host, process) for host in HOSTS for process in ("agent", host)]
-            outputs = [domain.layout(machine).output(process) for machine, process in processes]
+            outputs = [domain.layout(each).output(process) for each, process in processes]
             said = "renewed certificates are in use"
             await _until(lambda: all(said in output.read_text(errors="replace") for output in outputs))
             await calls.more(50)
@@ -82,14 +85,14 @@ def test_certificates_are_renewed_under_load(domain: SpreadDomain) -> None:
     domain.call(work)
 
 
-def test_machines_move_to_other_addresses(domain: SpreadDomain) -> None:
+def test_machines_move_to_other_addresses(domain: SpreadDomain, rounds: Callable[..., int]) -> None:
     """One after the other, while a client calls that knew none of the new addresses; then all at once, the
     authority's too, while everything is stopped."""
 
     async def work(client: SpreadClient) -> None:
         ledger = await client.group(GROUP)
         async with Steadily(ledger) as calls:
-            for host in HOSTS:
+            for host in HOSTS[: rounds(short=1, long=3)]:
                 await calls.more(10)
                 _, port = (await client.address(HostId(host))).split(":")
                 await asyncio.to_thread(_move, domain, host)
@@ -100,12 +103,12 @@ def test_machines_move_to_other_addresses(domain: SpreadDomain) -> None:
     domain.call(work)
     domain.stop(*HOSTS)
     domain.stop(AUTHORITY)
-    for machine in (AUTHORITY, *HOSTS):
-        domain.readdress(machine)
+    for each in (AUTHORITY, *HOSTS):
+        domain.readdress(each)
     for host in HOSTS:
-        domain.set(host, domain=domain.url)
-    for machine in (AUTHORITY, *HOSTS):
-        domain.start(machine)
+        domain.command(host, machine.set_, domain=domain.url)
+    for each in (AUTHORITY, *HOSTS):
+        domain.start(each)
 
     async def after(client: SpreadClient) -> None:
         ledger = await client.group(GROUP)
@@ -114,48 +117,54 @@ def test_machines_move_to_other_addresses(domain: SpreadDomain) -> None:
     domain.call(after)
 
 
-def test_a_machine_joins_one_leaves_and_one_is_given_up(domain: SpreadDomain) -> None:
+def test_a_machine_joins_one_leaves_and_one_is_given_up(
+    domain: SpreadDomain, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Members move before a machine leaves; what was acknowledged stays; neither machine comes back."""
     domain.make_certificates(SPARE)
     domain.init(SPARE)
     domain.start(SPARE)
 
-    async def leave(client: SpreadClient) -> None:
+    async def work(client: SpreadClient) -> None:
         ledger = await client.group(GROUP)
         async with Steadily(ledger) as calls:
             await calls.more(5)
-            left = await asyncio.to_thread(domain.run, "c", "machine", "leave", "--yes", "--output", "json")
-            assert json.loads(left.stdout) == {"machine": "c", "left": True}
-            assert "c: it is empty" in left.stderr
+            await asyncio.to_thread(domain.command, "c", machine.leave, yes=True)
             await calls.more(5)
         found = await client.wait_in_sync(GROUP)
         assert set(found.placed_on) == {"a", "b", SPARE}
 
-    domain.call(leave, hosts=("a", "b"))
+    domain.call(work, hosts=("a", "b"))
+    assert "c: it is empty" in capsys.readouterr().err
     domain.forget("c")
-    refused = domain.run("c", "up", "--detach", check=False)
-    assert refused.returncode == 1
-    assert "c was removed from" in refused.stderr
-    listed = json.loads(domain.run("a", "machine", "list", "--output", "json").stdout)
-    assert [each["machine"] for each in listed["machines"]] == ["a", AUTHORITY, "b", SPARE]
+    domain.start("c")
+    output = domain.layout("c").output("c")
+    asyncio.run(_until(lambda: "machine c was removed from domain" in output.read_text(errors="replace")))
+    domain.stop("c")
 
-    alive = domain.run("a", "machine", "remove", "b", "--yes", check=False)
-    assert "b lives" in alive.stderr
+    with pytest.raises(InvalidRequest, match="b lives"):
+        domain.command("a", machine.remove, machine="b", yes=True)
     domain.stop("b")
-    would = domain.run("a", "machine", "remove", "b", "--dry-run", "--output", "json")
-    loss = json.loads(would.stdout)
+    capsys.readouterr()
+    domain.command("a", machine.remove, machine="b", dry_run=True, output="json")
+    loss = json.loads(capsys.readouterr().out)
     assert (loss["machine"], loss["hosts"], loss["removed"]) == ("b", ["b"], False)
     assert loss["members"] >= 1
-    domain.run("a", "machine", "remove", "b", "--yes")
-    shown = domain.run("a", "status").stdout
+    domain.command("a", machine.remove, machine="b", yes=True)
+    capsys.readouterr()
+    domain.command("a", machine.list_, output="json")
+    listed = json.loads(capsys.readouterr().out)
+    assert [each["machine"] for each in listed["machines"]] == ["a", AUTHORITY, SPARE]
+    domain.command("a", status, at=Where(dir=domain.layout("a").directory))
+    shown = capsys.readouterr().out
     assert f"{SPARE} at rack1/{SPARE}: 1 of 1 hosts live" in shown
     assert "if its disk is lost the domain is lost with it" in shown
 
 
-def _move(domain: SpreadDomain, machine: str) -> None:
-    domain.stop(machine)
-    domain.readdress(machine)
-    domain.start(machine)
+def _move(domain: SpreadDomain, host: str) -> None:
+    domain.stop(host)
+    domain.readdress(host)
+    domain.start(host)
 
 
 class Steadily:
