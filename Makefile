@@ -25,6 +25,7 @@ $(STAMP): pyproject.toml $(REQS)
 	@echo "setting up $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet $(foreach r,$(REQS),-r $(r))
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@sync  # what was installed is on the disk before anything that syncs has to wait for it
 	@touch $@
 
 etcd:            ## Debian's etcd server, when it can be installed

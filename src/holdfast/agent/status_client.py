@@ -11,7 +11,7 @@ to that process; so a signal sent from here reaches the holder or nobody (K2).
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -179,7 +179,12 @@ STOP_GRACE_S: Final = 10.0
 
 def signal_holder(directory: Path, number: signal.Signals) -> bool:
     """Signal the process that holds *directory*; returns False if there is none or it is out of reach."""
-    holder = holder_of(directory)
+    return signal_found(lambda: holder_of(directory), number)
+
+
+def signal_found(find: Callable[[], Holder | None], number: signal.Signals) -> bool:
+    """Signal the holder of a lock that *find* finds; returns False if there is none or it is out of reach."""
+    holder = find()
     if holder is None or holder.pid <= 0:
         return False  # a holder in another pid namespace has no pid here
     try:
@@ -187,7 +192,7 @@ def signal_holder(directory: Path, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     try:
-        again = holder_of(directory)
+        again = find()
         # If it is still the holder while we have the pidfd, the pidfd is the holder's and not a successor's.
         if again is None or again.pid != holder.pid:
             return False

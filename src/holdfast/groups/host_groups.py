@@ -100,7 +100,7 @@ class HostGroups:
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
-        self._keeping = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
+        self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
         self.directory = GroupCatalog(
             guard.watch,
@@ -170,7 +170,7 @@ class HostGroups:
             catchup_limiter=CatchupLimiter(ports.clock, guard.timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
-            checkpoints=self._keeping,
+            checkpoints=self.checkpoints,
             flush=self._scheduler.ask_flush,
             identity=lambda: identity,
             nonce=ports.nonce,
@@ -179,7 +179,7 @@ class HostGroups:
             on_lost=lambda group: self._restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
         )
-        disk = Backend(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
+        disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         self._backends = Backends(disk, store, ports.journal, guard.soon)
         self._lifecycle = MemberLifecycle(
             self.hosted,
@@ -305,8 +305,14 @@ class HostGroups:
         """Handle an agent's proof that exactly this process is gone (K2). The call that the process was
         executing has already been reported to ``suspects``, because whoever takes over must know what not to
         run (E4)."""
-        self._lifecycle.on_death(host, incarnation)
+        if (host, incarnation) == (self.me.host, self.me.incarnation):
+            self._peers.leases.on_own_death()
+            return
         self._peers.on_death(host, incarnation)
+
+    def heard_at(self, host: HostId, incarnation: Incarnation) -> int | None:
+        """When a heartbeat of that process was last answered; None if none was lately (K7)."""
+        return self._peers.leases.heard_at(host, incarnation)
 
     def _on_doubt_settled(self) -> None:
         if not any(hosted.member.is_doubtful for hosted in self.hosted.values()):
@@ -402,7 +408,7 @@ class HostGroups:
         if self._ports.copies is None:
             return None
         store = self._store
-        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self._keeping)
+        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self.checkpoints)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:

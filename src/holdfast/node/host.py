@@ -208,6 +208,7 @@ class Host:
             fresh_nonce,
             trace=self._trace,
             on_failed=store.fail,
+            heard_at=groups.heard_at,
         )
         reconciler = self._manager(groups, control)
         self._dispatch = FrameDispatch(
@@ -374,7 +375,10 @@ class Host:
     def _on_death(
         self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation
     ) -> None:
-        control.on_death(host, incarnation)  # first: one call, while groups may be thousands
+        if (host, incarnation) == (groups.me.host, groups.me.incarnation):
+            log.error("an agent reports this host dead, which is false; reads are confirmed by the authority")
+        else:
+            control.on_death(host, incarnation)  # first: one call, while groups may be thousands
         groups.on_death(host, incarnation)
 
     def _on_turn(self, late_ns: int) -> None:

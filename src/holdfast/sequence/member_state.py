@@ -53,8 +53,6 @@ class MemberState:
     """The highest epoch in a Compare from another member; in an older epoch this member answers no more
     reads."""
 
-    dead: dict[HostId, Incarnation] = field(default_factory=dict)
-    """The latest process of each host that was proven dead (K2). Owned by the member."""
     stopping: dict[HostId, Incarnation] = field(default_factory=dict)
     """The latest process of each host that said that it is about to end (K5). Owned by the member."""
     leaving: dict[HostId, Incarnation] = field(default_factory=dict)
@@ -63,6 +61,11 @@ class MemberState:
     @property
     def now(self) -> int:
         return self.ports.clock.now()
+
+    @property
+    def heard_epoch(self) -> Epoch:
+        """The highest epoch that this member was told of; a peer may have told it falsely (K7)."""
+        return max(self.epoch, self.overtaken_in)
 
     def send(self, host: HostId, message: GroupMessage) -> None:
         self.ports.network.send(host, message)
@@ -82,7 +85,7 @@ class MemberState:
 
     def is_dead(self, member: ViewMember) -> bool:
         """Whether there is proof that exactly this process is gone (K2)."""
-        return self.dead.get(member.host) == member.incarnation
+        return self.ports.leases.proven_dead.is_dead(member.host, member.incarnation)
 
     @staticmethod
     def note_latest(known: dict[HostId, Incarnation], host: HostId, incarnation: Incarnation) -> None:

@@ -101,6 +101,8 @@ class Membership:
             is_useless = is_silent or not on.standing.is_wanted(follower.member)
             if is_useless and find(required, follower.member) is None:
                 self._submission.followers.remove(follower)
+        # Somebody may have spoken in the name of a listed member, which is then unknown until now (K7).
+        self._submission.meet_listed()
 
     def end(self) -> None:
         """End this primary's work on the members. A change that was requested stays requested; the next

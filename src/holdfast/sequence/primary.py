@@ -206,11 +206,6 @@ class Primary:
         ranked = [(self.submission.rank_of(each), each.host) for each in others]
         return [host for rank, host in sorted(ranked, key=lambda each: each[0]) if rank is not Rank.UNFIT]
 
-    def rank_of(self, host: HostId) -> Rank:
-        """How fit the listed member on *host* is to lead, as far as this primary knows."""
-        found = [self.submission.rank_of(each) for each in self._on.standing.listed if each.host == host]
-        return found[0] if found else Rank.NEAR
-
     # --- events
 
     def on_message(self, peer: HostId, message: GroupMessage) -> None:

@@ -107,9 +107,12 @@ class ProgressOfAll:
         self.changes += 1
         self._all[follower.member.host, follower.member.store] = follower
 
-    def has_later(self, host: HostId, incarnation: Incarnation) -> bool:
-        """Whether a later process of that host follows."""
-        return any(each.member.incarnation > incarnation for each in self.of_host(host))
+    def has_later(self, host: HostId, incarnation: Incarnation, heard_since: int = 0) -> bool:
+        """Whether a later process of that host follows, and was heard since then."""
+        return any(
+            each.member.incarnation > incarnation and each.heard_at >= heard_since
+            for each in self.of_host(host)
+        )
 
     def remove_earlier(self, member: ViewMember) -> None:
         """Remove followers with other stores of the same host: a new process came with a new store, so what

@@ -63,14 +63,14 @@ class Submission:
         self._claimed_tail = self._epoch_tail.position
         self._is_unproven = is_unproven
         self.followers.clear()
-        self._meet_listed()
+        self.meet_listed()
         self._watch_own()
         self._announce()
 
     def go_on(self) -> None:
         """Continue as primary in the next epoch, after this member has changed the view."""
         self._epoch_tail = self._on.store.tail
-        self._meet_listed()
+        self.meet_listed()
         self._announce()
         self.maybe_commit()
 
@@ -79,7 +79,8 @@ class Submission:
         self.is_primary = self.is_serving = False
         self.followers.clear()
 
-    def _meet_listed(self) -> None:
+    def meet_listed(self) -> None:
+        """Follow the progress of every listed member whose progress is not known."""
         on = self._on
         for member in on.standing.listed:
             is_known = self.followers.get(member) is not None
@@ -194,8 +195,8 @@ class Submission:
             host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
         )
         known = self.followers.get(member)
-        if self.followers.has_later(host, hello.incarnation):
-            return known
+        if self.followers.has_later(host, hello.incarnation, on.now - on.config.silence_ns):
+            return known  # a late message; but a later process that stays silent may never have been (K7)
         self.followers.remove_earlier(member)
         shared = next((point for point in hello.points if on.store.point_at(point.position) == point), None)
         if known is None:
@@ -269,6 +270,11 @@ class Submission:
         follower = self.followers.get(member)
         return follower.rank_at(self._on.now) if follower is not None else Rank.NEAR
 
+    def rank_on(self, host: HostId) -> Rank:
+        """How fit the listed member on *host* is to lead, as far as is known here."""
+        found = [self.rank_of(each) for each in self._on.standing.listed if each.host == host]
+        return found[0] if found else Rank.NEAR
+
     def is_stopping(self, member: ViewMember) -> bool:
         """Whether the process that follows as that member has said that it is about to end (K5)."""
         follower = self.followers.get(member)
@@ -336,7 +342,9 @@ class Submission:
         followers, on = self._exact_followers(), self._on
         if followers is None or True in [each.is_short for each in followers]:
             return False
-        return not on.dead or not any(on.is_dead(each.member) for each in followers)
+        return not on.ports.leases.proven_dead.is_any() or not any(
+            on.is_dead(each.member) for each in followers
+        )
 
     def _exact_followers(self) -> list[Progress] | None:
         """The followers, if they and this member are exactly the required and wanted members; otherwise None.

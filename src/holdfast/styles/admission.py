@@ -17,7 +17,8 @@ from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Refused, Unknown, encode_outcome
 from holdfast.net.frame import UNDECODABLE
-from holdfast.sequence.retention import FRESH, NEVER, TOO_LATE, InProgress, Repeated, Verdict
+from holdfast.sequence.keyed_replies import caller_of
+from holdfast.sequence.retention import FRESH, NEVER, TOO_LATE, InProgress, Repeated, Retention, Verdict
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.ports import Token
 from holdfast.styles.replies import WaitingReplies
@@ -64,6 +65,23 @@ def check_room(
         raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
 
 
+def check_kept(group: str, retention: Retention, client: ClientId, config: StyleConfig) -> None:
+    """Raises ``Overloaded`` if too much is kept for calls under keys, of this caller or of all (X2). The
+    replies go when their keys expire; a repeated key is answered all the same."""
+    caller, keyed = caller_of(client), retention.keyed
+    if not caller:
+        return
+    for kept, most, whose in (
+        (keyed.of(caller), config.keyed_caller_bytes_max, "this caller's"),
+        (keyed.total, config.keyed_bytes_max, "all callers'"),
+    ):
+        if kept >= most:
+            raise Overloaded(
+                f"group {group}: {kept} bytes of replies are kept under {whose} idempotency keys, at most "
+                f"{most}; wait until keys expire, or call without one"
+            )
+
+
 def check_length(sent: Sent, operations: list[Call]) -> None:
     """Raises ``InvalidRequest`` if the *operations* of the frame are too long for a record. Executing them
     first would cost the group its object, because they could not be ordered."""
@@ -86,15 +104,19 @@ class Repetitions:
     """Answers repeated requests at one member. A repetition of a call that has not ended waits for it in
     *waiting* (X1)."""
 
-    def __init__(self, waiting: WaitingReplies, tell: Tell) -> None:
+    def __init__(self, group: str, config: StyleConfig, waiting: WaitingReplies, tell: Tell) -> None:
+        self._group = group
+        self._config = config
         self._waiting = waiting
         self._tell = tell
 
     def sift(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> list[Call]:
         """Answer the calls of a frame that are already known, and return the others. A frame that starts with
-        a new call is returned whole, as nearly all are: its repetitions are found when it is executed."""
+        a new call is returned whole, as nearly all are: its repetitions are found when it is executed. Raises
+        ``Overloaded`` for a new call under a key if too much is kept for such."""
         judge = execution.retention.judge
         if judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
+            check_kept(self._group, execution.retention, client, self._config)
             return calls
         fresh: list[Call] = []
         for each in calls:
@@ -106,6 +128,8 @@ class Repetitions:
             # from.
             rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
             self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
+        if fresh:
+            check_kept(self._group, execution.retention, client, self._config)
         return fresh
 
     def settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:

@@ -274,8 +274,10 @@ class Host(HostProcess):
                 if self.recovery is not None:
                     self.recovery.on_held(HostId(peer), message)
             case Died(host=host, incarnation=incarnation):
+                if self._leases is not None:
+                    self._leases.on_death(HostId(host), incarnation)
                 for member in self.members.values():
-                    member.on_death(HostId(host), incarnation)
+                    member.on_death()
             case Stopping(incarnation=incarnation, is_leaving=is_leaving):
                 for member in self.members.values():
                     member.on_stopping(HostId(peer), incarnation, is_leaving=is_leaving)
