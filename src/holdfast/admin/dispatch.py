@@ -4,7 +4,7 @@
 accepts orders from connections, runs a bounded number at once, and answers each, whatever its outcome.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.admin.control_plane import ControlPlane
@@ -103,7 +103,7 @@ class AdminDispatch:
         partition: PartitionFilter,
         reconciler: Reconciler,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
         *,
         allows_chaos: bool,
         stop: Callable[[], None] = lambda: None,

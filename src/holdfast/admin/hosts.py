@@ -1,7 +1,7 @@
 """Lists, drains and removes the hosts of a domain, as operators order it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.proposals import granted
@@ -14,17 +14,17 @@ from holdfast.model.ids import HostId
 
 
 class HostsAdmin:
-    """Executes orders about hosts through one host. *hosts* are those of the domain's description."""
+    """Executes orders about hosts through one host. *hosts* are those of all machines, and may grow."""
 
     def __init__(
         self,
         directory: GroupCatalog,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
     ) -> None:
         self._directory = directory
         self._control = control
-        self._hosts = tuple(hosts)
+        self._hosts = hosts
 
     def list(self) -> HostList:
         """All hosts, as this one knows them."""

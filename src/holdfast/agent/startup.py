@@ -126,7 +126,7 @@ async def wait_until_alive(
         if status is None:
             said = last_output(layout, "agent")
             raise Unavailable(f"the agent did not answer within {within_s:g} s; it said:\n{said}") from None
-    if not any(host.alive for host in status.hosts):
+    if status.hosts and not any(host.alive for host in status.hosts):
         raise Unavailable(why_not_alive(layout, status))
     return status
 
@@ -173,6 +173,8 @@ def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
 
 def _with_free_ports(layout: Layout, known: Description) -> Description:
     """*known*, with new ports where others are in use, unless one of its processes relies on the old ones."""
+    if known.machine:
+        return known  # others know it by its ports
     if any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority):
         return known
     agent, authority = known.agent_address, known.authority_address
