@@ -90,7 +90,10 @@ class UvicornServer:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=CLOSE_S,
             h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-            ssl_context_factory=None if tls is None else lambda config, default: tls,
+        )
+        config.load()
+        config.ssl = (
+            tls  # set here, because only late versions of uvicorn take a context that is made already
         )
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
