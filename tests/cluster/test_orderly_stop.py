@@ -65,8 +65,8 @@ def test_sigterm_hands_the_groups_over_before_the_host_ends(domain: Domain) -> N
 
 
 def test_all_hosts_are_restarted_one_by_one_by_url_while_calls_go_on(domain: Domain) -> None:
-    """No call fails, the commands need no directory of the domain, only its address, and every host is back on
-    the port that `--port-base` gave it."""
+    """No call fails, the commands need no directory of the domain, only its address, and every host is back
+    on the port that `--port-base` gave it."""
     before = {host["id"]: host["incarnation"] for host in domain.status()["hosts"]}
     addresses = [host["address"] for host in domain.status()["hosts"]]
     assert [int(each.rpartition(":")[2]) % 50 for each in addresses] == [10, 20, 30]
