@@ -117,6 +117,11 @@ class RemoteAuthority:
             watch.arrived.set()
         await self._link.close()
 
+    @property
+    def failure(self) -> str | None:
+        """Why the authority could not be reached at the last attempt, if it could not."""
+        return self._link.failure
+
     # --- the core's network and callbacks
 
     def send(self, peer: str, message: object) -> None:

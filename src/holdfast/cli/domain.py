@@ -27,7 +27,14 @@ from holdfast.agent.startup import (
     wait_until_alive,
     why_not_alive,
 )
-from holdfast.agent.status_client import AGENT_GRACE_S, POLL_S, status_of, stop_domain, stop_orphans
+from holdfast.agent.status_client import (
+    AGENT_GRACE_S,
+    POLL_S,
+    reachable,
+    status_of,
+    stop_domain,
+    stop_orphans,
+)
 from holdfast.cli.admin import ensure_groups
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
 from holdfast.cli.remote_status import status_at
@@ -56,7 +63,20 @@ def picture(status: DomainStatus) -> RenderableType:
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
     said = (*_cuts(status), *_lacking(status), *_unkept(status), *_other_code(status))
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
-    return Group(table, reached, *doors, *warnings)
+    dangers = (Text(line, style="bold red", overflow="fold") for line in status.dangers)
+    return Group(table, *_machines(status), reached, *doors, *warnings, *dangers)
+
+
+def _machines(status: DomainStatus) -> list[Text]:
+    """The other machines of a domain on several, one line each."""
+    lines = []
+    for each in status.machines:
+        if each.machine == status.machine:
+            continue
+        live = sum(host.alive for host in each.hosts)
+        text = f"{each.machine} at {each.location}: {live} of {len(each.hosts)} hosts live"
+        lines.append(Text(text, style="dim" if live == len(each.hosts) else "yellow", overflow="fold"))
+    return lines
 
 
 def _title(status: DomainStatus) -> Text:
@@ -87,7 +107,7 @@ def _row(host: HostStatus) -> list[str | Text]:
 
 def url_in(status: DomainStatus) -> str:
     """The URL that clients connect to; empty if no host is alive."""
-    addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
+    addresses = ",".join(reachable(status))
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
 
 

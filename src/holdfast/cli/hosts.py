@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import time
 
 import msgspec
 import uvloop
@@ -19,6 +20,8 @@ from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 POLL_S = 0.5
+PATIENCE_S = 5.0
+"""After so much time without progress, the person who waits is told what is waited for."""
 
 
 def list_(*, at: Where = HERE, output: Output = "table") -> int:
@@ -90,7 +93,7 @@ def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "t
     output
         `table` for people, `json` for machines.
     """
-    info = uvloop.run(_drain(at.target, HostId(host), wait=wait))
+    info = uvloop.run(drained(at.target, HostId(host), wait=wait))
     if output == "json":
         print_json(info)
     return 0
@@ -205,15 +208,24 @@ def _is_agreed(host: str) -> bool:
     return is_agreed(f"Remove {host} from the domain for good? [y/N] ")
 
 
-async def _drain(target: Target, host: HostId, *, wait: bool) -> HostInfo:
+async def drained(target: Target, host: HostId, *, wait: bool) -> HostInfo:
+    """Move every member off a host, and say how far that is."""
     info = _of(await give_at(target, DrainHost(host=host), HostList), host)
-    said = ""
+    said, said_at, is_told = "", time.monotonic(), False
     while True:
         left = info.members + info.leaving
         says = f"{left} to go, primary of {info.primaries}" if left else "it is empty"
         if says != said:
-            said = says
+            said, said_at = says, time.monotonic()
             talk.print(f"{host}: {says}", markup=False)
+        elif not is_told and time.monotonic() - said_at > PATIENCE_S:
+            is_told = True
+            talk.print(
+                f"{host}: waits for another host that can take what is left; `holdfast explain GROUP` says "
+                "what a group lacks, and one more machine or host may be it. Ctrl-C ends the waiting",
+                markup=False,
+                soft_wrap=True,
+            )
         if not wait or not left:
             return info
         await asyncio.sleep(POLL_S)
