@@ -204,6 +204,7 @@ class HttpDoor:
         host's own, for whoever has a certificate."""
         self._layout = layout
         self._machine = machine if machine is not None and machine.machine else None
+        self._port = 0 if machine is None else machine.ports_of(host).http
         self._tls: Tls | None = None
         self._context: ssl.SSLContext | None = None
         self._tls_generation = 0
@@ -228,7 +229,9 @@ class HttpDoor:
     async def _open(self, settings: HttpSettings) -> Mapping[str, str]:
         directory = self._layout.host(self._host)
         tls = self._load_tls(settings)
-        listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
+        wanted = Address.parse(settings.listen)
+        at = Address(wanted.host, wanted.port or self._port)
+        listening = await listen(at, directory, bind, ADDRESS)
         self._address = address = Address(*listening.getsockname()[:2])
         self._site = WebContext(AccessPolicy(settings, self._domain), self._metrics)
         self._serving = UvicornServer(make_app(self._site, ENDPOINTS), listening, tls)
