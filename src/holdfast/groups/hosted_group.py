@@ -161,15 +161,16 @@ class HostedGroup:
     def ask_turn(self) -> None:
         self._later(self)
 
-    def pass_on(self, why: str, *, log_below: int | None = None) -> None:
+    def pass_on(self, why: str, *, log_below: int | None = None, has_space: bool = False) -> None:
         """Hand over to another member because this one cannot serve. Each attempt picks the next member,
         because the previous one may be unable to serve as well. Members that report that they are unable (O3,
-        E8) are not tried, nor members whose log is not shorter than *log_below*; if no member is able, the
-        group stays here."""
+        E8) are not tried, nor members whose log is not shorter than *log_below*, nor, with *has_space*,
+        members whose host is short of disk space; if no member is able, the group stays here."""
         if not self.member.is_serving:
             return
         me, member = self.backend.me.host, self.member
-        able = [host for host in member.successors(log_below) if member.rank_of(host) < Rank.UNABLE]
+        found = member.successors(log_below, has_space=has_space)
+        able = [host for host in found if member.rank_of(host) < Rank.UNABLE]
         others = sorted(able, key=lambda host: (host < me, host))
         if others:
             self.member.hand_over(others[self._passed_on % len(others)], why)
