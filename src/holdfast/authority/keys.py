@@ -22,6 +22,8 @@ NAMES: Final = "names/"
 GROUPS: Final = "groups/"
 VIEWS: Final = "views/"
 
+MACHINES: Final = "machines/"
+MACHINE_GUARD: Final = "guards/machines"
 NAME_GUARD: Final = "guards/names"
 GROUP_GUARD: Final = "guards/groups"
 GROUP_COUNTER: Final = "counters/groups"
@@ -44,6 +46,10 @@ def host(host: HostId) -> str:
 
 def session(host: HostId) -> str:
     return SESSIONS + _word(host)
+
+
+def machine(machine: str) -> str:
+    return MACHINES + _word(machine)
 
 
 def name(name: str) -> str:

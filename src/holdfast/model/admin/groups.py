@@ -18,7 +18,16 @@ from holdfast.model.admin.domain import (
     ListTransactions,
     TransactionList,
 )
-from holdfast.model.admin.hosts import Deafen, Deafened, DrainHost, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import (
+    Deafen,
+    Deafened,
+    DrainHost,
+    HostEnds,
+    HostList,
+    ListHosts,
+    RemoveHost,
+    RestartHost,
+)
 from holdfast.model.admin.objects import (
     FactoryList,
     FaultNotifierShown,
@@ -348,6 +357,7 @@ Order = (
     | DrainHost
     | IndexOrder
     | RemoveHost
+    | RestartHost
     | InspectGroup
     | RecoverGroup
     | Deafen
@@ -375,6 +385,7 @@ Answer = (
     | HandedOver
     | GroupExplained
     | HostList
+    | HostEnds
     | IndexList
     | TransactionList
     | GroupInspected

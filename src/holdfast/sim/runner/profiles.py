@@ -107,6 +107,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "sickness": Narrow(kinds=("object_spoilt", "host_sick"), gap_ns=300 * MILLISECOND),
     "busy": Narrow(kinds=("load",), gap_ns=100 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
+    "filling": Narrow(kinds=("disk_fills",), gap_ns=800 * MILLISECOND),
     "classes": Narrow(kinds=("class_breaks",), gap_ns=500 * MILLISECOND),
     "swayed": Narrow(
         kinds=("object_differs", "kill", "quick_restart", "host_away"),
