@@ -71,21 +71,17 @@ async def ask_host(address: str, description: Description) -> HostReport:
     return await _status(address, description, Role.HOST, HostReport)
 
 
-async def ask_agent_at(
-    address: Address, endpoint: ConnectionSettings, *, insecure: bool = False
-) -> DomainStatus:
+async def ask_agent_at(address: Address, endpoint: ConnectionSettings) -> DomainStatus:
     """A machine's part of a domain as its agent sees it. Raises as :func:`ask_agent` does."""
-    return await _ask(address, endpoint, Role.AGENT, DomainStatus, insecure=insecure)
+    return await _ask(address, endpoint, Role.AGENT, DomainStatus)
 
 
 async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
     return await _ask(Address.parse(address), admin_endpoint(description), role, kind)
 
 
-async def _ask(
-    address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer], *, insecure: bool = False
-) -> Answer:
-    connection, asker = await _connect(address, endpoint, role, insecure=insecure)
+async def _ask(address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer]) -> Answer:
+    connection, asker = await _connect(address, endpoint, role)
     try:
         body = await asker.requests.ask(Kind.STATUS_REQUEST, b"", deadline_s=ASK_S)
     finally:
@@ -94,17 +90,15 @@ async def _ask(
     return msgspec.msgpack.decode(body, type=kind)
 
 
-async def _connect(
-    address: Address, endpoint: ConnectionSettings, role: Role, *, insecure: bool
-) -> tuple[Connection, _Asker]:
+async def _connect(address: Address, endpoint: ConnectionSettings, role: Role) -> tuple[Connection, _Asker]:
     askers: list[_Asker] = []
 
     def on_connection(connection: Connection) -> _Asker:
         askers.append(_Asker(connection))
         return askers[0]
 
-    wanted = expecting(endpoint, role)
-    connection = await connect(address, on_connection, wanted, deadline_s=ASK_S, insecure=insecure)
+    settings = expecting(endpoint, role)
+    connection = await connect(address, on_connection, settings, deadline_s=ASK_S)
     return connection, askers[0]
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 from holdfast.agent.status_client import address_of, addresses_of
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.cli.output import talk
-from holdfast.cli.where import ADMIN_ID, Remote, Target
+from holdfast.cli.where import Remote, Target
 from holdfast.client.admin_client import AboutGroups, give
 from holdfast.client.domain import Domain
 from holdfast.model.admin.groups import Answer, CreateGroup, GroupInfo, GroupList, ListGroups, Order
@@ -29,7 +29,7 @@ async def give_at(target: Target, wanted: Order, kind: type[Given], *, host: Hos
     """Have *wanted* executed by *host*, or by any host. Raises ``InvalidRequest`` if there is no such host,
     ``Unavailable`` if it is not alive."""
     addresses = await addresses_at(target) if host is None else [await _address_at(target, host)]
-    return await give(addresses, endpoint_at(target), wanted, kind, insecure=is_insecure(target))
+    return await give(addresses, endpoint_at(target), wanted, kind)
 
 
 async def connect_at(target: Target, policy: CallPolicy | None = None) -> Domain:
@@ -39,7 +39,7 @@ async def connect_at(target: Target, policy: CallPolicy | None = None) -> Domain
         await addresses_at(target),
         policy or CallPolicy(),
         ClientConfig(),
-        insecure=is_insecure(target),
+        insecure=False,  # the endpoint says what is permitted
     )
 
 
@@ -54,14 +54,9 @@ def endpoint_at(target: Target) -> ConnectionSettings:
     """How the command line introduces itself to the domain's hosts: as an admin."""
     if isinstance(target, Layout):
         return expecting(admin_endpoint(target.read()), Role.HOST)
-    tls = Tls.load(target.certs, Role.ADMIN, ADMIN_ID) if target.certs is not None else None
-    return expecting(
-        ConnectionSettings(PeerIdentity(target.domain, Role.ADMIN, ADMIN_ID), tls=tls), Role.HOST
-    )
-
-
-def is_insecure(target: Target) -> bool:
-    return isinstance(target, Remote) and target.insecure
+    tls = Tls.load(target.certs, Role.ADMIN, target.name) if target.certs is not None else None
+    identity = PeerIdentity(target.domain, Role.ADMIN, target.name)
+    return expecting(ConnectionSettings(identity, tls=tls, insecure=target.insecure), Role.HOST)
 
 
 async def hosts_at(target: Target) -> tuple[HostInfo, ...]:
@@ -109,8 +104,8 @@ def here(target: Target) -> str:
 
 
 def check_host(target: Target, host: str) -> HostId:
-    """*host*, if the domain may have it: a domain elsewhere knows best itself. Raises ``InvalidRequest``."""
-    known = None if isinstance(target, Remote) else target.read()
-    if known is not None and not known.machine and host not in (hosts := known.hosts):
-        raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
+    """*host*, if the domain has it on this machine, or may have it on another. Raises ``InvalidRequest``."""
+    description = target.read() if isinstance(target, Layout) else None
+    if description is not None and not description.machine and host not in description.hosts:
+        raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(description.hosts)}")
     return HostId(host)

@@ -178,6 +178,7 @@ def up(
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
     chaos: bool = True,
     loss_seconds: float | None = None,
+    port_base: int | None = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -204,6 +205,10 @@ def up(
     loss_seconds
         A host that is gone for so long is considered lost, and its members are replaced elsewhere (default
         10, or as the domain was last started).
+    port_base
+        Let processes listen on fixed ports: the agent on this one, the authority on the next, hosts from the
+        tenth on, ten for each (docs/deploying.md). 0: on any free ports. Without it, as the domain was last
+        started.
     detach
         Return once every host is alive; stop the domain later with `holdfast down`.
     """
@@ -220,6 +225,7 @@ def up(
             allows_chaos=chaos,
             loss_s=loss_seconds,
             allowed_classes=allow_class,
+            port_base=port_base,
         )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))

@@ -70,6 +70,7 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     if host in description.hosts or layout.host(HostId(host)).exists():
         raise InvalidRequest(f"there is or was a host {host!r} in this domain; take another name")
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
+    grown = grown.with_ports(grown.port_base)
     if problems := grown.problems():
         raise InvalidRequest("; ".join(problems))
     layout.prepare(grown)

@@ -92,7 +92,8 @@ class Host:
     ) -> None:
         """*doors* are other ways in. Raises ``InvalidRequest`` if its certificate cannot be used."""
         self._host = host
-        self._listen_at = description.here
+        ports = description.ports_of(host)
+        self._listen_at = Address(description.here.host, ports.native)
         self._endpoint = host_endpoint(description, host)
         self._directory = layout.host(host)
         self._description = description
@@ -110,7 +111,7 @@ class Host:
         self._heartbeat_thread = HeartbeatThread(
             host,
             self._endpoint,
-            listen=description.here,
+            listen=Address(description.here.host, ports.heartbeats),
             config=heartbeats or HeartbeatConfig(),
             partition=self._partition,
         )

@@ -27,6 +27,7 @@ from holdfast.machine.files import make_durably, make_private, narrow_own, open_
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address
+from holdfast.node.port_table import AGENT, ANY, AUTHORITY, HostPorts, host_ports, slots, why_not
 
 DIRECTORY_DEFAULT = Path(".holdfast")
 HOSTS_MAX = 64
@@ -84,6 +85,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an admin may make hosts ignore each other's traffic. So far, all hosts are on loopback."""
     loss_s: float = LOSS_NS / SECOND
     """A host that is gone for so long is considered lost: its members are replaced elsewhere."""
+    port_base: int = 0
+    """The first of the ports that this machine's processes listen on (:mod:`.port_table`); 0: any ports."""
+    port_slots: dict[HostId, int] = {}
+    """Which of the fixed ports are whose."""
     version: int = VERSION
 
     def problems(self) -> list[str]:
@@ -111,6 +116,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
                 Address.parse(address)
             except InvalidRequest as error:
                 found.append(str(error))
+        if why := why_not(self.port_base, HOSTS_MAX):
+            found.append(why)
         return [*found, *self._machine_problems()]
 
     def _machine_problems(self) -> list[str]:
@@ -134,6 +141,24 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     def here(self) -> Address:
         """Where a process of this machine listens, at any port."""
         return Address(self.listen or LOOPBACK, 0)
+
+    def ports_of(self, host: HostId) -> HostPorts:
+        """The ports that *host* listens on."""
+        slot = self.port_slots.get(host)
+        return host_ports(self.port_base, slot) if self.port_base and slot is not None else ANY
+
+    def with_ports(self, base: int) -> "Description":
+        """This description with fixed ports from *base* on, or with any if it is 0.
+
+        On a machine of several, the agent and the authority stay where its others know them to be.
+        """
+        found = slots(self.port_slots, self.hosts) if base else {}
+        fixed = msgspec.structs.replace(self, port_base=base, port_slots=found)
+        if not base or self.machine:
+            return fixed
+        agent = str(Address(LOOPBACK, base + AGENT))
+        authority = None if self.authority_address is None else str(Address(LOOPBACK, base + AUTHORITY))
+        return msgspec.structs.replace(fixed, agent_address=agent, authority_address=authority)
 
     def reached(self, listening: Address) -> Address:
         """How others reach a process of this machine that listens there."""
