@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from domain import HOLDFAST, WAIT_S
-from faults.internet import Internet
 from group_client import EXAMPLES, POLICY, GroupClient
 
 from holdfast.agent.machine_setup import found_or_join, new_machine
@@ -23,6 +22,7 @@ from holdfast.cli.machine import set_
 from holdfast.client.admin_client import order
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
+from holdfast.demo.network.internet import Internet
 from holdfast.model.admin.groups import GroupInfo, ListGroups
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from domain import WAIT_S
-from faults.internet import Internet
 from faults.machine import require_tun
 from spread_domain import AUTHORITY, HOSTS, MACHINES, NAME, SpreadClient, SpreadDomain
 
@@ -22,6 +21,7 @@ from holdfast.cli.domain import status
 from holdfast.cli.where import Where
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group
+from holdfast.demo.network.internet import Internet
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net.certificates import create_domain, issue_machine

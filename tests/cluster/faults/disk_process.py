@@ -12,7 +12,8 @@ import stat
 import sys
 from collections import Counter
 
-from .control import Commands
+from holdfast.demo.network.control import Commands
+
 from .fuse_server import FuseServer, PowerGone, SyncFaults
 from .volume import Volume
 

@@ -10,13 +10,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 ANSWER_TIMEOUT_S = 30.0
 """Commands are instant; a fault process that is silent this long is broken, and its test fails."""
-
-_PACKAGE = Path(__file__).parent
 
 
 class FaultProcessFailed(Exception):
@@ -24,16 +21,17 @@ class FaultProcessFailed(Exception):
 
 
 class FaultProcess:
-    """The test's end: it starts ``python -m faults.<module>`` and sends it commands."""
+    """The test's end: it starts ``python -m <module>`` and sends it commands."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, path: str = "") -> None:
+        """*path* is where Python looks for the module, if not only where it always does."""
         ours, theirs = socket.socketpair()
         ours.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-m", f"{_PACKAGE.name}.{module}", str(theirs.fileno()), *arguments],
+                [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": str(_PACKAGE.parent)},
+                env={**os.environ, "PYTHONPATH": path} if path else None,
                 start_new_session=True,  # Ctrl-C is for the test; closing the socket ends this process
             )
         self._socket = ours
