@@ -36,7 +36,7 @@ class FaultyDisk:
     def __enter__(self) -> "FaultyDisk":
         self.path.mkdir()
         self._process = FaultProcess(
-            "faults.disk_process", str(self.path), str(self._seed), path=str(Path(__file__).parents[1])
+            "faults.disk_process", str(self.path), str(self._seed), bare_path=str(Path(__file__).parents[1])
         )
         try:
             self.power_on()

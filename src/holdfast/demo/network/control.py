@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 ANSWER_TIMEOUT_S = 30.0
@@ -23,15 +24,18 @@ class FaultProcessFailed(Exception):
 class FaultProcess:
     """The test's end: it starts ``python -m <module>`` and sends it commands."""
 
-    def __init__(self, module: str, *arguments: str, path: str = "") -> None:
-        """*path* is where Python looks for the module, if not only where it always does."""
+    def __init__(self, module: str, *arguments: str, bare_path: str = "") -> None:
+        """With *bare_path*, Python starts without installed packages, which is quicker, and looks for modules
+        there and in this directory."""
+        options = ["-S"] if bare_path else []
+        places = {"PYTHONPATH": f"{bare_path}:{Path(__file__).parent}"} if bare_path else {}
         ours, theirs = socket.socketpair()
         ours.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
+                [sys.executable, *options, "-m", module, str(theirs.fileno()), *arguments],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": path} if path else None,
+                env={**os.environ, **places},
                 start_new_session=True,  # Ctrl-C is for the test; closing the socket ends this process
             )
         self._socket = ours
