@@ -125,13 +125,16 @@ class PrimaryFaults:
         """Return the faults with what followed from them, once all is over."""
         await self._learn_views()
         claims = [view for _, view in sorted(self._views.items()) if view.why in ("dead", "silent")]
+        ends = [*(wall_ns for _, wall_ns, _ in self.faults[1:]), time.time_ns()]
         return [
             _explained(
                 fault,
                 silence_after(at, answered_at),
-                next((each for each in claims if each.host == fault.host and each.at_ns >= wall_ns), None),
+                next(
+                    (each for each in claims if each.host == fault.host and wall_ns <= each.at_ns < end), None
+                ),
             )
-            for at, wall_ns, fault in self.faults
+            for (at, wall_ns, fault), end in zip(self.faults, ends, strict=True)
         ]
 
     async def _learn_views(self) -> None:

@@ -147,13 +147,15 @@ class MachinesDomain(LocalDomain):
                 self.net.run(machine, command, stdout=output, stderr=output)
 
     async def _wait_alive(self, on_stage: Callable[[str], None]) -> None:
-        alive = 0
+        alive, said = 0, -1
         try:
             async with asyncio.timeout(START_S):
                 while alive < len(MACHINES):
                     status = await status_of(self.layout, self.layout.read())
                     alive = sum(host.alive for machine in status.machines for host in machine.hosts)
-                    on_stage(f"starting three machines: {alive} of {len(MACHINES)} hosts live")
+                    if alive != said:
+                        said = alive
+                        on_stage(f"starting three machines: {alive} of {len(MACHINES)} hosts live")
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise Unavailable(f"only {alive} of {len(MACHINES)} hosts lived after {START_S:g} s") from None
