@@ -52,7 +52,7 @@ from holdfast.model.admin.groups import (
     ShowHistory,
     ViewInfo,
 )
-from holdfast.model.admin.hosts import Deafen, Deafened, DrainHost, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import Deafen, Deafened, DrainHost, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.admin.objects import (
     CreateMember,
     CreateObject,
@@ -155,6 +155,8 @@ class AdminDispatch:
                     return await self._hosts.drain(order)
                 case RemoveHost():
                     return await self._hosts.remove(order)
+                case ReturnHost():
+                    return await self._hosts.take_back(order)
                 case InspectDomain() | RecoverDomain():
                     return await self._domain_state.do(order)
                 case UpgradeGroup() | WithdrawUpgrade():

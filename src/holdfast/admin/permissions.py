@@ -24,7 +24,7 @@ from holdfast.model.admin.groups import (
     SetPrimary,
     ShowHistory,
 )
-from holdfast.model.admin.hosts import Deafen, DrainHost, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import Deafen, DrainHost, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.admin.objects import (
     CreateMember,
     CreateObject,
@@ -76,6 +76,7 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     DropIndexes: ADMINS,
     DrainHost: ADMINS,
     RemoveHost: ADMINS,
+    ReturnHost: ADMINS,
     InspectDomain: ADMINS,
     RecoverDomain: ADMINS,
     InspectGroup: ADMINS,

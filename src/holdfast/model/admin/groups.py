@@ -18,7 +18,15 @@ from holdfast.model.admin.domain import (
     ListTransactions,
     TransactionList,
 )
-from holdfast.model.admin.hosts import Deafen, Deafened, DrainHost, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import (
+    Deafen,
+    Deafened,
+    DrainHost,
+    HostList,
+    ListHosts,
+    RemoveHost,
+    ReturnHost,
+)
 from holdfast.model.admin.objects import (
     FactoryList,
     FaultNotifierShown,
@@ -348,6 +356,7 @@ Order = (
     | DrainHost
     | IndexOrder
     | RemoveHost
+    | ReturnHost
     | InspectGroup
     | RecoverGroup
     | Deafen

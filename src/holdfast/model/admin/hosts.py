@@ -29,6 +29,13 @@ class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
     is_lost: bool = False
 
 
+class ReturnHost(Struct, frozen=True, kw_only=True, tag="return_host"):
+    """Let the name of a removed host be used again, by a host that begins with nothing. It changes nothing
+    for a name that was not removed. Requires an admin."""
+
+    host: HostId
+
+
 class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
     """Ignore everything from these hosts, as if the network from there were cut; or accept it again. Requires
     an admin, and a domain that allows chaos. Ends with the process that received it."""
