@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import pytest
 from faults.internet import Internet
@@ -20,10 +19,11 @@ FAULT_S = 1.5
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture
-def domain(tmp_path: Path) -> Iterator[SpreadDomain]:
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpreadDomain]:
     require_tun()
-    with Internet(MACHINES, seed=1) as net, SpreadDomain(net, tmp_path / "d") as made:
+    directory = tmp_path_factory.mktemp("spread")
+    with Internet(MACHINES, seed=1) as net, SpreadDomain(net, directory) as made:
         yield made
 
 

@@ -1,7 +1,7 @@
 """Lists, drains and removes the hosts of a domain, as operators order it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.admin.control_plane import ControlPlane
@@ -18,17 +18,17 @@ SHOWN_MAX: Final = 5
 
 
 class HostsAdmin:
-    """Executes orders about hosts through one host. *hosts* are those of the domain's description."""
+    """Executes orders about hosts through one host. *hosts* are those of all machines, and may grow."""
 
     def __init__(
         self,
         directory: GroupCatalog,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
     ) -> None:
         self._directory = directory
         self._control = control
-        self._hosts = tuple(hosts)
+        self._hosts = hosts
 
     def list(self) -> HostList:
         """All hosts, as this one knows them."""
@@ -46,6 +46,9 @@ class HostsAdmin:
                 primaries=primaries[host],
                 leaving=leaving[host],
                 location=location_of(sessions[host]) if host in sessions else "",
+                incarnation=sessions[host].incarnation if host in sessions else None,
+                address=sessions[host].address if host in sessions else "",
+                agent_address=sessions[host].agent_address if host in sessions else "",
             )
             for host in sorted({*self._hosts, *sessions})
             if host not in state.removed

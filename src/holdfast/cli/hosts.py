@@ -1,17 +1,20 @@
-"""`holdfast host list | add | drain | undrain | remove`: the hosts of a domain."""
+"""`holdfast host list | add | restart | drain | undrain | remove`: the hosts of a domain."""
 
 import asyncio
 import signal
 import sys
+import time
 from itertools import count
 
 import msgspec
 import uvloop
 
+from holdfast.agent.rolling_restart import RollingRestart
 from holdfast.agent.status_client import signal_holder
-from holdfast.cli.admin import give_at
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import Given, give_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
+from holdfast.cli.where import HERE, Dir, Target, Where
+from holdfast.model.admin.groups import Order
 from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
@@ -19,9 +22,11 @@ from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 from holdfast.storage.lock import holder_of
 
 POLL_S = 0.5
+PATIENCE_S = 5.0
+"""After so much time without progress, the person who waits is told what is waited for."""
 
 
-def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def list_(*, at: Where = HERE, output: Output = "table") -> int:
     """Show the hosts, and their members.
 
     Parameters
@@ -29,7 +34,7 @@ def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ListHosts(), HostList))
+    found = uvloop.run(give_at(at.target, ListHosts(), HostList))
     if output == "json":
         print_json(found)
         return 0
@@ -69,6 +74,7 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
         raise InvalidRequest(f"there is a host {host!r} in this domain; take another name")
     _free_name(layout, HostId(host))
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
+    grown = grown.with_ports(grown.port_base)
     if problems := grown.problems():
         raise InvalidRequest("; ".join(problems))
     layout.prepare(grown)
@@ -95,7 +101,7 @@ def _free_name(layout: Layout, host: HostId) -> None:
         talk.print(f"what the old {host} held is in hosts/{host}.removed-{number}", markup=False)
 
 
-def drain(host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "table") -> int:
     """Move every member off a host: each is first replaced elsewhere, and no call fails.
 
     Parameters
@@ -107,13 +113,59 @@ def drain(host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output:
     output
         `table` for people, `json` for machines.
     """
-    info = uvloop.run(_drain(Layout(dir), HostId(host), wait=wait))
+    info = uvloop.run(drained(at.target, HostId(host), wait=wait))
     if output == "json":
         print_json(info)
     return 0
 
 
-def undrain(host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def restart(host: str, *, force: bool = False, at: Where = HERE) -> int:
+    """Restart a host: it hands over its groups and ends, and whoever supervises it starts it again.
+
+    Waits until its members are in sync again. No call fails.
+
+    Parameters
+    ----------
+    host
+        The host.
+    force
+        Also if a group would be without service until the host is back.
+    """
+    uvloop.run(_restarting(at.target).one(HostId(host), is_forced=force))
+    return 0
+
+
+def restart_all(*, rolling: bool = False, force: bool = False, at: Where = HERE) -> int:
+    """Restart every host of the domain, one after the other, each back in sync before the next.
+
+    It is safe to interrupt; run it again to restart all of them.
+
+    Parameters
+    ----------
+    rolling
+        One host at a time. There is no other way to do it while groups serve.
+    force
+        Also if a group would be without service for a while, or a host does not live.
+    """
+    if not rolling:
+        said = "say --rolling to restart all hosts one after the other"
+        raise InvalidRequest(f"{said}; `holdfast host restart NAME` restarts one")
+    hosts = uvloop.run(_restarting(at.target).all(is_forced=force))
+    talk.print(f"restarted: {', '.join(hosts)}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _restarting(target: Target) -> RollingRestart:
+    async def give(wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
+        return await give_at(target, wanted, kind, host=host)
+
+    def say(line: str) -> None:
+        talk.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    return RollingRestart(give, say)
+
+
+def undrain(host: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Let a host take members again. Those that have left do not come back by themselves.
 
     Parameters
@@ -124,7 +176,7 @@ def undrain(host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
         `table` for people, `json` for machines.
     """
     order = DrainHost(host=HostId(host), is_draining=False)
-    info = _of(uvloop.run(give_at(Layout(dir), order, HostList)), HostId(host))
+    info = _of(uvloop.run(give_at(at.target, order, HostList)), HostId(host))
     if output == "json":
         print_json(info)
     else:
@@ -176,20 +228,29 @@ def _is_agreed(host: str) -> bool:
     return is_agreed(f"Remove {host} from the domain for good? [y/N] ")
 
 
-async def _drain(layout: Layout, host: HostId, *, wait: bool) -> HostInfo:
-    info = _of(await give_at(layout, DrainHost(host=host), HostList), host)
-    said = ""
+async def drained(target: Target, host: HostId, *, wait: bool) -> HostInfo:
+    """Move every member off a host, and say how far that is."""
+    info = _of(await give_at(target, DrainHost(host=host), HostList), host)
+    said, said_at, is_told = "", time.monotonic(), False
     while True:
         left = info.members + info.leaving
         says = f"{left} to go, primary of {info.primaries}" if left else "it is empty"
         if says != said:
-            said = says
+            said, said_at = says, time.monotonic()
             talk.print(f"{host}: {says}", markup=False)
+        elif not is_told and time.monotonic() - said_at > PATIENCE_S:
+            is_told = True
+            talk.print(
+                f"{host}: waits for another host that can take what is left; `holdfast explain GROUP` says "
+                "what a group lacks, and one more machine or host may be it. Ctrl-C ends the waiting",
+                markup=False,
+                soft_wrap=True,
+            )
         if not wait or not left:
             return info
         await asyncio.sleep(POLL_S)
         try:
-            found = await give_at(layout, ListHosts(), HostList)
+            found = await give_at(target, ListHosts(), HostList)
         except HoldfastError as error:
             talk.print(f"{host}: {error}", markup=False)
         else:

@@ -26,6 +26,7 @@ from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.deadlock_probes import DeadlockProbes
 from holdfast.groups.disk_space import DiskSpace
 from holdfast.groups.group_history import GroupHistory, Histories
+from holdfast.groups.host_stop import HostStop
 from holdfast.groups.hosted_group import HostedGroup, definition_without_class, is_useful_without_class
 from holdfast.groups.lifecycle import MemberLifecycle, MemoryRestarts
 from holdfast.groups.liveness_checks import LivenessChecks
@@ -54,6 +55,7 @@ from holdfast.sequence.messages import (
     HostMessage,
     HowFar,
     Inspect,
+    Stopping,
     Submit,
     ThisFar,
     Yield,
@@ -99,7 +101,7 @@ class HostGroups:
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
-        self._keeping = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
+        self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
         self.directory = GroupCatalog(
             guard.watch,
@@ -171,7 +173,7 @@ class HostGroups:
             catchup_limiter=CatchupLimiter(ports.clock, guard.timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
-            checkpoints=self._keeping,
+            checkpoints=self.checkpoints,
             flush=self._scheduler.ask_flush,
             identity=lambda: identity,
             nonce=ports.nonce,
@@ -181,7 +183,7 @@ class HostGroups:
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
             lacks_space=lambda: self._space.is_short,
         )
-        disk = Backend(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
+        disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         self._backends = Backends(disk, store, ports.journal, guard.soon)
         self._lifecycle = MemberLifecycle(
             self.hosted,
@@ -209,6 +211,7 @@ class HostGroups:
         )
         # These handlers run for every message and every turn, so they are wrapped only once.
         self._on_group_message = self.guarded(self._pass_on)
+        self.stopping = HostStop(host, incarnation, self.hosted, self.directory, ports.network, guard)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_stale_read_message = self.guarded(stale_reads.on_message)
         self._on_deadlock_message = self.guarded(self._deadlocks.on_message)
@@ -283,6 +286,8 @@ class HostGroups:
                 self._on_deadlock_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
+            case Stopping():
+                self.stopping.on_stopping(peer, message)
             case Died():
                 return  # only agents report deaths, because they have proof (K2)
             case _:
@@ -404,7 +409,7 @@ class HostGroups:
         if self._ports.copies is None:
             return None
         store = self._store
-        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self._keeping)
+        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self.checkpoints)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:

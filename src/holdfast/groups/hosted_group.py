@@ -22,7 +22,7 @@ from holdfast.groups.group_history import GroupHistory
 from holdfast.groups.ports import EndingTimers, GroupsConfig, MakeTimers
 from holdfast.groups.settings import is_self_kept, tuned
 from holdfast.model.errors import HoldfastError, Unavailable
-from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.model.ports import Timers
 from holdfast.model.properties import Style
 from holdfast.sequence.member import Member
@@ -168,13 +168,17 @@ class HostedGroup:
         members whose host is short of disk space; if no member is able, the group stays here."""
         if not self.member.is_serving:
             return
-        me, member = self.backend.me.host, self.member
-        found = member.successors(log_below, has_space=has_space)
-        able = [host for host in found if member.rank_of(host) < Rank.UNABLE]
+        me = self.backend.me.host
+        able = self.able_successors(log_below, has_space=has_space)
         others = sorted(able, key=lambda host: (host < me, host))
         if others:
             self.member.hand_over(others[self._passed_on % len(others)], why)
             self._passed_on += 1
+
+    def able_successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
+        """The hosts that could take the group over and serve it, as far as this primary knows."""
+        found = self.member.successors(log_below, has_space=has_space)
+        return [host for host in found if self.member.rank_of(host) < Rank.UNABLE]
 
     def make_anew(self, why: str) -> None:
         """Replace a faulty object by one made from the committed state. If there is another member, it serves

@@ -32,8 +32,9 @@ from holdfast.authority.sessions import (
 from holdfast.model.code import Code
 from holdfast.model.errors import InvalidRequest, Rejected
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
-from holdfast.net import Address, ConnectionSettings
-from holdfast.node.layout import Description
+from holdfast.net import Address, ConnectionSettings, Role
+from holdfast.node.endpoints import expecting
+from holdfast.node.layout import Description, Layout
 
 LEASE_S: Final = 6
 """A session's lease. No failover waits for it (A3); it only decides when a silent host leaves the list."""
@@ -78,6 +79,7 @@ class SessionKeeper:
         address: str,
         heartbeat_address: str,
         agent_address: str,
+        agent: str = "",
         details: dict[str, str] | None = None,
     ) -> Session:
         """Open the session, however long the authority takes to answer."""
@@ -93,6 +95,7 @@ class SessionKeeper:
                 nonce=self._nonces(),
                 heartbeat_address=heartbeat_address,
                 agent_address=agent_address,
+                agent=agent,
                 details=details,
             )
 
@@ -220,13 +223,29 @@ class SessionPeers:
                     self._on_change(dict(self._sessions))
 
 
-def connect_authority(description: Description, endpoint: ConnectionSettings) -> Authority:
-    """Connect to the domain's authority; the client reconnects by itself."""
+def connect_authority(
+    description: Description, endpoint: ConnectionSettings, layout: Layout | None = None
+) -> Authority:
+    """Connect to the domain's authority; the client reconnects by itself.
+
+    With *layout*, it looks up before each attempt where the embedded authority is by now: its machine may
+    have moved to another address (`holdfast machine set --domain`).
+    """
     if description.authority_address is not None:
-        return RemoteAuthority(Address.parse(description.authority_address), endpoint)
+        known = Address.parse(description.authority_address)
+        where = known if layout is None else partial(_authority_address, layout, known)
+        return RemoteAuthority(where, expecting(endpoint, Role.AUTHORITY))
     if description.etcd_endpoints:
         # Imported only for domains on etcd: the embedded authority needs no HTTP client.
         from holdfast.authority.etcd import EtcdAuthority
 
         return EtcdAuthority(description.etcd_endpoints, prefix=f"{description.domain}/")
     raise InvalidRequest("the domain's description names no authority")
+
+
+def _authority_address(layout: Layout, known: Address) -> Address:
+    try:
+        address = layout.read().authority_address
+    except (InvalidRequest, OSError):
+        return known  # somebody is editing it, or the directory is gone: what was known still holds
+    return known if address is None else Address.parse(address)

@@ -216,6 +216,12 @@ class Member:
         is_primary = self._lead.submission.is_primary
         (self._lead.make_due_changes if is_primary else self._maybe_claim)()
 
+    def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
+        self._on.note_stopping(host, incarnation, is_leaving=is_leaving)
+        if is_leaving and self._lead.submission.is_primary:
+            self._lead.make_due_changes()
+
     def on_silence(self, host: HostId) -> None:
         """Handle that a promise to *host* has run out. Who follows a later view is about to be told of it."""
         is_current = self._on.standing.epoch == self._on.epoch

@@ -6,7 +6,7 @@ keeps at most one timer of each kind, and none while there is nothing to do.
 
 import enum
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.authority.contract import Compare
 from holdfast.authority.views import Cause, ViewChange, ViewMember, Why, successor
@@ -53,6 +53,11 @@ class MemberState:
     """The highest epoch in a Compare from another member; in an older epoch this member answers no more
     reads."""
 
+    stopping: dict[HostId, Incarnation] = field(default_factory=dict)
+    """The latest process of each host that said that it is about to end (K5). Owned by the member."""
+    leaving: dict[HostId, Incarnation] = field(default_factory=dict)
+    """Those of them that asked to be dropped. Owned by the member."""
+
     @property
     def now(self) -> int:
         return self.ports.clock.now()
@@ -81,6 +86,25 @@ class MemberState:
     def is_dead(self, member: ViewMember) -> bool:
         """Whether there is proof that exactly this process is gone (K2)."""
         return self.ports.leases.proven_dead.is_dead(member.host, member.incarnation)
+
+    @staticmethod
+    def note_latest(known: dict[HostId, Incarnation], host: HostId, incarnation: Incarnation) -> None:
+        """Note *incarnation* in *known*, which has the latest of each host."""
+        known[host] = max(incarnation, known.get(host, incarnation))
+
+    def note_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Note that a process is about to end, and whether it asks to be dropped before (K5)."""
+        self.note_latest(self.stopping, host, incarnation)
+        if is_leaving:
+            self.note_latest(self.leaving, host, incarnation)
+
+    def is_stopping(self, member: ViewMember) -> bool:
+        """Whether exactly this process has said that it is about to end (K5)."""
+        return self.stopping.get(member.host) == member.incarnation
+
+    def is_leaving(self, member: ViewMember) -> bool:
+        """Whether exactly this process has asked to be dropped before it ends (K5)."""
+        return self.leaving.get(member.host) == member.incarnation
 
     def propose(
         self,

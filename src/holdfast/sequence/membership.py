@@ -76,11 +76,11 @@ class Membership:
             self._go_on_joining(on.standing.joining)
             return
         gone, overdue = self._gone(), self._overdue()
-        leaving = gone or overdue or self._without_space()
+        leaving = gone or overdue or self._departing() or self._without_space()
         if leaving is not None and self._may_spare_one():
-            if gone is None:
+            if gone is None and overdue is not None:
                 self._keep_away(leaving.host)
-            self._drop(leaving, self._why(leaving, gone, overdue))
+            self._drop(leaving, self._why_dropped(leaving, gone, overdue))
             return
         candidate = self._candidate(is_urgent=leaving is not None)
         if candidate is not None:
@@ -123,6 +123,17 @@ class Membership:
                 return member
         return None
 
+    def _departing(self) -> ViewMember | None:
+        """A listed member whose process asked to be dropped, because it is about to end (K5). A primary that
+        is about to end itself drops nobody. *Otherwise* a domain that stops as a whole would leave each group
+        with one member in sync, and the group waits for that one when the domain is started again."""
+        on = self._on
+        if on.leaving and not on.is_stopping(on.me):
+            for member, follower in self._others():
+                if follower is not None and on.is_leaving(follower.member):
+                    return member
+        return None
+
     def _without_space(self) -> ViewMember | None:
         """A listed member whose host is short of disk space, so that nothing more can be ordered (D5), if
         enough others answer without it."""
@@ -131,10 +142,14 @@ class Membership:
                 return member
         return None
 
-    def _why(self, leaving: ViewMember, gone: ViewMember | None, overdue: ViewMember | None) -> str:
-        if gone is not None:
-            return self._why_gone(leaving)
-        return "calls waited for it" if overdue is not None else "its host is short of disk space"
+    def _why_dropped(self, member: ViewMember, gone: ViewMember | None, overdue: ViewMember | None) -> str:
+        """Why that member is dropped, for people."""
+        if member is gone:
+            return self._why_gone(member)
+        if member is overdue:
+            return "calls waited for it"
+        is_departing = member is self._departing()
+        return "its host is being stopped" if is_departing else "its host is short of disk space"
 
     def _why_gone(self, member: ViewMember) -> str:
         """Why that member is dropped, for people: most dropped members were restarted on purpose."""
@@ -232,6 +247,7 @@ class Membership:
             on.standing.is_wanted(follower.member)
             and follower.acknowledged != NOTHING
             and not on.is_dead(follower.member)
+            and not on.is_leaving(follower.member)
             and on.store.tail.position - follower.acknowledged <= on.config.window
             and on.now - follower.heard_at < on.config.silence_ns
         )

@@ -277,6 +277,15 @@ class Died(Struct, frozen=True, array_like=True, tag="died"):
     incarnation: Incarnation
 
 
+class Stopping(Struct, frozen=True, array_like=True, tag="stopping"):
+    """To every other host: this process is about to end in an orderly way (K5). A hint, repeated until it
+    ends: hand nothing over to me; once *is_leaving*, I am primary of nothing any more, so drop me before I
+    am gone, and calls need not wait for my acknowledgement."""
+
+    incarnation: Incarnation
+    is_leaving: bool = False
+
+
 # --- host to host: the commit position of a group (S7)
 
 
@@ -296,5 +305,5 @@ class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
     position: Position
 
 
-HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | HowFar | ThisFar | Probe | GiveWay
+HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | Stopping | HowFar | ThisFar | Probe | GiveWay
 """The messages between hosts. The last two concern groups that wait for each other (E10)."""

@@ -79,6 +79,7 @@ class PrimaryDeparture:
             if on.standing.is_wanted(each)
             and self._submission.is_answering(each)
             and self._submission.rank_of(each) is not Rank.UNFIT
+            and not self._submission.is_stopping(each)
         ]
         if not is_free or not fit or on.now < self._not_before:
             return None
@@ -196,10 +197,11 @@ class Primary:
 
     def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
         """The hosts to which the group could be handed over, the fittest first; none whose object differs
-        (E8). *log_below*: only those whose log was shorter than this when they last said (D4). *has_space*:
-        only those that are not short of disk space (D5)."""
+        (E8), and none that is about to end (K5). *log_below*: only those whose log was shorter than this when
+        they last said (D4). *has_space*: only those that are not short of disk space (D5)."""
         on = self._on
         others = [each for each in on.standing.listed if not same(each, on.me) and not on.is_dead(each)]
+        others = [each for each in others if not self.submission.is_stopping(each)]
         if log_below is not None:
             others = [each for each in others if self.submission.log_bytes_of(each) < log_below]
         if has_space:

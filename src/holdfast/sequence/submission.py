@@ -277,6 +277,11 @@ class Submission:
         found = [self.rank_of(each) for each in self._on.standing.listed if each.host == host]
         return found[0] if found else Rank.NEAR
 
+    def is_stopping(self, member: ViewMember) -> bool:
+        """Whether the process that follows as that member has said that it is about to end (K5)."""
+        follower = self.followers.get(member)
+        return self._on.is_stopping(follower.member if follower is not None else member)
+
     def why_without(self, host: HostId) -> str:
         """Why the member on *host* must never lead; empty if nothing of the kind is known (E8)."""
         for each in self.followers.of_host(host):

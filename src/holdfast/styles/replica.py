@@ -278,7 +278,7 @@ class Replica(ReplicaBase):
             return
         if end[0]:
             said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
-            self._ports.fault("send_failed", said)
+            self._sending.failed.append((self.sequence.tail, said))
 
     def withdraw(self, request: Request, outcome: bytes) -> None:
         """End a queued call with *outcome*, unless it starts before that is ordered (E10). Raises

@@ -22,7 +22,7 @@ from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address, Expected, Role, Tls
 from holdfast.node.gateway import HostContext
-from holdfast.node.layout import Layout
+from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
 from holdfast.web import (
     about_calls,
@@ -85,7 +85,10 @@ class UvicornServer:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=CLOSE_S,
             h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-            ssl_context_factory=None if tls is None else lambda config, default: tls,
+        )
+        config.load()
+        config.ssl = (
+            tls  # set here, because only late versions of uvicorn take a context that is made already
         )
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
@@ -128,8 +131,15 @@ log = structlog.get_logger("holdfast.http")
 class HttpDoor:
     """The HTTP door of a host: implements :class:`holdfast.node.gateway.Gateway`."""
 
-    def __init__(self, layout: Layout, domain: str, host: HostId) -> None:
+    def __init__(self, layout: Layout, domain: str, host: HostId, machine: Description | None = None) -> None:
+        """*machine* describes the machine of a domain on several: without settings, its door is beside the
+        host's own, for whoever has a certificate."""
         self._layout = layout
+        self._machine = machine if machine is not None and machine.machine else None
+        self._port = 0 if machine is None else machine.ports_of(host).http
+        self._tls: Tls | None = None
+        self._context: ssl.SSLContext | None = None
+        self._tls_generation = 0
         self._domain = domain
         self._host = host
         self._metrics = Metrics()
@@ -141,7 +151,7 @@ class HttpDoor:
 
     async def open(self) -> Mapping[str, str]:
         try:
-            settings = read_settings(self._layout.directory)
+            settings = read_settings(self._layout.directory, self._default())
             return await self._open(settings) if settings.listen else {}
         except (InvalidRequest, Unavailable) as error:
             # `holdfast status` shows that the door is closed; the host's groups are not affected.
@@ -150,26 +160,47 @@ class HttpDoor:
 
     async def _open(self, settings: HttpSettings) -> Mapping[str, str]:
         directory = self._layout.host(self._host)
-        tls = self._tls(settings)
-        listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
+        tls = self._load_tls(settings)
+        wanted = Address.parse(settings.listen)
+        at = Address(wanted.host, wanted.port or self._port)
+        listening = await listen(at, directory, bind, ADDRESS)
         self._address = address = Address(*listening.getsockname()[:2])
         self._site = WebContext(AccessPolicy(settings, self._domain), self._metrics)
         self._serving = UvicornServer(make_app(self._site, ENDPOINTS), listening, tls)
-        return {DOOR: f"{'https' if tls is not None else 'http'}://{address}"}
+        reached = address if self._machine is None else self._machine.reached(address)
+        return {DOOR: f"{'https' if tls is not None else 'http'}://{reached}"}
+
+    def _default(self) -> HttpSettings:
+        machine = self._machine
+        if machine is None or not machine.certs:
+            return HttpSettings()
+        return HttpSettings(listen=str(machine.here), certs=machine.certs)
 
     async def settle(self) -> None:
         if self._address is not None:
             await asyncio.to_thread(remember, self._address, self._layout.host(self._host), ADDRESS)
 
-    def _tls(self, settings: HttpSettings) -> ssl.SSLContext | None:
+    def _load_tls(self, settings: HttpSettings) -> ssl.SSLContext | None:
         if not settings.certs:
             return None
-        context = Tls.load(self._layout.directory / settings.certs, Role.HOST, self._host).acceptor
-        context.verify_mode = ssl.CERT_OPTIONAL  # others have tokens
-        return context
+        self._tls = Tls.load(self._layout.directory / settings.certs, Role.HOST, self._host)
+        self._context, self._tls_generation = self._tls.acceptor, self._tls.generation
+        self._context.verify_mode = ssl.CERT_OPTIONAL  # others have tokens
+        return self._context
 
     def on_turn(self, late_ns: int) -> None:
         self._metrics.on_turn(late_ns)
+        if self._tls is not None and self._tls.generation != self._tls_generation:
+            self._renew(self._tls)
+
+    def _renew(self, tls: Tls) -> None:
+        """Let new connections use the renewed certificates: the server keeps the context it began with."""
+        self._tls_generation = tls.generation
+        if self._context is not None and tls.files is not None:
+            try:
+                tls.files.load_into(self._context)
+            except InvalidRequest as error:
+                log.error("the HTTP door keeps its old certificate", why=str(error))
 
     def on_serving(self, host_context: HostContext) -> None:
         if self._site is not None:

@@ -77,13 +77,16 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return found
 
 
-def read_settings(directory: Path) -> HttpSettings:
-    """The settings of the domain in *directory*. Raises ``InvalidRequest`` naming every problem."""
+def read_settings(directory: Path, default: HttpSettings | None = None) -> HttpSettings:
+    """The settings of the domain in *directory*, or *default* if there are none.
+
+    Raises ``InvalidRequest`` naming every problem.
+    """
     file = directory / FILE
     try:
         settings = msgspec.json.decode(file.read_bytes(), type=HttpSettings)
     except FileNotFoundError:
-        return HttpSettings()
+        return default or HttpSettings()
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"{file} cannot be used: {error}") from None
     problems = settings.problems()

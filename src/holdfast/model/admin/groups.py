@@ -22,9 +22,11 @@ from holdfast.model.admin.hosts import (
     Deafen,
     Deafened,
     DrainHost,
+    HostEnds,
     HostList,
     ListHosts,
     RemoveHost,
+    RestartHost,
     ReturnHost,
 )
 from holdfast.model.admin.objects import (
@@ -357,6 +359,7 @@ Order = (
     | IndexOrder
     | RemoveHost
     | ReturnHost
+    | RestartHost
     | InspectGroup
     | RecoverGroup
     | Deafen
@@ -384,6 +387,7 @@ Answer = (
     | HandedOver
     | GroupExplained
     | HostList
+    | HostEnds
     | IndexList
     | TransactionList
     | GroupInspected

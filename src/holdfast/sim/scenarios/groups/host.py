@@ -32,6 +32,7 @@ from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.messages import Beat, BeatAnswer, Died, GroupMessage, HostMessage
+from holdfast.sequence.ports import Captured
 from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND
@@ -174,6 +175,7 @@ class Host(HostProcess):
         )
         self._watch_nested_calls(groups.outbound_calls)
         self._watch_serving(groups)
+        self._watch_checkpoints(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Informer(
@@ -217,6 +219,30 @@ class Host(HostProcess):
             on_served(group)
 
         groups.serving.on_served = watched  # type: ignore[method-assign]  # observes only
+
+    def _watch_checkpoints(self, groups: HostGroups) -> None:
+        """Require that no state that differs from the group's becomes a checkpoint (E8).
+
+        It may where the log is long, and in groups that were misled: there it has become the group's.
+        """
+        keep = groups.checkpoints.keep
+
+        def watched(group: GroupId, captured: Captured) -> None:
+            hosted = groups.hosted.get(group)
+            execution = hosted.style.execution if hosted and isinstance(hosted.style, Replica) else None
+            divergences = self.book.health.divergences
+            if (
+                hosted is not None
+                and execution is not None
+                and divergences.differs_at(execution.line.instance, captured.position)
+                and group not in divergences.misled
+                and hosted.member.log_bytes < self._stage.config.style.long_log_bytes
+            ):
+                said = f"{self._name}: the state of group {group} at {captured.position} differs and is kept"
+                self.book.world.violation("E8", said)
+            keep(group, captured)
+
+        groups.checkpoints.keep = watched  # type: ignore[method-assign]  # observes only
 
     def _groups_ports(self) -> GroupsPorts:
         ports = self._ports

@@ -16,7 +16,7 @@ from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect
+from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect, Stopping
 from holdfast.sequence.ports import Durability, GroupLog, HostPorts
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
@@ -278,6 +278,9 @@ class Host(HostProcess):
                     self._leases.on_death(HostId(host), incarnation)
                 for member in self.members.values():
                     member.on_death()
+            case Stopping(incarnation=incarnation, is_leaving=is_leaving):
+                for member in self.members.values():
+                    member.on_stopping(HostId(peer), incarnation, is_leaving=is_leaving)
             case _ if hasattr(message, "group"):
                 found = self.members.get(message.group)
                 if found is not None and self._leases is not None:
