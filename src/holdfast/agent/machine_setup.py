@@ -6,11 +6,12 @@ runs on the machine that listens or is reached at that host. ``etcd://a:2379,b:2
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -33,6 +34,8 @@ AGENT_PORT: Final = 7400
 """Where an agent listens unless told otherwise."""
 AUTHORITY_S: Final = 10.0
 """How long a command waits for the authority before it says that it could not be reached."""
+POLL_S: Final = 0.05
+Answer = TypeVar("Answer")
 EMBEDDED, ETCD = "holdfast://", "etcd://"
 ENDPOINTS_MAX: Final = 16
 
@@ -235,17 +238,29 @@ async def authority_of(description: Description) -> AsyncIterator[Authority]:
         await authority.close()
 
 
-async def answered(authority: Authority, description: Description, work: Any) -> Any:
-    """What *work* comes to. Raises ``Unavailable`` with the reason if that takes too long."""
+async def answered(
+    authority: Authority, description: Description, work: Coroutine[Any, Any, Answer]
+) -> Answer:
+    """What *work* comes to. Raises ``Unavailable`` with the reason if that takes too long, and at once if the
+    authority and this machine refuse each other.
+    """
+    where = description.authority_address or ",".join(description.etcd_endpoints)
+    deadline = time.monotonic() + AUTHORITY_S
+    task = asyncio.ensure_future(work)
+    embedded = authority if isinstance(authority, RemoteAuthority) else None
     try:
-        async with asyncio.timeout(AUTHORITY_S):
-            return await work
-    except TimeoutError:
-        where = description.authority_address or ",".join(description.etcd_endpoints)
-        why = authority.failure if isinstance(authority, RemoteAuthority) else None
-        raise Unavailable(
-            f"the authority at {where} did not answer within {AUTHORITY_S:g} s{f': {why}' if why else ''}"
-        ) from None
+        while True:
+            await asyncio.wait({task}, timeout=POLL_S)
+            if task.done():
+                return task.result()
+            if embedded is not None and embedded.is_refused:
+                raise Unavailable(f"the authority at {where} and this machine: {embedded.failure}")
+            if time.monotonic() > deadline:
+                why = f": {embedded.failure}" if embedded is not None and embedded.failure else ""
+                raise Unavailable(f"the authority at {where} did not answer within {AUTHORITY_S:g} s{why}")
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def machines_of(description: Description) -> list[tuple[MachineRecord, dict[HostId, Session]]]:
@@ -263,7 +278,7 @@ async def machines_of(description: Description) -> list[tuple[MachineRecord, dic
 
 async def _listed(authority: Authority, listing: Any) -> list[Any]:
     while not isinstance(found := await perform(authority, listing()), Listing):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(POLL_S)
     return [seen.value for seen in found.items]
 
 
@@ -273,7 +288,7 @@ async def strike_out(description: Description, machine: str) -> None:
 
     async def struck(authority: Authority) -> None:
         while not isinstance(await perform(authority, remove_machine(machine, nonce=nonce)), Removed):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_S)
 
     async with authority_of(description) as authority:
         await answered(authority, description, struck(authority))

@@ -122,6 +122,11 @@ class RemoteAuthority:
         """Why the authority could not be reached at the last attempt, if it could not."""
         return self._link.failure
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether that is because it refuses this process, or this process refuses it."""
+        return self._link.is_refused
+
     # --- the core's network and callbacks
 
     def send(self, peer: str, message: object) -> None:

@@ -16,12 +16,6 @@ from holdfast.net.frame import Kind, NotConnected, Reason, Why
 from holdfast.net.handshake import Admission, kinds_of, roles_in
 from holdfast.net.tls import ConnectionSettings
 
-RENEW_S: Final = 5.0
-"""How often connections are compared with the certificates in use. The end that connected, if its files were
-replaced, connects again within so much time."""
-OLD_CERTIFICATES_S: Final = 30.0
-"""After so much time the accepting end closes what was accepted with files that have been replaced. It is
-longer than any order takes, whose sender would not know what became of it."""
 REFUSALS_MAX: Final = 64
 """The most surplus connections that are refused with a reason; more are dropped silently."""
 
@@ -74,11 +68,11 @@ class Server:
             return
         if tls.generation != self._tls_generation:
             self._tls_generation, self._renewed_at = tls.generation, loop.time()
-        elif loop.time() - self._renewed_at > OLD_CERTIFICATES_S:
+        elif loop.time() - self._renewed_at > tls.rotation.outdated_s:
             for connection in tuple(self._connections):
                 if connection.tls_generation != self._tls_generation:
                     connection.close(_RENEWED)
-        self._renewal = loop.call_later(RENEW_S, self._close_outdated)
+        self._renewal = loop.call_later(tls.rotation.renew_s, self._close_outdated)
 
     async def close(self, reason: Reason | None = None) -> None:
         """Stop listening, send a Goodbye on every connection, and wait at most ``linger_s``."""
@@ -121,6 +115,8 @@ class Server:
         return connection
 
 
+REFUSALS: Final = frozenset({Why.REFUSED, Why.TLS, Why.VERSION})
+"""The reasons that are about who the two ends are."""
 _RENEWED: Final = Reason(Why.DONE, "its certificates have been renewed since")
 
 
@@ -198,7 +194,7 @@ async def connect(
         if reason is not None:
             connection.close()
             await connection.wait_gone()
-            is_about_us = reason.why in (Why.REFUSED, Why.TLS)
+            is_about_us = reason.why in REFUSALS
             raise NotConnected(str(address), reason, str(endpoint.identity) if is_about_us else "")
     except asyncio.CancelledError:
         # Nobody else knows the connection, and the loop may end before its linger time is over.
@@ -272,6 +268,7 @@ class Link:
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
         self._last_failure: str | None = None
+        self._is_refused = False
         self._lingering: dict[Connection, None] = {}
         """Connections whose sockets are still open, including the current one."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link to {name}")
@@ -287,6 +284,11 @@ class Link:
     def failure(self) -> str | None:
         """Why the last attempt failed, if it did."""
         return self._last_failure
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last attempt failed because the two ends may not talk; trying again changes nothing."""
+        return self._is_refused
 
     def hurry(self) -> None:
         """Try again now, because something suggests that the peer is back or has moved."""
@@ -331,9 +333,10 @@ class Link:
                 insecure=self._insecure,
             )
         except (NotConnected, InvalidRequest) as error:
+            self._is_refused = not isinstance(error, NotConnected) or error.reason.why in REFUSALS
             self._note_failure(str(error))
             return False
-        self._last_failure = None
+        self._last_failure, self._is_refused = None, False
         return True
 
     async def _until_ended(self) -> None:
@@ -341,7 +344,7 @@ class Link:
         tls = self._endpoint.tls
         while not self._ended.is_set():
             try:
-                async with asyncio.timeout(None if tls is None else RENEW_S):
+                async with asyncio.timeout(None if tls is None else tls.rotation.renew_s):
                     await self._ended.wait()
             except TimeoutError:
                 connection = self.connection

@@ -42,8 +42,6 @@ RECORD_TYPES: Final = range(0x14, 0x18)
 """The first bytes of TLS records; no Holdfast frame begins with one (:data:`.frame.FRAME_BYTES_LIMIT`)."""
 
 
-LOOK_S: Final = 1.0
-"""How often at most the files are looked at: new ones are used within so much time, and a look is cheap."""
 LOCATION: Final = "location"
 """The key of a host's location in the URI of its certificate."""
 
@@ -54,6 +52,20 @@ class TlsFailed(HoldfastError):
     """Raised when the TLS layer of a connection fails; the connection is over."""
 
     code = "tls_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How soon replaced certificates are used."""
+
+    look_s: float = 1.0
+    """How often at most the files are looked at. A look is cheap, and new connections come often."""
+    renew_s: float = 5.0
+    """How often connections are compared with the certificates in use. The end that connected, if its files
+    were replaced, connects again within so much time."""
+    outdated_s: float = 30.0
+    """After so much time the accepting end closes what was accepted with files that have been replaced. It is
+    longer than any order takes, whose sender would not know what became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +104,15 @@ class Tls:
     """
 
     def __init__(
-        self, connector: ssl.SSLContext, acceptor: ssl.SSLContext, files: TlsFiles | None = None
+        self,
+        connector: ssl.SSLContext,
+        acceptor: ssl.SSLContext,
+        files: TlsFiles | None = None,
+        rotation: Rotation | None = None,
     ) -> None:
         """Without *files*, the contexts stay what they are."""
         self.files = files
+        self.rotation = rotation or Rotation()
         self._contexts = connector, acceptor
         self._stamp = files.stamp() if files is not None else ()
         self._generation = 1
@@ -103,10 +120,10 @@ class Tls:
         self._loading = Lock()
 
     @classmethod
-    def load(cls, directory: Path, role: Role, id: str) -> "Tls":
+    def load(cls, directory: Path, role: Role, id: str, rotation: Rotation | None = None) -> "Tls":
         """Load ``ca.pem``, ``ROLE-ID.pem`` and ``ROLE-ID.key``. Raises ``InvalidRequest`` for a bad file."""
         files = TlsFiles(directory, f"{role}-{id}")
-        return cls(*_contexts(files), files)
+        return cls(*_contexts(files), files, rotation)
 
     @property
     def connector(self) -> ssl.SSLContext:
@@ -126,8 +143,10 @@ class Tls:
 
     def _look(self) -> None:
         now = time.monotonic()
-        if self.files is None or now - self._looked_at < LOOK_S or not self._loading.acquire(blocking=False):
+        if self.files is None or now - self._looked_at < self.rotation.look_s:
             return
+        if not self._loading.acquire(blocking=False):
+            return  # another thread is at it
         try:
             self._looked_at = now
             stamp = self.files.stamp()

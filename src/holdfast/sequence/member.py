@@ -163,9 +163,14 @@ class Member:
         """Hand the group over to the in-sync backup on *to* (K5); *why* goes into the group's history."""
         self._lead.hand_over(to, why)
 
-    def successors(self, log_below: int | None = None) -> list[HostId]:
-        """The hosts to hand over to, the fittest first (O3, E8); *log_below*: with a shorter log."""
-        return self._lead.successors(log_below)
+    def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
+        """The hosts to hand over to, the fittest first (O3, E8, D4, D5)."""
+        return self._lead.successors(log_below, has_space=has_space)
+
+    @property
+    def lacks_space(self) -> HostId | None:
+        """As :meth:`.submission.Submission.without_space`."""
+        return self._lead.submission.without_space()
 
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
@@ -308,8 +313,6 @@ class Member:
             self._maybe_claim()
         # Otherwise another member has claimed and is followed; its view, death or silence will be reported.
 
-    # --- the view
-
     def _on_read(self, seen: Seen[View]) -> None:
         """Take in a view that was read from the authority and may be a moment old."""
         if seen.value.epoch > self._on.standing.epoch:
@@ -433,8 +436,6 @@ class Member:
         self._become(Role.BACKUP)
         self._claim.release(seen.value.epoch)
         self._claim.maybe_claim()
-
-    # --- as follower
 
     def _on_first_heard(self) -> None:
         """Tell the primary, first of all, whether this member lacks its object and must not take over."""

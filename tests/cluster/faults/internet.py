@@ -94,6 +94,12 @@ class Internet:
         """Let the links between them pass packets for *up_ms*, then none for *down_ms*, and so on."""
         self._router.call("flap", source=source, goal=goal, up_ms=up_ms, down_ms=down_ms)
 
+    def renumber(self, machine: str) -> str:
+        """Give *machine* another address; returns it. What listened at the old one is out of reach."""
+        address: str = self._router.call("renumber", machine=machine)
+        self._machines[machine] = (address, self._machines[machine][1])
+        return address
+
     def unplug(self, machine: str) -> None:
         """Take its interface down: unlike with a cut, programs there notice."""
         self._router.call("link", machine=machine, is_up=False)

@@ -38,6 +38,8 @@ class Router:
             if source != goal
         }
         self._in_flight: list[tuple[int, int, str, bytes]] = []  # arrival, tie-breaker, machine, packet
+        self._retired: set[str] = set()
+        """Addresses that a machine has had: none is given to another, so that a late packet is lost."""
         self._sent = 0
         self._counters: Counter[str] = Counter()
         self._commands = Commands(
@@ -48,6 +50,7 @@ class Router:
                 "cut": self._cut,
                 "flap": self._flap,
                 "link": self._link,
+                "renumber": self._renumber,
                 "heal": self._heal,
                 "counters": lambda: dict(self._counters),
             },
@@ -112,6 +115,15 @@ class Router:
 
     def _describe(self) -> dict[str, tuple[str, int]]:
         return {name: (machine.address, machine.namespace_fd) for name, machine in self._machines.items()}
+
+    def _renumber(self, *, machine: str) -> str:
+        moved, numbers = self._machines[machine], {each.address for each in self._machines.values()}
+        free = next(f"10.77.0.{n}" for n in range(100, 255) if f"10.77.0.{n}" not in self._retired | numbers)
+        self._retired.add(moved.address)
+        del self._by_address[socket.inet_aton(moved.address)]
+        moved.renumber(free)
+        self._by_address[socket.inet_aton(free)] = machine
+        return free
 
     def _chosen(self, source: str | None, goal: str | None, one_way: bool) -> Iterator[Link]:
         """Return the links from *source* to *goal* and, unless *one_way*, those back; None is any machine."""
