@@ -176,7 +176,7 @@ def _parse(text: str) -> tuple[Rdn, ...]:
 def _plain_rdn(text: str, piece: str) -> Rdn:
     attribute, sign, value = piece.partition("=")
     attribute = attribute.strip(" ")
-    if ATTRIBUTE.fullmatch(attribute) is None:
+    if not sign or ATTRIBUTE.fullmatch(attribute) is None:
         raise InvalidDn(text, f"{quoted(attribute)} is no attribute" if sign else "a part lacks its '='")
     try:
         return (Ava(attribute, value.strip(" ").encode()),)
@@ -266,7 +266,7 @@ class _Scanner:
         if length > 0x80 and len(data) >= 2 + (length & 0x7F) <= 6:
             header += length & 0x7F
             length = int.from_bytes(data[2:header], "big")
-        if data[0] not in _STRING_TAGS or length != len(data) - header:
+        if length < 0 or data[0] not in _STRING_TAGS or length != len(data) - header:
             raise self._wrong("after '#' the BER encoding of a string is expected")
         self._at = found.end()
         return data[header:]
