@@ -6,7 +6,7 @@ The domain is shown as a table of its hosts, with how to reach it and what was b
 import asyncio
 import signal
 import subprocess
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.agent.etcd_probe import why_none_answers
 from holdfast.agent.startup import (
     check_hosts,
     describe,
@@ -35,7 +36,9 @@ from holdfast.agent.status_client import (
     stop_domain,
     stop_orphans,
 )
+from holdfast.authority.move.place import EtcdAccess
 from holdfast.cli.admin import ensure_groups
+from holdfast.cli.etcd_flags import Etcd, EtcdFlags
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
 from holdfast.cli.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
@@ -173,6 +176,7 @@ def up(
     dir: Dir = DIRECTORY_DEFAULT,
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
+    etcd_access: Etcd = None,
     app: Path | None = None,
     allow_class: Annotated[list[str] | None, Parameter(negative="")] = None,
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
@@ -221,6 +225,7 @@ def up(
             layout,
             hosts=hosts,
             etcd=etcd or (),
+            etcd_access=_access(layout, etcd or (), etcd_access),
             app=app,
             allows_chaos=chaos,
             loss_s=loss_seconds,
@@ -231,6 +236,14 @@ def up(
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))
     finally:
         lock.release()
+
+
+def _access(layout: Layout, etcd: Sequence[str], flags: EtcdFlags | None) -> EtcdAccess | None:
+    if flags is None or not flags.is_given:
+        return None
+    if not etcd:
+        raise InvalidRequest("the --etcd-... flags say how an etcd is reached: name it with --etcd URL")
+    return flags.keep(layout.directory, tuple(etcd))
 
 
 def down(*, dir: Dir = DIRECTORY_DEFAULT) -> int:
@@ -322,7 +335,21 @@ async def _start(layout: Layout, description: Description, agent: "subprocess.Po
         def progress(status: DomainStatus | None) -> None:
             line.update(_progress(description, status))
 
-        return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+        telling = asyncio.create_task(_say_whom_it_waits_for(description))
+        try:
+            return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _say_whom_it_waits_for(description: Description) -> None:
+    """Say so if the domain's etcd does not answer: the hosts wait for it without a word."""
+    if description.etcd_endpoints:
+        why = await why_none_answers(description.etcd_endpoints)
+        if why is not None:
+            said = f"waiting for etcd, which does not answer: {why}; the hosts start when it does"
+            talk.print(said, markup=False, soft_wrap=True)
 
 
 async def _show(
