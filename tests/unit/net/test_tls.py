@@ -332,8 +332,11 @@ def test_new_files_are_used_without_a_restart(tmp_path: Path) -> None:
             assert len(kept) == 2
             certificate.write_bytes(new)
             key.touch()
-            issue(tmp_path, Role.HOST, "server", NOW, renew=True)
             await _until(lambda: len(kept) > 2 and link.connection is not None)
+            await asyncio.sleep(0.1)  # the client has no other reason to connect again
+            before = len(kept)
+            issue(tmp_path, Role.HOST, "server", NOW, renew=True)
+            await _until(lambda: len(kept) > before and link.connection is not None)
             assert {reason.why for each in kept for reason in each.closed} == {Why.DONE}
         finally:
             await link.close()
