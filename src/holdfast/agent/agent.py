@@ -17,6 +17,7 @@ import structlog
 
 from holdfast.agent.membership import MachineMembership
 from holdfast.agent.process import Death, ProcessState, SupervisedProcess
+from holdfast.authority.move.place import Place
 from holdfast.execution.crash_attempts import Attempt
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -112,6 +113,15 @@ class Agent:
             log.error("the domain's description cannot be read", why=str(error))
             return
         hosts = description.hosts
+        if self._authority is None and description.authority_listens is not None:
+            # The domain is about to move to this machine's embedded authority (A8).
+            log.info("authority is added", address=str(description.authority_listens))
+            self._description = msgspec.structs.replace(
+                self._description, authority_address=description.authority_address, serves_authority=True
+            )
+            self._authority = self._authority_process()
+            if self._authority is not None:
+                self._authority.start()
         if self._membership is not None:
             self._membership.on_description(msgspec.structs.replace(self._description, hosts=hosts))
         for host in [each for each in self._hosts if each not in hosts]:
@@ -238,12 +248,13 @@ class Agent:
 
     def _authority_status(self) -> AuthorityStatus:
         process = self._authority
-        if process is None:  # it is etcd, or on another machine
+        place = self._place()
+        if process is None or place.kind == "etcd":  # or it is on another machine
             return AuthorityStatus(
-                kind="etcd" if self._description.etcd_endpoints else "sqlite",
+                kind=place.kind,
                 alive=self._hosts_in_session() > 0,
                 pid=None,
-                address=self._description.authority_address or ",".join(self._description.etcd_endpoints),
+                address=place.where,
                 restarts=0,
                 last_exit=None,
             )
@@ -256,6 +267,12 @@ class Agent:
             restarts=process.restarts.count,
             last_exit=process.last_exit,
         )
+
+    def _place(self) -> Place:
+        try:
+            return self._layout.authority_place(self._description)
+        except InvalidRequest:
+            return self._description.first_place
 
     def _hosts_in_session(self, *, if_none_reports: int = 0) -> int:
         found = [self._fresh_report(host, process) for host, process in self._hosts.items()]

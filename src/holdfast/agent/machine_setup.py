@@ -17,6 +17,8 @@ import msgspec
 
 from holdfast.agent.membership import join
 from holdfast.authority.machines import MachineRecord, NotAdmitted, list_machines, remove_machine
+from holdfast.authority.move.following import FollowingAuthority
+from holdfast.authority.move.place import EtcdAccess
 from holdfast.authority.recipe import Authority, Listing, Removed, perform
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.sessions import Session, list_sessions
@@ -79,6 +81,7 @@ def new_machine(
     certs: Path | None = None,
     insecure: bool = False,
     app: Path | None = None,
+    etcd_access: EtcdAccess | None = None,
 ) -> Description:
     """The description of a new machine. Raises ``InvalidRequest`` naming every problem."""
     domain, agent = DomainUrl.parse(url), listening(listen)
@@ -102,8 +105,18 @@ def new_machine(
         app=str(app.absolute()),
         **_authority(domain, agent.host, advertise),
     )
+    if etcd_access is not None:
+        description = _with_access(description, etcd_access)
     check(description)
     return description
+
+
+def _with_access(description: Description, access: EtcdAccess) -> Description:
+    if not description.etcd_endpoints:
+        raise InvalidRequest("the --etcd-... flags are for a domain on etcd: --domain etcd://...")
+    scheme = "https://" if access.has_tls_files else "http://"
+    endpoints = tuple(scheme + each.partition("://")[2] for each in description.etcd_endpoints)
+    return msgspec.structs.replace(description, etcd_endpoints=endpoints, etcd_access=access)
 
 
 def changed(
@@ -219,7 +232,7 @@ async def found_or_join(layout: Layout, description: Description) -> None:
     if description.authority_listens is not None:
         return  # its authority runs only once it is up; its agent enters it then
     try:
-        async with authority_of(description) as authority:
+        async with authority_of(description, layout) as authority:
             outcome = await answered(authority, description, join(authority, description))
         if isinstance(outcome, NotAdmitted):
             raise Rejected(outcome.why)
@@ -229,9 +242,11 @@ async def found_or_join(layout: Layout, description: Description) -> None:
 
 
 @asynccontextmanager
-async def authority_of(description: Description) -> AsyncIterator[Authority]:
+async def authority_of(
+    description: Description, layout: Layout | None = None
+) -> AsyncIterator[FollowingAuthority]:
     """The domain's authority, as an admin of this machine asks it."""
-    authority = connect_authority(description, admin_endpoint(description))
+    authority = connect_authority(description, admin_endpoint(description), layout)
     try:
         yield authority
     finally:
@@ -239,7 +254,7 @@ async def authority_of(description: Description) -> AsyncIterator[Authority]:
 
 
 async def answered(
-    authority: Authority, description: Description, work: Coroutine[Any, Any, Answer]
+    authority: FollowingAuthority, description: Description, work: Coroutine[Any, Any, Answer]
 ) -> Answer:
     """What *work* comes to. Raises ``Unavailable`` with the reason if that takes too long, and at once if the
     authority and this machine refuse each other.
@@ -247,7 +262,8 @@ async def answered(
     where = description.authority_address or ",".join(description.etcd_endpoints)
     deadline = time.monotonic() + AUTHORITY_S
     task = asyncio.ensure_future(work)
-    embedded = authority if isinstance(authority, RemoteAuthority) else None
+    backend = authority.backend
+    embedded = backend if isinstance(backend, RemoteAuthority) else None
     try:
         while True:
             await asyncio.wait({task}, timeout=POLL_S)

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from holdfast.agent.status_client import ask_agent
+from holdfast.authority.move.place import EtcdAccess
 from holdfast.machine.child_process import Output
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
@@ -41,6 +42,7 @@ def describe(
     *,
     hosts: int | None,
     etcd: Sequence[str],
+    etcd_access: EtcdAccess | None = None,
     app: Path | None = None,
     allows_chaos: bool = True,
     loss_s: float | None = None,
@@ -66,6 +68,8 @@ def describe(
         description = _with_free_ports(layout, known)
     else:
         description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
+    if etcd_access is not None:
+        description = msgspec.structs.replace(description, etcd_access=etcd_access)
     description = msgspec.structs.replace(description, app=str(app.absolute()), allows_chaos=allows_chaos)
     if port_base is not None and port_base != description.port_base:
         if _runs(layout, description):

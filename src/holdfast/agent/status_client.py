@@ -104,14 +104,15 @@ async def _connect(address: Address, endpoint: ConnectionSettings, role: Role) -
 
 def _status_by_locks(layout: Layout, description: Description) -> DomainStatus:
     authority = holder_of(layout.authority)
+    place = layout.authority_place(description)
     return DomainStatus(
         domain=description.domain,
         hosts=tuple(_host_by_lock(host, holder_of(layout.host(host))) for host in description.hosts),
         authority=AuthorityStatus(
-            kind="etcd" if description.etcd_endpoints else "sqlite",
+            kind=place.kind,
             alive=authority is not None,
             pid=None if authority is None else authority.pid,
-            address=description.authority_address or ",".join(description.etcd_endpoints),
+            address=place.where,
             restarts=0,
             last_exit=None,
         ),

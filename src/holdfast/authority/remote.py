@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.client import NEVER_SEATED, AuthorityClient, ClientConfig
 from holdfast.authority.contract import Compacted, Events, Request, Result, Unknown, WatchEvent
 from holdfast.authority.wire import ClientMessage, decode_server_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
@@ -85,11 +85,13 @@ class RemoteAuthority:
         finally:
             del self._asked[token]
 
-    async def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
+    async def watch(
+        self, prefix: str, revision: Revision, seat: Revision = NEVER_SEATED
+    ) -> AsyncIterator[WatchEvent]:
         """Yield the changes below *prefix* from *revision* on; see :meth:`.recipe.Authority.watch`."""
         token = next(self._tokens)
         self._watches[token] = watch = _Watch(revision)
-        self._core.watch(prefix, revision, token)
+        self._core.watch(prefix, revision, token, seat)
         try:
             while not self._is_closed:
                 while watch.events:
@@ -99,7 +101,7 @@ class RemoteAuthority:
                         return
                 if watch.is_stopped:
                     watch.is_stopped = False
-                    self._core.watch(prefix, watch.next, token)
+                    self._core.watch(prefix, watch.next, token, seat)
                 watch.arrived.clear()
                 await watch.arrived.wait()
         finally:

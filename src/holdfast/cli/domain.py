@@ -6,7 +6,7 @@ The domain is shown as a table of its hosts, with how to reach it and what was b
 import asyncio
 import signal
 import subprocess
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -36,7 +36,9 @@ from holdfast.agent.status_client import (
     stop_domain,
     stop_orphans,
 )
+from holdfast.authority.move.place import EtcdAccess
 from holdfast.cli.admin import ensure_groups
+from holdfast.cli.etcd_flags import Etcd, EtcdFlags
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
 from holdfast.cli.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
@@ -174,6 +176,7 @@ def up(
     dir: Dir = DIRECTORY_DEFAULT,
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
+    etcd_access: Etcd = None,
     app: Path | None = None,
     allow_class: Annotated[list[str] | None, Parameter(negative="")] = None,
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
@@ -222,6 +225,7 @@ def up(
             layout,
             hosts=hosts,
             etcd=etcd or (),
+            etcd_access=_access(layout, etcd or (), etcd_access),
             app=app,
             allows_chaos=chaos,
             loss_s=loss_seconds,
@@ -232,6 +236,14 @@ def up(
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))
     finally:
         lock.release()
+
+
+def _access(layout: Layout, etcd: Sequence[str], flags: EtcdFlags | None) -> EtcdAccess | None:
+    if flags is None or not flags.is_given:
+        return None
+    if not etcd:
+        raise InvalidRequest("the --etcd-... flags say how an etcd is reached: name it with --etcd URL")
+    return flags.keep(layout.directory, tuple(etcd))
 
 
 def down(*, dir: Dir = DIRECTORY_DEFAULT) -> int:

@@ -19,6 +19,7 @@ from holdfast.agent.status_client import reachable, signal_holder, status_of, st
 from holdfast.authority.machines import MachineRecord
 from holdfast.authority.sessions import Session
 from holdfast.cli.admin import give_at, here
+from holdfast.cli.etcd_flags import Etcd
 from holdfast.cli.hosts import drained
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.where import Dir
@@ -47,6 +48,7 @@ def init(
     advertise: str = "",
     insecure: bool = False,
     app: Path | None = None,
+    etcd: Etcd = None,
     output: Output = "table",
 ) -> int:
     """Describe this machine and let it join a domain; `holdfast up` then starts it.
@@ -89,6 +91,7 @@ def init(
         certs=certs,
         insecure=insecure,
         app=app,
+        etcd_access=etcd.keep(layout.directory, (domain,)) if etcd is not None and etcd.is_given else None,
     )
     if description.authority_listens is None:
         talk.print(f"asking the authority at {_authority(description)} to let {description.machine} join ...")

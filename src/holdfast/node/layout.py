@@ -10,6 +10,8 @@ one machine is the simplest case: its machine has no name, and everything is on 
     DIR/lock                 held by the process that starts or shows the domain
     DIR/agent/               locked by the agent; the lock says who holds the domain
     DIR/authority/           the embedded authority's file
+    DIR/authority.json       where the authority is, once it has moved
+    DIR/etcd/                the certificates and the password that an etcd asks for
     DIR/hosts/<id>/          a host's store, locked while the host lives
     DIR/output/<name>.log    what each process wrote to its standard error; beside it, the older part
 """
@@ -22,6 +24,8 @@ from typing import Final
 import msgspec
 
 from holdfast.app_code.finder import ClassName
+from holdfast.authority.move.place import EtcdAccess, Place, etcd_for, sqlite_at
+from holdfast.authority.move.place_file import read_whereabouts
 from holdfast.control.replication.spec import LOSS_NS
 from holdfast.machine.files import make_durably, make_private, narrow_own, open_private
 from holdfast.model.errors import InvalidRequest
@@ -36,7 +40,7 @@ AGENT_ID: Final = "agent1"
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
     *("domain.json", "domain.new", "http.json", "certs", "lock"),
-    *("agent", "authority", "hosts", "output"),
+    *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
 """The names that a domain creates in its directory. Other names there are somebody else's."""
 LOOPBACK: Final = "127.0.0.1"
@@ -77,6 +81,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     """Permit plain TCP beyond loopback: whoever is on the way can read and change everything."""
     etcd_endpoints: tuple[str, ...] = ()
+    etcd_access: EtcdAccess = EtcdAccess()
+    """With what the etcd lets this domain in: its certificates, its user, the prefix of its keys."""
     app: str = "."
     """The directory from which hosts import the classes of groups."""
     allowed_classes: tuple[str, ...] = ()
@@ -109,8 +115,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
                 found.append(str(error))
         if not self.loss_s > 0:
             found.append(f"a host is lost after {self.loss_s} s; that must be more than 0")
-        if (self.authority_address is None) != bool(self.etcd_endpoints):
+        if self.authority_address is None and not self.etcd_endpoints:
             found.append("it must name either an authority's address or the endpoints of an etcd")
+        if self.etcd_endpoints:
+            found += etcd_for(self.domain, self.etcd_endpoints, self.etcd_access).problems()
         for address in filter(None, (self.agent_address, self.authority_address)):
             try:
                 Address.parse(address)
@@ -136,6 +144,13 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
                 "`holdfast certs machine`) or an explicit --insecure"
             )
         return found
+
+    @property
+    def first_place(self) -> Place:
+        """Where the authority was when this machine came to the domain; it may have moved since (A8)."""
+        if self.etcd_endpoints:
+            return etcd_for(self.domain, self.etcd_endpoints, self.etcd_access)
+        return sqlite_at(self.authority_address or "")
 
     @property
     def here(self) -> Address:
@@ -222,6 +237,15 @@ class Layout:
         if problems:
             raise InvalidRequest(f"{self.description_file} cannot be used: {'; '.join(problems)}")
         return description
+
+    def authority_place(self, description: Description) -> Place:
+        """Where the authority was found last. An embedded one is where the description says by now."""
+        known = read_whereabouts(self.directory)
+        if known is None:
+            return description.first_place
+        if known.place.kind == "sqlite" and description.authority_address is not None:
+            return sqlite_at(description.authority_address)
+        return known.place
 
     def write(self, description: Description) -> None:
         """Replace the description atomically and durably: a domain's etcd keys are under its id (D3)."""

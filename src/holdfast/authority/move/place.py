@@ -15,14 +15,13 @@ ETCD_PORT = 2379
 ETCD_SCHEME = "etcd://"
 
 
-class EtcdSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an etcd is reached. File names are relative to the domain's directory, so that a place which one
-    machine wrote down is good on all of them; no secret is in here."""
+class EtcdAccess(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """With what an etcd lets us in. File names are relative to the domain's directory, so that a place which
+    one machine wrote down is good on all of them; no secret is in here."""
 
-    endpoints: tuple[str, ...]
-    """Client URLs, with ``https`` where etcd uses TLS."""
-    prefix: str
-    """Stands before every key and separates this domain from all others on the same etcd."""
+    prefix: str = ""
+    """Stands before every key and separates this domain from all others on the same etcd; empty for the
+    domain's id."""
     ca: str = ""
     """The certificate file of the authority that signed etcd's own certificate; empty for the system's."""
     certificate: str = ""
@@ -32,6 +31,21 @@ class EtcdSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str = ""
     password_file: str = ""
     """The file that holds the user's password, readable by its owner alone."""
+
+    @property
+    def has_tls_files(self) -> bool:
+        return bool(self.ca or self.certificate)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.ca, self.certificate, self.key, self.password_file)))
+
+
+class EtcdSettings(EtcdAccess, frozen=True, kw_only=True, omit_defaults=True):
+    """Which etcd, and with what it lets us in."""
+
+    endpoints: tuple[str, ...]
+    """Client URLs, with ``https`` where etcd uses TLS."""
 
     def problems(self) -> list[str]:
         """What is wrong with these settings, in words."""
@@ -55,14 +69,6 @@ class EtcdSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         found += [f"{name} leads out of the domain's directory" for name in self.files if _leads_out(name)]
         return found
 
-    @property
-    def has_tls_files(self) -> bool:
-        return bool(self.ca or self.certificate)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(filter(None, (self.ca, self.certificate, self.key, self.password_file)))
-
 
 class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where an authority can be asked."""
@@ -77,6 +83,11 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return [] if self.address else ["an embedded authority needs an address"]
         return ["an etcd needs its endpoints"] if self.etcd is None else self.etcd.problems()
 
+    @property
+    def where(self) -> str:
+        """Its address, or its endpoints."""
+        return self.address if self.etcd is None else ",".join(self.etcd.endpoints)
+
     def __str__(self) -> str:
         if self.etcd is None:
             return f"sqlite at {self.address}"
@@ -85,6 +96,13 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def sqlite_at(address: str) -> Place:
     return Place(kind="sqlite", address=address)
+
+
+def etcd_for(domain: str, endpoints: tuple[str, ...], access: EtcdAccess) -> Place:
+    """The etcd of a domain, whose keys stand under its id unless *access* names another prefix."""
+    given = {name: getattr(access, name) for name in access.__struct_fields__}
+    prefix = access.prefix or f"{domain}/"
+    return etcd_at(EtcdSettings(**{**given, "endpoints": endpoints, "prefix": prefix}))
 
 
 def etcd_at(settings: EtcdSettings) -> Place:

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .control import FaultProcess
-from .links import Conditions
-from .tun import enter_namespace
+from holdfast.demo.network.control import FaultProcess
+from holdfast.demo.network.links import Conditions
+from holdfast.demo.network.tun import enter_namespace
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Internet:
         self._started: list[subprocess.Popen[Any]] = []
 
     def __enter__(self) -> "Internet":
-        self._router = FaultProcess("router_process", str(self._seed), *self._names)
+        self._router = FaultProcess("holdfast.demo.network.router_process", str(self._seed), *self._names)
         try:
             self._machines: dict[str, tuple[str, int]] = self._router.call("machines")
         except BaseException:
