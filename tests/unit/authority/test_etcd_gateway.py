@@ -31,10 +31,14 @@ class SlowEtcd:
         head = await reader.readuntil(b"\r\n\r\n")
         if b"/v3/lease/keepalive" in head:
             body = b'{"result":{"ID":"7","TTL":"6"}}'
-            writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+            )
         elif (await reader.readuntil(b"}]}")).count(SEAT) == ASKED_FOR_SEAT:
             body = b'{"header":{},"succeeded":true,"responses":[{"response_range":{"header":{}}}]}'
-            writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+            )
         else:
             self.asked += 1
         await reader.read()  # until the client hangs up
