@@ -13,6 +13,7 @@ from holdfast.authority.etcd_gateway import CALLS_MAX, Deadlines
 from holdfast.model.ids import Revision
 
 SEAT = base64.b64encode(b"holdfast/authority/seat")
+OK = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
 ASKED_FOR_SEAT = 3
 """How often a request names the seat that compares it, asks for it, and else also asks for it."""
 
