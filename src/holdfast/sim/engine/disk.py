@@ -157,6 +157,11 @@ class SimDisk:
             len(file.content) for directory in self._image.values() for file in directory.entries.values()
         )
 
+    def durable(self, directory: str, name: str) -> bytes:
+        """Return what a power cut would leave of a file for certain; nothing when there is no such file."""
+        file = self._image[directory].entries.get(name)
+        return bytes(file.durable) if file is not None else b""
+
     def take_elapsed(self) -> int:
         """Return the simulated time that synchronous syncs have taken since the last call."""
         elapsed, self._elapsed_ns = self._elapsed_ns, 0
