@@ -104,6 +104,7 @@ class OfferServer:
     # --- the ports
 
     def send(self, peer: str, message: object) -> None:
+        # There is one: what a connection has asked for goes with it.
         self._connections[peer].send(Kind.SHIPPING_ANSWER, encode_message(message))
 
     def _make_timers(self, on_timer: Callable[[Any], None]) -> Timers:
@@ -144,6 +145,7 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._disk = FileDisk(directory, self._on_synced, self._loop.call_soon_threadsafe)
         self.shelf: Final = Shelf(self._disk, self, self._fail)
+        self._opened: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         self._running: _Running | None = None
         self.failure: HoldfastError | None = None
@@ -153,6 +155,13 @@ class Fetcher:
         """How far the present fetch is; None when there is none."""
         running = self._running
         return (running.fetch.contents, running.fetch.progress) if running is not None else None
+
+    async def open(self) -> None:
+        """Wait until what is on the shelf can be relied upon. Raises the disk's own errors."""
+        if self._opened is None:
+            self._opened = self._loop.create_future()
+            self.guard(self.shelf.open, partial(_resolve, self._opened))
+        await self._opened
 
     async def fetch(self, contents: Contents, sources: Sequence[HostId]) -> Progress:
         """Fetch a manifest's files from these hosts; it counts when this returns.
@@ -165,6 +174,7 @@ class Fetcher:
         async with self._turn:
             if self.failure is not None:
                 raise self.failure
+            await self.open()
             self._require_room(contents)
             running = self._running = _Running(self, contents, sources)
             try:
@@ -232,8 +242,15 @@ class Fetcher:
         if self.failure is None:
             self.failure = error
             self._on_failed(error)
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_exception(error)
         if self._running is not None:
             self._running.end(error)
+
+
+def _resolve(waited: asyncio.Future[None]) -> None:
+    if not waited.done():
+        waited.set_result(None)
 
 
 class _Running:
@@ -250,11 +267,9 @@ class _Running:
         self._links = {host: fetcher.link(host, self) for host in sources}
 
     def end(self, error: HoldfastError | None) -> None:
-        if self.ended.done():
-            return
         if error is None:
-            self.ended.set_result(None)
-        else:
+            _resolve(self.ended)
+        elif not self.ended.done():
             self.ended.set_exception(error)
 
     async def close(self) -> None:
