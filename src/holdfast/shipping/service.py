@@ -132,8 +132,10 @@ class Fetcher:
         *,
         random: Random,
         config: FetchConfig,
+        free_bytes_min: int = FREE_BYTES_MIN,
         insecure: bool = False,
     ) -> None:
+        self._free_bytes_min = free_bytes_min
         self._directory = directory
         self._settings = replace(settings, expected=Expected(roles=frozenset({Role.HOST})))
         self._where = where
@@ -227,10 +229,10 @@ class Fetcher:
     def _require_room(self, contents: Contents) -> None:
         found = os.statvfs(self._directory)
         free, needed = found.f_bavail * found.f_frsize, self.shelf.room_needed(contents)
-        if needed and free - needed < FREE_BYTES_MIN:
+        if needed and free - needed < self._free_bytes_min:
             raise Unavailable(
                 f"{contents!r} needs {needed} bytes; {free} are free at {self._directory}, "
-                f"of which {FREE_BYTES_MIN} are kept free"
+                f"of which {self._free_bytes_min} are kept free"
             )
 
     def _on_synced(self, token: Token, ok: bool) -> None:

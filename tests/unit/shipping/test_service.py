@@ -26,7 +26,6 @@ from holdfast.net import (
     connect,
     serve,
 )
-from holdfast.shipping import service
 from holdfast.shipping.fetching import FetchConfig, Phase
 from holdfast.shipping.manifest import Contents, describe
 from holdfast.shipping.messages import Ask, encode_message
@@ -79,7 +78,9 @@ class Net:
             await server.close()
 
     @asynccontextmanager
-    async def fetcher(self, config: FetchConfig = CONFIG) -> AsyncIterator[Fetcher]:
+    async def fetcher(
+        self, config: FetchConfig = CONFIG, *, free_bytes_min: int = 0
+    ) -> AsyncIterator[Fetcher]:
         fetcher = Fetcher(
             self.tmp / "shelf",
             settings(C),
@@ -88,6 +89,7 @@ class Net:
             self.failures.append,
             random=Random(1),
             config=config,
+            free_bytes_min=free_bytes_min,
         )
         try:
             await fetcher.open()
@@ -203,14 +205,11 @@ def test_a_source_that_is_not_there_is_said(net: Net) -> None:
     uvloop.run(main())
 
 
-def test_too_little_room_is_said_before_anything_is_written(
-    net: Net, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_room_is_said_before_anything_is_written(net: Net) -> None:
     contents = manifest_of(FILES)
-    monkeypatch.setattr(service, "FREE_BYTES_MIN", 1 << 60)
 
     async def main() -> None:
-        async with net.fetcher() as fetcher:
+        async with net.fetcher(free_bytes_min=1 << 60) as fetcher:
             with pytest.raises(Unavailable, match=f"needs {contents.bytes} bytes"):
                 await fetcher.fetch(contents, [A])
             assert list((net.tmp / "shelf").iterdir()) == []
