@@ -28,7 +28,7 @@ from holdfast.model.admin.groups import (
 )
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import ConnectionSettings, PeerIdentity, Role
+from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
 
@@ -56,7 +56,7 @@ class LocalDomain:
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""
         description = self.layout.read()
-        endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "demo"))
+        endpoint = admin_endpoint(description)
         if host is None:
             addresses = await addresses_of(self.layout, description)
         else:

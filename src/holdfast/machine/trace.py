@@ -8,6 +8,7 @@ structlog is imported by whoever configures it, and by nobody else: a client is 
 import takes longer than that of all the rest.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal
@@ -27,7 +28,7 @@ def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
             _escape_values,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(least),
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, least.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
 
