@@ -27,6 +27,7 @@ from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
+    DomainSecret,
     Expected,
     Kind,
     NotConnected,
@@ -63,10 +64,12 @@ class DirectCaller:
         self._asked: dict[int, asyncio.Future[Answer | None]] = {}
         self._outcome: asyncio.Future[Outcome] | None = None
 
-    async def open(self, address: str, domain: str, *, insecure: bool = False) -> None:
+    async def open(self, address: str, secret: DomainSecret, *, insecure: bool = False) -> None:
         """Connect to the host. Raises ``NotConnected``."""
         endpoint = ConnectionSettings(
-            PeerIdentity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
+            PeerIdentity(secret.domain, Role.CLIENT, self._client),
+            expected=Expected(roles=frozenset({Role.HOST})),
+            credentials=secret,
         )
         self.close()
         self._connection = await connect(Address.parse(address), lambda _: self, endpoint, insecure=insecure)

@@ -37,6 +37,7 @@ class GroupClient(ABC):
     def __init__(self, connection: Connection, directory: Path) -> None:
         self.layout = Layout(directory)
         self.name = self.layout.read().domain
+        self.secret = self.layout.secret(self.name)
         self.connection = connection
         self.group = connection.group
 
@@ -89,7 +90,7 @@ class GroupClient(ABC):
     async def _ask_once(self, found: GroupInfo, method: str, *arguments: object) -> Answer | None:
         caller = DirectCaller(found.primary, found.group, found.epoch)
         try:
-            await caller.open(await self.address(found.primary), self.name, insecure=True)
+            await caller.open(await self.address(found.primary), self.secret, insecure=True)
             return await caller.send(method, *arguments)
         except NotConnected:
             return None
@@ -114,7 +115,7 @@ class GroupClient(ABC):
 
     def _connecting(self, host: HostId) -> Callable[[DirectCaller], Awaitable[None]]:
         async def connecting(caller: DirectCaller) -> None:
-            await caller.open(await self.address(host), self.name, insecure=True)
+            await caller.open(await self.address(host), self.secret, insecure=True)
 
         return connecting
 
@@ -190,7 +191,9 @@ def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
 
     async def connected() -> T:
         layout = Layout(domain.directory)
-        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
+        async with connect(
+            await url_of(layout, layout.read()), dir=domain.directory, policy=POLICY
+        ) as connection:
             return await work(Client(domain, connection))
 
     return asyncio.run(connected())

@@ -59,6 +59,7 @@ class SpreadDomain:
         self.layout.write(description)
         self.layout.prepare(description)
         command = [*HOLDFAST, "authority", "serve", "--dir", str(self.layout.authority)]
+        command += ["--secret-dir", str(self.layout.directory)]
         self._run(AUTHORITY, [*command, "--listen", authority, "--domain", NAME, "--insecure"])
         for host in HOSTS:
             self.start(host)
@@ -97,7 +98,10 @@ class SpreadDomain:
         async def connected() -> T:
             addresses = await asyncio.gather(*map(self._address, HOSTS))
             async with connect(
-                f"holdfast://{','.join(addresses)}/{NAME}", policy=POLICY, insecure=True
+                f"holdfast://{','.join(addresses)}/{NAME}",
+                dir=self.layout.directory,
+                policy=POLICY,
+                insecure=True,
             ) as connection:
                 return await work(SpreadClient(self, connection, dict(zip(HOSTS, addresses, strict=True))))
 
@@ -140,7 +144,7 @@ class SpreadClient(GroupClient):
         raise AssertionError(f"no host knows of {name} within {WAIT_S:g} s")
 
     async def _info_from(self, address: str, name: str) -> GroupInfo | None:
-        endpoint = ConnectionSettings(PeerIdentity(NAME, Role.ADMIN, "test"))
+        endpoint = ConnectionSettings(PeerIdentity(NAME, Role.ADMIN, "test"), credentials=self.secret)
         where, wanted = [Address.parse(address)], ListGroups(name=name)
         with contextlib.suppress(HoldfastError, TimeoutError):
             async with asyncio.timeout(ASK_S):

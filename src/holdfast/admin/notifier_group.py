@@ -5,6 +5,7 @@ It is an ordinary group, created by the first host that needs it; a domain witho
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -27,7 +28,7 @@ from holdfast.model.errors import Unavailable
 from holdfast.model.ids import SECOND, ClientId, HostId, Nonce
 from holdfast.model.reference import Reference
 from holdfast.model.system_groups import NOTIFIER
-from holdfast.net import Address, ConnectionSettings, Expected, Role
+from holdfast.net import Address, ConnectionSettings, Expected, Limits, Role
 
 REPLICAS: Final = 3
 """The number of members, or the number of hosts if there are fewer (:mod:`.snapshot`)."""
@@ -113,9 +114,7 @@ class NotifierLine:
     ) -> None:
         self._groups = groups
         self._hosts = HostConnections(
-            ConnectionSettings(
-                endpoint.identity, tls=endpoint.tls, expected=Expected(roles=frozenset({Role.HOST}))
-            ),
+            replace(endpoint, limits=Limits(), expected=Expected(roles=frozenset({Role.HOST}))),
             self,
             ClientConfig(),
             insecure=False,

@@ -120,7 +120,9 @@ class Agent:
 
     async def _listen(self) -> Server:
         address = Address.parse(self._description.agent_address)
-        endpoint = ConnectionSettings(PeerIdentity(self._description.domain, Role.AGENT, AGENT_ID))
+        identity = PeerIdentity(self._description.domain, Role.AGENT, AGENT_ID)
+        secret = self._layout.secret(identity.domain)
+        endpoint = ConnectionSettings(identity, credentials=secret)
         try:
             return await serve(address, lambda _: self, endpoint, admits=AGENT_ADMITS)
         except Unavailable as error:
@@ -271,7 +273,7 @@ class Agent:
             directory=directory,
             command=[
                 *(*_PROGRAM, "authority", "serve", "--dir", str(directory), "--listen", address),
-                *("--domain", self._description.domain),
+                *("--domain", self._description.domain, "--secret-dir", str(self._layout.directory)),
             ],
             output=self._layout.output("authority"),
             clock=self._clock,

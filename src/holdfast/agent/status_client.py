@@ -12,6 +12,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -54,26 +55,36 @@ class _Asker:
         self.requests.on_closed(reason)
 
 
-async def ask_agent(description: Description) -> DomainStatus:
-    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``."""
-    return await _status(description.agent_address, description, Role.AGENT, DomainStatus)
+async def ask_agent(layout: Layout, description: Description) -> DomainStatus:
+    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``, and
+    ``InvalidRequest`` if this user cannot read the domain's secret."""
+    return await _status(description.agent_address, layout, description, Role.AGENT, DomainStatus)
 
 
 async def status_of(layout: Layout, description: Description) -> DomainStatus:
     """The domain's status from its agent, or from the processes' locks if the agent does not answer."""
     try:
-        return await ask_agent(description)
+        return await ask_agent(layout, description)
     except (NotConnected, OutcomeUnknown):
         return _status_by_locks(layout, description)
 
 
-async def ask_host(address: str, description: Description) -> HostReport:
+async def ask_host(address: str, layout: Layout, description: Description) -> HostReport:
     """A host's own report."""
-    return await _status(address, description, Role.HOST, HostReport)
+    return await _status(address, layout, description, Role.HOST, HostReport)
 
 
-async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
-    connection, asker = await _connect(address, description, role)
+def admin_of(layout: Layout, description: Description, name: str = "cli") -> ConnectionSettings:
+    """The settings with which an admin of the domain in *layout* connects. Raises ``InvalidRequest``."""
+    identity = PeerIdentity(description.domain, Role.ADMIN, name)
+    return ConnectionSettings(identity, credentials=layout.secret(description.domain))
+
+
+async def _status(
+    address: str, layout: Layout, description: Description, role: Role, kind: type[Answer]
+) -> Answer:
+    endpoint = replace(admin_of(layout, description), expected=Expected(roles=frozenset({role})))
+    connection, asker = await _connect(address, endpoint)
     try:
         body = await asker.requests.ask(Kind.STATUS_REQUEST, b"", deadline_s=ASK_S)
     finally:
@@ -82,15 +93,13 @@ async def _status(address: str, description: Description, role: Role, kind: type
     return msgspec.msgpack.decode(body, type=kind)
 
 
-async def _connect(address: str, description: Description, role: Role) -> tuple[Connection, _Asker]:
+async def _connect(address: str, endpoint: ConnectionSettings) -> tuple[Connection, _Asker]:
     askers: list[_Asker] = []
 
     def on_connection(connection: Connection) -> _Asker:
         askers.append(_Asker(connection))
         return askers[0]
 
-    identity = PeerIdentity(description.domain, Role.ADMIN, "cli")
-    endpoint = ConnectionSettings(identity, expected=Expected(roles=frozenset({role})))
     connection = await connect(Address.parse(address), on_connection, endpoint, deadline_s=ASK_S)
     return connection, askers[0]
 

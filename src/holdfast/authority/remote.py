@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -56,7 +57,7 @@ class RemoteAuthority:
             "the authority",
             lambda: address,
             self._on_up,
-            ConnectionSettings(endpoint.identity, limits, endpoint.tls, endpoint.expected),
+            replace(endpoint, limits=limits),
             random=random.stream("authority-link"),
             insecure=insecure,
         )

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from holdfast.agent.status_client import address_of, addresses_of
+from holdfast.agent.status_client import address_of, addresses_of, admin_of
 from holdfast.cli.output import talk
 from holdfast.client.admin_client import AboutGroups, give, order
 from holdfast.model.admin.groups import Answer, CreateGroup, GroupInfo, ListGroups, Order
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.net import ConnectionSettings, PeerIdentity, Role
-from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
+from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 Given = TypeVar("Given", bound=Answer)
 
@@ -18,7 +17,7 @@ Given = TypeVar("Given", bound=Answer)
 async def order_at(layout: Layout, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
     """Have *wanted* executed by a host of the domain in *layout*."""
     description = layout.read()
-    return await order(await addresses_of(layout, description), _endpoint(description), wanted)
+    return await order(await addresses_of(layout, description), admin_of(layout, description), wanted)
 
 
 async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
@@ -29,7 +28,7 @@ async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: Hos
         addresses = await addresses_of(layout, description)
     else:
         addresses = [await address_of(layout, description, check_host(layout, host))]
-    return await give(addresses, _endpoint(description), wanted, kind)
+    return await give(addresses, admin_of(layout, description), wanted, kind)
 
 
 async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
@@ -53,7 +52,3 @@ def check_host(layout: Layout, host: str) -> HostId:
     if host not in hosts:
         raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
     return HostId(host)
-
-
-def _endpoint(description: Description) -> ConnectionSettings:
-    return ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "cli"))

@@ -59,7 +59,7 @@ async def _call(
     timeout: float,
 ) -> Any:
     policy = CallPolicy(duration_ns=rounded(timeout * SECOND))
-    async with connect(await url_of(layout, layout.read()), policy=policy) as domain:
+    async with connect(await url_of(layout, layout.read()), dir=layout.directory, policy=policy) as domain:
         group = await domain.group(name)
         return await group.call(method, *positional, **named)
 

@@ -100,7 +100,7 @@ def watch(
 
 
 async def _watch(layout: Layout, where: str, after: int | None, members: bool, output: Output) -> None:
-    async with connect(await url_of(layout, layout.read())) as domain:
+    async with connect(await url_of(layout, layout.read()), dir=layout.directory) as domain:
         async for news in domain.faults.watch(where, after=after, parts=members):
             if output == "json":
                 print_json(as_plain(news))
@@ -154,7 +154,7 @@ def list_(
 
 
 async def _list(layout: Layout, where: str, after: int, members: bool) -> list[Told]:
-    async with connect(await url_of(layout, layout.read())) as domain:
+    async with connect(await url_of(layout, layout.read()), dir=layout.directory) as domain:
         return await domain.faults.list(where, after=after, parts=members)
 
 

@@ -167,7 +167,7 @@ def sends(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") 
 
 async def _ask(layout: Layout, name: str) -> dict[str, Any]:
     policy = CallPolicy(duration_ns=SENDS_WAIT_S * SECOND)
-    async with connect(await url_of(layout, layout.read()), policy=policy) as domain:
+    async with connect(await url_of(layout, layout.read()), dir=layout.directory, policy=policy) as domain:
         group = await domain.group(name)
         found: dict[str, Any] = await group.call(LIST_QUERY)
         return found

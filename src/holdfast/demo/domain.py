@@ -15,7 +15,14 @@ from typing import Any, Final, TypeVar
 import uvloop
 
 from holdfast.agent.startup import describe, hold, start_agent, wait_until_alive
-from holdfast.agent.status_client import address_of, addresses_of, signal_holder, stop_domain, url_of
+from holdfast.agent.status_client import (
+    address_of,
+    addresses_of,
+    admin_of,
+    signal_holder,
+    stop_domain,
+    url_of,
+)
 from holdfast.client.admin_client import give
 from holdfast.model.admin.groups import (
     Answer,
@@ -28,7 +35,6 @@ from holdfast.model.admin.groups import (
 )
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
 
@@ -56,7 +62,7 @@ class LocalDomain:
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""
         description = self.layout.read()
-        endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "demo"))
+        endpoint = admin_of(self.layout, description, "demo")
         if host is None:
             addresses = await addresses_of(self.layout, description)
         else:

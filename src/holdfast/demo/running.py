@@ -87,7 +87,7 @@ async def run_demo(
     definition = definition_in(app)
     async with temporary_domain(app, progress=watcher.on_starting) as domain:
         load = Load.of(callers)
-        async with connect(await domain.url()) as client:
+        async with connect(await domain.url(), dir=domain.layout.directory) as client:
             ledger = await client.create(CLASS, name=GROUP)
             info = await domain.group(GROUP)
             members = len(info.placed_on)

@@ -4,31 +4,41 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import Unavailable
 from holdfast.net.address import Address, require_safe
-from holdfast.net.connection import Connection, Receiver
+from holdfast.net.connection import Connection
 from holdfast.net.frame import Kind, NotConnected, Reason, Why
-from holdfast.net.handshake import Admission, kinds_of, roles_in
+from holdfast.net.frame_memory import FrameMemory
+from holdfast.net.handshake import Admission, PeerIdentity, Role, kinds_of, roles_in
+from holdfast.net.places import Places
+from holdfast.net.receiver import Receiver
 from holdfast.net.tls import ConnectionSettings
 
-REFUSALS_MAX: Final = 64
-"""The most surplus connections that are refused with a reason; more are dropped silently."""
+BACKLOG: Final = 1024
+"""Connections that wait in the kernel while the loop is busy; a peer that finds no room tries again later."""
 
 
 class Server:
-    """A listening socket and the connections accepted on it."""
+    """A listening socket and the connections accepted on it.
+
+    A connection is a newcomer until its peer has proved who it is and has a place (:class:`.Places`).
+    """
 
     def __init__(self, endpoint: ConnectionSettings, on_connection: Callable[[Connection], Receiver]) -> None:
         self._endpoint = endpoint
         self._on_connection = on_connection
         # Dictionaries keep the order: connections are closed in the order they came.
         self._connections: dict[Connection, None] = {}
-        self._refused: dict[Connection, None] = {}
+        self._newcomers: dict[Connection, None] = {}
+        self._placed: dict[Connection, PeerIdentity] = {}
+        self._places = Places(endpoint.limits)
+        self._memory = FrameMemory(endpoint.limits.unfinished_bytes_max)
+        self._clients_memory = FrameMemory(endpoint.limits.unfinished_bytes_max)
         self._listener: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
         self._is_closing = False
@@ -50,7 +60,9 @@ class Server:
     async def listen(self, address: Address) -> None:
         loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(self._accept, address.host, address.port)
+            self._listener = await loop.create_server(
+                self._accept, address.host, address.port, backlog=BACKLOG
+            )
         except OSError as error:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from error
 
@@ -61,43 +73,44 @@ class Server:
             self._listener.close()
         for connection in tuple(self._connections):
             connection.close(reason or Reason(Why.SHUTTING_DOWN, "the server is shutting down"))
-        if self._connections or self._refused:
+        if self._connections:
             await self._all_gone.wait()
         if self._listener is not None:
             await self._listener.wait_closed()
 
     def _accept(self) -> asyncio.Protocol:
-        held, refusal = self._connections, None
-        if self._is_closing:
-            refusal = Reason(Why.SHUTTING_DOWN, "the server is shutting down")
-        elif len(self._connections) >= self._endpoint.limits.connections_max:
-            refusal = Reason(Why.TOO_MANY_CONNECTIONS, f"{len(self._connections)} connections are open here")
-        if refusal is not None:
-            held = self._refused
-            if len(self._refused) >= REFUSALS_MAX:
-                return _Dropped()
-
-        def forget(connection: Connection) -> None:
-            del held[connection]
-            if self._is_closing and not self._connections and not self._refused:
-                self._all_gone.set()
-
+        if len(self._newcomers) >= self._endpoint.limits.handshakes_max:
+            oldest = next(iter(self._newcomers))
+            del self._newcomers[oldest]
+            oldest.abort(Reason(Why.TOO_MANY_CONNECTIONS, "others wait to say who they are"))
         connection = Connection(
             self._endpoint,
             is_connector=False,
             on_open=self._on_connection,
-            on_gone=forget,
-            refusal=refusal,
+            on_gone=self._forget,
+            admit=self._admit,
         )
-        held[connection] = None
+        self._connections[connection] = self._newcomers[connection] = None
+        if self._is_closing:
+            connection.close(Reason(Why.SHUTTING_DOWN, "the server is shutting down"))
         return connection
 
+    def _admit(self, connection: Connection, peer: PeerIdentity) -> FrameMemory | Reason:
+        refusal = self._places.take(peer)
+        if refusal is not None:
+            return refusal  # it stays a newcomer until its socket is gone
+        self._placed[connection] = peer
+        self._newcomers.pop(connection, None)
+        return self._clients_memory if peer.role is Role.CLIENT else self._memory
 
-class _Dropped(asyncio.Protocol):
-    """A connection that is dropped without a reason."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()
+    def _forget(self, connection: Connection) -> None:
+        del self._connections[connection]
+        self._newcomers.pop(connection, None)
+        peer = self._placed.pop(connection, None)
+        if peer is not None:
+            self._places.leave(peer)
+        if self._is_closing and not self._connections:
+            self._all_gone.set()
 
 
 class _AdmissionFilter:
@@ -118,6 +131,34 @@ class _AdmissionFilter:
         self._receiver.on_closed(connection, reason)
 
 
+class _ClientFilter(_AdmissionFilter):
+    """The same for a client, which is let go if it sends nothing within *first_frame_s*."""
+
+    __slots__ = ("_patience",)
+
+    def __init__(
+        self, receiver: Receiver, admitted: frozenset[Kind], connection: Connection, first_frame_s: float
+    ) -> None:
+        super().__init__(receiver, admitted)
+        reason = Reason(Why.IDLE, f"nothing was asked within {first_frame_s:g} s")
+        loop = asyncio.get_running_loop()
+        self._patience: asyncio.TimerHandle | None = loop.call_later(first_frame_s, connection.close, reason)
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if self._patience is not None:
+            self._wait_no_more()
+        super().on_frame(connection, kind, payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self._wait_no_more()
+        super().on_closed(connection, reason)
+
+    def _wait_no_more(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+
 async def serve(
     address: Address,
     on_connection: Callable[[Connection], Receiver],
@@ -130,14 +171,19 @@ async def serve(
 
     *on_connection* returns the receiver of the peer's frames. *admits* says which kinds each role may send:
     any other kind ends the connection, and a role that may send nothing is refused. Raises ``InvalidRequest``
-    when the address needs TLS and has none, ``Unavailable`` when it is not possible to listen on the address.
+    when the address needs TLS and has none, or when *endpoint* could not tell who its peers are;
+    ``Unavailable`` when it is not possible to listen on the address.
     """
+    endpoint.require_proof(is_connector=False)
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
     expected = replace(endpoint.expected, roles=endpoint.expected.roles & roles_in(admits))
 
     def filtered(connection: Connection) -> Receiver:
-        return _AdmissionFilter(on_connection(connection), kinds_of(connection.peer.role, admits))
+        receiver, kinds = on_connection(connection), kinds_of(connection.peer.role, admits)
+        if connection.peer.role is Role.CLIENT:
+            return _ClientFilter(receiver, kinds, connection, endpoint.limits.first_frame_s)
+        return _AdmissionFilter(receiver, kinds)
 
     server = Server(replace(endpoint, expected=expected), filtered)
     await server.listen(address)
@@ -157,8 +203,10 @@ async def connect(
 
     Afterwards, before any frame is delivered, *on_connection* is called and returns the receiver; *on_gone*
     is called once the socket is gone. Raises ``NotConnected`` with the reason, also after *deadline_s*, and
-    leaves no socket open; ``InvalidRequest`` when the address needs TLS and has none.
+    leaves no socket open; ``InvalidRequest`` when the address needs TLS and has none, or when *endpoint* has
+    nothing to prove itself with.
     """
+    endpoint.require_proof(is_connector=True)
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
     connection = Connection(endpoint, is_connector=True, on_open=on_connection, on_gone=on_gone)

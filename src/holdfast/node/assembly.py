@@ -34,8 +34,7 @@ from holdfast.model.code import Code
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import Trace
 from holdfast.model.reference import OtherDomain
-from holdfast.net import Address, ConnectionSettings, Expected, PeerIdentity, Role
-from holdfast.net.handshake import NAME_CHARACTERS_MAX
+from holdfast.net import Address, ClientKey, ConnectionSettings, Expected, PeerIdentity, Role
 from holdfast.node.crash_note import open_slot, read_slot
 from holdfast.node.faults.detector import FaultDetector
 from holdfast.node.fork_checkpoint import HugePages, ProcessCopies
@@ -55,10 +54,14 @@ class OutboundHosts:
 
     events: HostEvents
 
-    def __init__(self, endpoint: ConnectionSettings, config: ClientConfig) -> None:
+    def __init__(
+        self, endpoint: ConnectionSettings, config: ClientConfig, key_of: Callable[[str], ClientKey]
+    ) -> None:
+        """*key_of* returns the key that another domain gave to this one. It raises ``InvalidRequest``."""
         endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
         self._me = endpoint.identity
         self._config = config
+        self._key_of = key_of
         self._hosts = HostConnections(endpoint, self, config, insecure=False)
         self._abroad: list[OutboundHosts] = []
 
@@ -73,15 +76,16 @@ class OutboundHosts:
         self._hosts.keep(Address.parse(each) for each in addresses)
 
     def abroad(self, other: OtherDomain, events: HostEvents) -> "OutboundHosts":
-        """Connect to the hosts of another domain as a client.
+        """Connect to the hosts of another domain as the client that it made a key for.
 
         This works on loopback only, because this host has no certificate that another domain would
-        recognize. Raises ``InvalidRequest`` if an address cannot be parsed.
+        recognize. Raises ``InvalidRequest`` if an address cannot be parsed or there is no key.
         """
         for each in other.addresses:
             Address.parse(each)
-        name = f"{self._me.domain}.{self._me.id}"[:NAME_CHARACTERS_MAX]
-        made = OutboundHosts(ConnectionSettings(PeerIdentity(other.name, Role.CLIENT, name)), self._config)
+        key = self._key_of(other.name)
+        endpoint = ConnectionSettings(PeerIdentity(other.name, Role.CLIENT, key.name), credentials=key)
+        made = OutboundHosts(endpoint, self._config, self._key_of)
         made.events = events
         self._abroad.append(made)
         return made

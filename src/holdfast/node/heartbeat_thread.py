@@ -27,6 +27,7 @@ from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
+    DomainSecret,
     Expected,
     Kind,
     Link,
@@ -76,7 +77,7 @@ class HeartbeatThread:
     def __init__(
         self,
         host: HostId,
-        domain: str,
+        secret: DomainSecret,
         *,
         listen: Address,
         config: HeartbeatConfig,
@@ -84,7 +85,7 @@ class HeartbeatThread:
     ) -> None:
         self._partition = partition
         self._host = host
-        self._domain = domain
+        self._secret = secret
         self._listen = listen
         self._config = config
         self._loop = uvloop.new_event_loop()
@@ -218,8 +219,9 @@ class HeartbeatThread:
         return None
 
     def _endpoint_as(self, incarnation: Incarnation) -> ConnectionSettings:
-        identity = PeerIdentity(self._domain, Role.HOST, self._host, incarnation)
-        return ConnectionSettings(identity, expected=Expected(roles=frozenset({Role.HOST})))
+        identity = PeerIdentity(self._secret.domain, Role.HOST, self._host, incarnation)
+        expected = Expected(roles=frozenset({Role.HOST}))
+        return ConnectionSettings(identity, expected=expected, credentials=self._secret)
 
 
 def _end_process(why: str, stood_ns: int) -> None:

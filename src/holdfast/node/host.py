@@ -40,6 +40,7 @@ from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
+    ClientKey,
     Connection,
     ConnectionSettings,
     Kind,
@@ -53,6 +54,7 @@ from holdfast.net import (
     with_number,
 )
 from holdfast.net.handshake import HOST_ADMITS
+from holdfast.net.secret_file import read_key
 from holdfast.node.agent_links import AgentLinks
 from holdfast.node.assembly import OutboundHosts, open_groups
 from holdfast.node.faults.consumer import FaultConsumer
@@ -96,9 +98,11 @@ class Host:
         """*listen* is where the server and the heartbeat thread listen, on ports of their own. *doors* are
         other ways in."""
         self._host = host
+        self._layout = layout
         self._listen_at = listen
         self._directory = layout.host(host)
         self._description = description
+        self._secret = layout.secret(description.domain)
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
         self._doors = doors
@@ -111,7 +115,7 @@ class Host:
         self._partition = PartitionFilter()
         self._heartbeat_thread = HeartbeatThread(
             host,
-            description.domain,
+            self._secret,
             listen=listen,
             config=heartbeats or HeartbeatConfig(),
             partition=self._partition,
@@ -180,7 +184,7 @@ class Host:
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
-        self._callees = callees = OutboundHosts(endpoint, ClientConfig())
+        self._callees = callees = OutboundHosts(endpoint, ClientConfig(), self._key_of)
         findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
         groups, detector = await open_groups(
@@ -386,7 +390,11 @@ class Host:
         return Vitals(self._pulse.age_ns(), sync_age_ns, limit_ns)
 
     def _endpoint(self, incarnation: Incarnation) -> ConnectionSettings:
-        return ConnectionSettings(PeerIdentity(self._description.domain, Role.HOST, self._host, incarnation))
+        identity = PeerIdentity(self._description.domain, Role.HOST, self._host, incarnation)
+        return ConnectionSettings(identity, credentials=self._secret)
+
+    def _key_of(self, domain: str) -> ClientKey:
+        return read_key(self._layout.directory, domain)
 
     def _holder(self, incarnation: Incarnation | None) -> Holder:
         return Holder(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 import msgspec
+from net_world import secret_of
 
 from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId, Incarnation, Nonce
@@ -32,7 +33,7 @@ class FakeAgent:
     """Listens as *role*; reports one death, twice, to every subscriber."""
 
     def __init__(self, role: Role = Role.AGENT) -> None:
-        self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"))
+        self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"), credentials=secret_of("d"))
         self.reports: list[HostReport] = []
         self.connections: list[Connection] = []
 
@@ -70,7 +71,7 @@ def report() -> HostReport:
 
 
 def agents_of(own: Server) -> AgentLinks:
-    endpoint = ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1))
+    endpoint = ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1), credentials=secret_of("d"))
     return AgentLinks(str(own.address), endpoint, random=Random(1), report=report)
 
 

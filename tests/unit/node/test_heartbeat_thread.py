@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from net_world import secret_of
 
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.authority.sessions import Session
@@ -34,7 +35,7 @@ class Host:
         self.partition = PartitionFilter()
         self.heartbeat_thread = HeartbeatThread(
             name,
-            "main",
+            secret_of("main"),
             listen=Address("127.0.0.1", 0),
             config=HeartbeatConfig(hang_limit_ns=LIMIT_NS),
             partition=self.partition,

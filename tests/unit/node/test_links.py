@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from net_world import SECRET
 
 from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.net import Address, Connection, ConnectionSettings, PeerIdentity, Receiver, Role, Server, serve
@@ -19,7 +20,7 @@ def nobody(_: Connection) -> Receiver:
 
 
 async def listening(at: Address, directory: Path) -> Server:
-    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1))
+    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1), credentials=SECRET)
     return await listen(at, directory, lambda address: serve(address, nobody, endpoint, admits=HOST_ADMITS))
 
 
