@@ -131,7 +131,11 @@ class _Resource:
 
     def _admitted(self, request: Request) -> HttpCaller:
         peer = request.client.host if request.client is not None else ""
-        arrival = Arrival(peer, dict(request.headers), request.scope.get(CERTIFICATE))
+        certificate, here = request.scope.get(CERTIFICATE), request.scope.get("server")
+        ends = None
+        if request.client is not None and here is not None:
+            ends = (request.client.host, request.client.port), (here[0], here[1])
+        arrival = Arrival(peer, dict(request.headers), certificate, ends)
         return self._site.policy.admit(arrival)
 
 

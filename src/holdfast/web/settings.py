@@ -43,7 +43,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     insecure: bool = False
     """Permit access from other machines without TLS: tokens can then be read on the way."""
     loopback: Literal["nobody", "reader", "admin"] = "admin"
-    """What a caller on this machine may do without a token. Behind a proxy, everybody seems to be on it."""
+    """What the domain's own user and root may do on this machine without a token. Behind a proxy, everybody
+    seems to be there."""
     clients: dict[str, Client] = {}
 
     def problems(self) -> list[str]:
