@@ -24,7 +24,7 @@ from holdfast.cli.complaint import complain
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
 from holdfast.machine.files import close_to_others, make_private
-from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices
+from holdfast.machine.process_tuning import SHORT_NS, allow_open_files, ask_for_slices
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, ConnectionSettings, Role, Tls
@@ -71,6 +71,7 @@ def serve(
         secret = ensure_secret(dir, domain) if secret_dir is None else read_secret(secret_dir, domain)
     endpoint = ConnectionSettings(NetIdentity(domain, Role.AUTHORITY, id), tls=tls, credentials=secret)
     ask_for_slices(SHORT_NS)
+    allow_open_files()
     uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
 
 

@@ -48,7 +48,7 @@ log = LibraryLog("holdfast.net")
 _pack_header = HEADER.pack
 
 
-Admit = Callable[["Connection", PeerIdentity], FrameMemory | Reason]
+Admit = Callable[["Connection", Agreed], FrameMemory | Reason]
 
 
 class Connection(asyncio.Protocol):
@@ -262,7 +262,7 @@ class Connection(asyncio.Protocol):
         self._write_plain(self._session.take_output())
 
     def _admitted(self, agreed: Agreed) -> Reason | None:
-        verdict = cast(Admit, self._admit)(self, agreed.peer)  # only an accepting end asks
+        verdict = cast(Admit, self._admit)(self, agreed)  # only an accepting end asks
         if isinstance(verdict, Reason):
             return verdict
         wait, clock = self._flow.wait_for_memory, self._loop.time

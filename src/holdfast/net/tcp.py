@@ -12,9 +12,10 @@ from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import Unavailable
 from holdfast.net.address import Address, require_safe
 from holdfast.net.connection import Connection
+from holdfast.net.credentials import ProvenBy
 from holdfast.net.frame import Kind, NotConnected, Reason, Why
 from holdfast.net.frame_memory import FrameMemory
-from holdfast.net.handshake import Admission, PeerIdentity, Role, kinds_of, roles_in
+from holdfast.net.handshake import Admission, Agreed, PeerIdentity, Role, kinds_of, roles_in
 from holdfast.net.places import Places
 from holdfast.net.receiver import Receiver
 from holdfast.net.tls import ConnectionSettings
@@ -23,14 +24,23 @@ BACKLOG: Final = 1024
 """Connections that wait in the kernel while the loop is busy; a peer that finds no room tries again later."""
 
 
+Refusal = Callable[[PeerIdentity, ProvenBy], Reason | None]
+
+
 class Server:
     """A listening socket and the connections accepted on it.
 
     A connection is a newcomer until its peer has proved who it is and has a place (:class:`.Places`).
     """
 
-    def __init__(self, endpoint: ConnectionSettings, on_connection: Callable[[Connection], Receiver]) -> None:
+    def __init__(
+        self,
+        endpoint: ConnectionSettings,
+        on_connection: Callable[[Connection], Receiver],
+        refusal: Refusal = lambda peer, by: None,
+    ) -> None:
         self._endpoint = endpoint
+        self._refusal = refusal
         self._on_connection = on_connection
         # Dictionaries keep the order: connections are closed in the order they came.
         self._connections: dict[Connection, None] = {}
@@ -38,7 +48,7 @@ class Server:
         self._placed: dict[Connection, PeerIdentity] = {}
         self._places = Places(endpoint.limits)
         self._memory = FrameMemory(endpoint.limits.unfinished_bytes_max)
-        self._clients_memory = FrameMemory(endpoint.limits.unfinished_bytes_max)
+        self.clients_memory = FrameMemory(endpoint.limits.unfinished_bytes_max)
         self._listener: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
         self._is_closing = False
@@ -95,13 +105,14 @@ class Server:
             connection.close(Reason(Why.SHUTTING_DOWN, "the server is shutting down"))
         return connection
 
-    def _admit(self, connection: Connection, peer: PeerIdentity) -> FrameMemory | Reason:
-        refusal = self._places.take(peer)
+    def _admit(self, connection: Connection, agreed: Agreed) -> FrameMemory | Reason:
+        peer = agreed.peer
+        refusal = self._refusal(peer, agreed.proven_by) or self._places.take(peer)
         if refusal is not None:
             return refusal  # it stays a newcomer until its socket is gone
         self._placed[connection] = peer
         self._newcomers.pop(connection, None)
-        return self._clients_memory if peer.role is Role.CLIENT else self._memory
+        return self.clients_memory if peer.role is Role.CLIENT else self._memory
 
     def _forget(self, connection: Connection) -> None:
         del self._connections[connection]
@@ -165,12 +176,14 @@ async def serve(
     endpoint: ConnectionSettings,
     *,
     admits: Admission,
+    refusal: Refusal = lambda peer, by: None,
     insecure: bool = False,
 ) -> Server:
     """Listen on *address* and call *on_connection* for each peer after its handshake.
 
     *on_connection* returns the receiver of the peer's frames. *admits* says which kinds each role may send:
-    any other kind ends the connection, and a role that may send nothing is refused. Raises ``InvalidRequest``
+    any other kind ends the connection, and a role that may send nothing is refused. *refusal* says why a peer
+    that has proved itself is not admitted all the same. Raises ``InvalidRequest``
     when the address needs TLS and has none, or when *endpoint* could not tell who its peers are;
     ``Unavailable`` when it is not possible to listen on the address.
     """
@@ -185,7 +198,7 @@ async def serve(
             return _ClientFilter(receiver, kinds, connection, endpoint.limits.first_frame_s)
         return _AdmissionFilter(receiver, kinds)
 
-    server = Server(replace(endpoint, expected=expected), filtered)
+    server = Server(replace(endpoint, expected=expected), filtered, refusal)
     await server.listen(address)
     return server
 

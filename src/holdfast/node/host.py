@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from holdfast.admin.client_rights import ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
@@ -40,12 +42,12 @@ from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
-    ClientKey,
     Connection,
     ConnectionSettings,
     Kind,
     PeerIdentity,
     Reason,
+    Receiver,
     Role,
     Server,
     Why,
@@ -57,6 +59,7 @@ from holdfast.net.handshake import HOST_ADMITS
 from holdfast.net.secret_file import read_key
 from holdfast.node.agent_links import AgentLinks
 from holdfast.node.assembly import OutboundHosts, open_groups
+from holdfast.node.client_filter import ClientFilter
 from holdfast.node.faults.consumer import FaultConsumer
 from holdfast.node.faults.detector import DetectorReports, FaultDetector
 from holdfast.node.faults.shipper import FaultShipper
@@ -78,6 +81,8 @@ EARLY_MAX: Final = 1_000
 OTHER_CODE_MAX: Final = 5
 """The host reports at most so many groups to its agent whose code differs from its own."""
 
+NO_RULES: Final = ClientRules({})
+
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -94,11 +99,13 @@ class Host:
         listen: Address = ANY_LOOPBACK_PORT,
         heartbeats: HeartbeatConfig | None = None,
         doors: Sequence[Gateway] = (),
+        clients: ClientRules = NO_RULES,
     ) -> None:
         """*listen* is where the server and the heartbeat thread listen, on ports of their own. *doors* are
-        other ways in."""
+        other ways in. *clients* says what named clients may do."""
+        self._clients = clients
         self._host = host
-        self._layout = layout
+        self._key_of = partial(read_key, layout.directory)
         self._listen_at = listen
         self._directory = layout.host(host)
         self._description = description
@@ -158,7 +165,9 @@ class Host:
         self._server = await listen(
             self._listen_at,
             self._directory,
-            lambda address: serve(address, lambda _: self, endpoint, admits=HOST_ADMITS),
+            lambda address: serve(
+                address, self._receiver, endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
+            ),
         )
         details = [await door.open() for door in self._doors]
         session = await self._keeper.open(
@@ -342,6 +351,13 @@ class Host:
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
+    def _receiver(self, connection: Connection) -> Receiver:
+        rights = self._clients.rights(connection.peer, connection.proven_by)
+        if rights is None:
+            return self
+        catalog = None if self._groups is None or self._dispatch is None else self._groups.directory
+        return ClientFilter(self, rights, catalog)
+
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._early = [each for each in self._early if each[0] is not connection]
         if self._dispatch is not None:
@@ -392,9 +408,6 @@ class Host:
     def _endpoint(self, incarnation: Incarnation) -> ConnectionSettings:
         identity = PeerIdentity(self._description.domain, Role.HOST, self._host, incarnation)
         return ConnectionSettings(identity, credentials=self._secret)
-
-    def _key_of(self, domain: str) -> ClientKey:
-        return read_key(self._layout.directory, domain)
 
     def _holder(self, incarnation: Incarnation | None) -> Holder:
         return Holder(

@@ -5,44 +5,24 @@ import ipaddress
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final
 
+from holdfast.admin.client_rights import ClientRights
 from holdfast.machine.peer_user import End, user_of_peer
 from holdfast.net import Role
 from holdfast.net.handshake import CertifiedName
 from holdfast.web.problems import Refusal, refuse
 from holdfast.web.settings import TOKEN_CHARACTERS_MAX, Grade, HttpSettings
 
-_RANKS: Final[dict[Grade, int]] = {"client": 1, "reader": 2, "admin": 3}
 ROOT: Final = 0
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers that proxies add: behind a proxy, everybody seems to be on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCaller:
-    """The identified sender of a request."""
-
-    name: str
-    grade: Grade
-    calls: Mapping[str, tuple[str, ...]]
-
-    def has(self, grade: Grade) -> bool:
-        return _RANKS[self.grade] >= _RANKS[grade]
-
-    def may_call(self, group: str, method: str) -> bool:
-        if self.grade == "admin":
-            return True
-        return any(
-            fnmatchcase(group, groups) and any(fnmatchcase(method, each) for each in methods)
-            for groups, methods in self.calls.items()
-        )
-
-    def may_see(self, group: str) -> bool:
-        return self.has("reader") or any(fnmatchcase(group, groups) for groups in self.calls)
+HttpCaller = ClientRights
+"""The identified sender of a request: the same rights hold at every door."""
 
 
 @dataclass(frozen=True, slots=True)
