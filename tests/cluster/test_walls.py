@@ -213,6 +213,7 @@ def test_squatters_hold_up_no_failover(domain: Domain, rounds: Callable[..., int
     assert max(sizes) <= MEMORY_BYTES_MAX
     history = asyncio.run(give_at(layout, ShowHistory(name="books"), GroupHistory))
     assert [view.why for view in history.views].count("dead") == 2
+    print(f"failover {without_s:.3f} s without, {with_s:.3f} s with {3 * each} squatters")
     if each > 120:  # on a quiet machine, where times mean something
         assert with_s <= 2 * without_s + 0.1, (with_s, without_s)
     domain.wait("every host hears every other", is_whole)
