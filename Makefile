@@ -8,8 +8,9 @@ TESTS  ?= tests
 JOBS   ?= 3
 MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
+DIST   ?= dist
 
-.PHONY: help setup etcd run demo test check checklists sim soak long bench fuzz clean
+.PHONY: help setup etcd run demo test check dist checklists sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -24,6 +25,7 @@ $(STAMP): pyproject.toml $(REQS)
 	@echo "setting up $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet $(foreach r,$(REQS),-r $(r))
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@sync  # what was installed is on the disk before anything that syncs has to wait for it
 	@touch $@
 
 etcd:            ## Debian's etcd server, when it can be installed
@@ -50,6 +52,12 @@ check: setup     ## format, lint, types, layering
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/typing
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layering.py
+
+dist: setup      ## the wheel, in dist/; needs no network
+	@rm -rf build
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) .
+	@rm -rf build
+	@ls $(DIST)/holdfast-*.whl
 
 checklists:      ## write which tests show which rows of docs/checklists, and the totals there
 	@$(PYTHON) scripts/checklists --write

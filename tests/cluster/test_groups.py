@@ -48,7 +48,7 @@ async def at_primary(client: Client, name: str) -> tuple[GroupInfo, DirectCaller
     while True:
         found = await client.wait_in_sync(name)
         direct = DirectCaller(name, found.group, found.epoch)
-        await direct.open(await client.address(found.primary), client.secret)
+        await direct.open(await client.address(found.primary), client.endpoint())
         if await direct.send("total") is not None:
             return found, direct
         direct.close()  # it is not the primary any more
@@ -85,7 +85,7 @@ def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domai
 
     async def work(client: Client) -> None:
         endpoint = ConnectionSettings(
-            PeerIdentity(client.name, Role.CLIENT, "again"), credentials=client.secret
+            PeerIdentity(client.name, Role.CLIENT, "again"), credentials=client.layout.secret(client.name)
         )
         hosts = [each["id"] for each in (await asyncio.to_thread(whole.status))["hosts"]]
         addresses = [Address.parse(await client.address(host)) for host in hosts]

@@ -14,7 +14,6 @@ import pytest
 from domain import HOLDFAST, Domain
 from group_client import Client, run
 
-from holdfast.agent.status_client import admin_of
 from holdfast.authority.groups import GroupRecord, Placement, create_unbegun_group, reserve_group
 from holdfast.authority.placement import UNKNOWN_STORE
 from holdfast.authority.recipe import Seen, perform
@@ -22,6 +21,7 @@ from holdfast.authority.remote import RemoteAuthority
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.net import Address
+from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
@@ -213,7 +213,7 @@ def test_a_record_that_stands_at_the_authority_is_judged_like_an_order(
     async def put() -> None:
         layout = Layout(domain.directory)
         description = layout.read()
-        endpoint = admin_of(layout, description)
+        endpoint = admin_endpoint(layout, description)
         authority = RemoteAuthority(Address.parse(description.authority_address or ""), endpoint)
         number = await perform(authority, reserve_group(nonce=Nonce("planted")))
         assert isinstance(number, int)

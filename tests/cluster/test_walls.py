@@ -19,7 +19,7 @@ from domain import WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, POLICY, Client, run
 
 import holdfast as hf
-from holdfast.agent.status_client import admin_of, url_of
+from holdfast.agent.status_client import url_of
 from holdfast.authority.recipe import Listing, perform
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.sessions import list_sessions
@@ -31,6 +31,7 @@ from holdfast.net import Address, ConnectionSettings, Expected, Kind, PeerIdenti
 from holdfast.net.credentials import NONCE_BYTES
 from holdfast.net.frame import HEADER
 from holdfast.net.session import Session
+from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
@@ -61,7 +62,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 async def heartbeat_addresses(layout: Layout) -> list[str]:
     description = layout.read()
-    endpoint = admin_of(layout, description)
+    endpoint = admin_endpoint(layout, description)
     authority = RemoteAuthority(Address.parse(description.authority_address or ""), endpoint)
     try:
         listed = await perform(authority, list_sessions())

@@ -21,7 +21,7 @@ from typing import Any
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import MICROSECOND, MILLISECOND, SECOND, ClientId, GroupId
-from holdfast.sequence.messages import Died
+from holdfast.sequence.messages import Died, Stopping
 from holdfast.sequence.recovery import Inspection, Recovery
 from holdfast.sim.engine.clocks import ClockOptions
 from holdfast.sim.engine.node import NodePorts
@@ -228,6 +228,28 @@ class Domain:
                 self.world.network.send(host, other, Died(host, int(incarnation)))  # type: ignore[arg-type]  # an id
         self._run(MILLISECOND)
         yield from ()
+
+    def leaving(self, host: str, incarnation: str) -> Iterator[str]:
+        """``leaving b 1``: that process says to all that it is about to end and asks to be dropped"""
+        yield from self._stopping(host, incarnation, is_leaving=True)
+
+    def stopping(self, host: str, incarnation: str) -> Iterator[str]:
+        """``stopping b 1``: that process says to all, itself included, that it is about to end"""
+        yield from self._stopping(host, incarnation, is_leaving=False)
+
+    def _stopping(self, host: str, incarnation: str, *, is_leaving: bool) -> Iterator[str]:
+        told = Stopping(int(incarnation), is_leaving)  # type: ignore[arg-type]  # an id
+        for other in HOSTS:
+            if other != host:
+                self.world.network.send(host, other, told)
+            elif not is_leaving:
+                self.world.nodes[host].core.on_message(host, told)
+        self._run(20 * MILLISECOND)
+        yield from ()
+
+    def successors(self, host: str) -> Iterator[str]:
+        """``successors a``: the hosts to which a would hand over"""
+        yield " ".join(self.world.nodes[host].core.members[GROUP].successors()) or "nobody"
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
         """``hand over from a to b``"""

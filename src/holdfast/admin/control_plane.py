@@ -42,6 +42,7 @@ from holdfast.machine import LoopTimers, MachineClock, MachineRandom
 from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace, Rejected
 from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Revision, Term
 from holdfast.model.ports import Token, Trace
+from holdfast.model.proven_dead import HeardAt
 from holdfast.net import Kind
 from holdfast.storage.disk import FileDisk
 
@@ -76,6 +77,7 @@ class ControlPlane:
         *,
         trace: Trace,
         on_failed: Callable[[HoldfastError], None],
+        heard_at: HeardAt,
         config: ControlConfig | None = None,
     ) -> None:
         self._session = session
@@ -105,6 +107,7 @@ class ControlPlane:
                 # The session's keeper restores the session or ends this process; until then the manager asks
                 # again.
                 on_session_lost=lambda: None,
+                heard_at=heard_at,
             ),
             application=self,
             config=config or ControlConfig(),

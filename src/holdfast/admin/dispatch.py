@@ -4,7 +4,7 @@
 accepts orders from connections, runs a bounded number at once, and answers each, whatever its outcome.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -54,7 +54,16 @@ from holdfast.model.admin.groups import (
     ShowHistory,
     ViewInfo,
 )
-from holdfast.model.admin.hosts import Deafen, Deafened, DrainHost, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import (
+    Deafen,
+    Deafened,
+    DrainHost,
+    HostEnds,
+    ListHosts,
+    RemoveHost,
+    RestartHost,
+    ReturnHost,
+)
 from holdfast.model.admin.objects import (
     CreateMember,
     CreateObject,
@@ -75,7 +84,7 @@ from holdfast.net import Role
 if TYPE_CHECKING:
     from holdfast.groups.host_groups import HostGroups
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final
 
 import structlog
@@ -97,10 +106,12 @@ class AdminDispatch:
         partition: PartitionFilter,
         reconciler: Reconciler,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
         *,
         allows_chaos: bool,
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
+        """*stop* ends this host's process in an orderly way."""
         self._groups = groups
         self._authority = authority
         self._groups_admin = groups_admin
@@ -121,6 +132,7 @@ class AdminDispatch:
         self._domain_state = DomainStateAdmin(groups.me.host, groups.directory, control)
         self._partition = partition
         self._allows_chaos = allows_chaos
+        self._stop = stop
 
     async def do(self, order: Order, by: Role) -> OrderAnswer:
         """Execute the order, however long the authority takes."""
@@ -157,6 +169,10 @@ class AdminDispatch:
                     return await self._hosts.drain(order)
                 case RemoveHost():
                     return await self._hosts.remove(order)
+                case ReturnHost():
+                    return await self._hosts.take_back(order)
+                case RestartHost():
+                    return self._restart(order)
                 case InspectDomain() | RecoverDomain():
                     return await self._domain_state.do(order)
                 case UpgradeGroup() | WithdrawUpgrade():
@@ -201,6 +217,14 @@ class AdminDispatch:
             code_changes=tuple(changes),
             checkpoints_failed=self._unkept.among(info, history),
         )
+
+    def _restart(self, order: RestartHost) -> HostEnds:
+        me = self._groups.me
+        if order.host != me.host:
+            raise InvalidRequest(f"this is {me.host}; {order.host} itself must be told to end")
+        if order.incarnation == me.incarnation:
+            self._stop()
+        return HostEnds(host=me.host, incarnation=me.incarnation)
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

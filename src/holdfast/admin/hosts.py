@@ -1,30 +1,34 @@
 """Lists, drains and removes the hosts of a domain, as operators order it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Final
 
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.proposals import granted
 from holdfast.admin.snapshot import location_of
 from holdfast.control.desired import changes
 from holdfast.groups.catalog import GroupCatalog
-from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost, ReturnHost
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
+
+SHOWN_MAX: Final = 5
+"""How many groups a refusal names."""
 
 
 class HostsAdmin:
-    """Executes orders about hosts through one host. *hosts* are those of the domain's description."""
+    """Executes orders about hosts through one host. *hosts* are those of all machines, and may grow."""
 
     def __init__(
         self,
         directory: GroupCatalog,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
     ) -> None:
         self._directory = directory
         self._control = control
-        self._hosts = tuple(hosts)
+        self._hosts = hosts
 
     def list(self) -> HostList:
         """All hosts, as this one knows them."""
@@ -42,6 +46,9 @@ class HostsAdmin:
                 primaries=primaries[host],
                 leaving=leaving[host],
                 location=location_of(sessions[host]) if host in sessions else "",
+                incarnation=sessions[host].incarnation if host in sessions else None,
+                address=sessions[host].address if host in sessions else "",
+                agent_address=sessions[host].agent_address if host in sessions else "",
             )
             for host in sorted({*self._hosts, *sessions})
             if host not in state.removed
@@ -81,6 +88,32 @@ class HostsAdmin:
                 f"`holdfast host drain {order.host}`; or say --lost if it never comes back"
             )
         granted(await self._control.wish(changes.RemoveHost(host=order.host)))
+        return self.list()
+
+    async def take_back(self, order: ReturnHost) -> HostList:
+        """Let the name of a removed host be used again.
+
+        Raises as :meth:`drain` does, and ``Unavailable`` while the old host has not quite left: a group that
+        still knows its member there might take the new host for the old one.
+        """
+        host = order.host
+        if host not in self._control.state().removed:
+            return self.list()
+        if host in self._directory.sessions:
+            raise Unavailable(f"{host} was removed, and its last process has not ended yet; try again soon")
+        records = self._directory.records
+        known = [each.name for each in records.values() if each.placement(host) is not None]
+        listed = [
+            records[group].name
+            for group, seen in self._directory.views.items()
+            if group in records and any(each.host == host for each in seen.value.members)
+        ]
+        if groups := sorted({*known, *listed}):
+            raise Unavailable(
+                f"{host} was removed, and {len(groups)} groups have yet to forget their members there "
+                f"({', '.join(groups[:SHOWN_MAX])}); try again when `holdfast explain` says that they have"
+            )
+        granted(await self._control.wish(changes.ReturnHost(host=host)))
         return self.list()
 
     def _known(self, host: HostId) -> HostInfo:

@@ -4,7 +4,7 @@ It is an ordinary group, created by the first host that needs it; a domain witho
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
@@ -28,7 +28,7 @@ from holdfast.model.errors import Unavailable
 from holdfast.model.ids import SECOND, ClientId, HostId, Nonce
 from holdfast.model.reference import Reference
 from holdfast.model.system_groups import NOTIFIER
-from holdfast.net import Address, ConnectionSettings, Expected, Limits, Role
+from holdfast.net import Address, ConnectionSettings, Expected, Role
 
 REPLICAS: Final = 3
 """The number of members, or the number of hosts if there are fewer (:mod:`.snapshot`)."""
@@ -46,9 +46,9 @@ class NotifierGroups:
     """Finds the fault notifier for one host, or creates it."""
 
     def __init__(
-        self, groups: HostGroups, groups_admin: GroupsAdmin, desired: DesiredStateView, hosts: int
+        self, groups: HostGroups, groups_admin: GroupsAdmin, desired: DesiredStateView, hosts: Sized
     ) -> None:
-        """*hosts* is the number of hosts in the domain."""
+        """*hosts* are the hosts of the domain, which may become more."""
         self._groups = groups
         self._groups_admin = groups_admin
         self._desired = desired
@@ -89,7 +89,7 @@ class NotifierGroups:
             replicas=REPLICAS,
             minimum=1,
             membership="infrastructure",
-            min_in_sync=min_in_sync_default(min(REPLICAS, self._hosts)),
+            min_in_sync=min_in_sync_default(min(REPLICAS, len(self._hosts))),
             nonce=MADE_BY,
         )
         made = await self._groups_admin.create(order, self._places, is_system=True)
@@ -114,7 +114,7 @@ class NotifierLine:
     ) -> None:
         self._groups = groups
         self._hosts = HostConnections(
-            replace(endpoint, limits=Limits(), expected=Expected(roles=frozenset({Role.HOST}))),
+            replace(endpoint, expected=Expected(roles=frozenset({Role.HOST}))),
             self,
             ClientConfig(),
             insecure=False,

@@ -2,7 +2,8 @@
 
 A process that is already running when the agent starts (because it survived the agent) is left running and
 watched by its lock alone: a pid read from a file may belong to another process by now, but the lock cannot
-(K2).
+(K2). It is the lock of a file and not of a name: a directory that was put in the place of the process's own
+proves nothing.
 """
 
 import asyncio
@@ -16,12 +17,12 @@ from typing import Final
 import structlog
 
 from holdfast.agent.restart_policy import Restarts
-from holdfast.agent.status_client import signal_holder
+from holdfast.agent.status_client import signal_found
 from holdfast.machine.child_process import DAMAGED_STATUS, HUNG_STATUS, Child, Output, describe_exit
 from holdfast.model.ids import SECOND, Incarnation
 from holdfast.model.ports import Clock
 from holdfast.node.messages import Proof
-from holdfast.storage.lock import DirectoryLock, LockHeld
+from holdfast.storage.lock import DirectoryLock, LockWatch, seize
 
 LOCK_POLL_S: Final = 0.01
 """How often to try the lock of a process that is not this agent's child."""
@@ -82,6 +83,8 @@ class SupervisedProcess:
         self._clock = clock
         self._on_death = on_death
         self._child: Child | None = None
+        self._watch: LockWatch | None = None
+        """The lock of a process that is not this agent's child."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._ended = asyncio.Event()
@@ -89,6 +92,8 @@ class SupervisedProcess:
         self._is_damaged = False
         self._is_crash = True
         """Whether the last process, as far as is known, did not end in order."""
+        self._is_first = True
+        """Whether this agent has not started or found the process yet."""
         self._proven: int | None = None
         """The last incarnation whose death was reported: each is reported once."""
 
@@ -107,11 +112,12 @@ class SupervisedProcess:
             return
         self.started_at = self._clock.now()
         try:
-            lock = DirectoryLock.take(self._directory)
+            lock = seize(self._directory)
+            if isinstance(lock, LockWatch):
+                self._adopt(lock)
+                return
             self._tell_of_unwatched_death(lock)
             self._child = Child(self._command, output=self._output, on_exit=self._on_exit)
-        except LockHeld as held:
-            self._adopt(held.holder.pid)
         except OSError as error:
             self._start_again(f"could not be started: {error}")
         else:
@@ -142,55 +148,73 @@ class SupervisedProcess:
     def _signal(self, number: signal.Signals) -> None:
         if self._child is not None:
             self._child.signal(number)
-        else:
-            signal_holder(self._directory, number)
+        elif self._watch is not None:
+            signal_found(self._watch.holder, number)
 
     # --- proof
 
-    def _adopt(self, pid: int) -> None:
-        self.pid = pid if pid > 0 else None
+    def _adopt(self, watch: LockWatch) -> None:
+        self._is_first = False
+        holder = watch.holder()
+        self.pid = holder.pid if holder is not None and holder.pid > 0 else None
         self.state = ProcessState.ADOPTED
         self._is_crash = True  # nobody will know how it ended
-        self._seek_proof_later(*_ADOPTED_DEATH)
+        self._watch = watch
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOCK_POLL_S, self._look)
+
+    def _look(self) -> None:
+        """See whether the process that this agent did not start is gone."""
+        lock = self._watch.take() if self._watch is not None else None
+        if lock is None:
+            self._look_later()
+        else:
+            self._watch = None
+            self._on_proof(self._newly_proven(lock), *_ADOPTED_DEATH)
 
     def _on_exit(self, code: int) -> None:
-        self._child = self.pid = None
+        ended, self._child, self.pid = self.pid, None, None
         self._is_hung = code == HUNG_STATUS
         self._is_damaged = code == DAMAGED_STATUS
         complaint = self._output.complaint()
         how = describe_exit(code) + (f": {complaint}" if complaint and code > 0 else "")
         self._is_crash = code != 0
-        self._seek_proof("waitpid", how)
+        self._seek_proof(ended, how)
 
-    def _seek_proof(self, proof: Proof, how: str) -> None:
-        """Take the lock, which proves that the process is gone; its file names the incarnation."""
+    def _seek_proof(self, ended: int | None, how: str) -> None:
+        """Take the lock of the child *ended*, whose note names the incarnation."""
         try:
-            lock = DirectoryLock.take(self._directory)
-        except LockHeld as held:
-            # Somebody else holds it: if our child is gone, a person has started another process by hand.
-            self._adopt(held.holder.pid)
+            lock = seize(self._directory)
         except OSError as error:
             # Without proof, report nothing (K2) and start no second process.
             self.last_exit = f"{how}, but its directory cannot be locked: {error}"
-            self._seek_proof_later(proof, how)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(LOCK_POLL_S, self._seek_proof, ended, how)
+            return
+        if isinstance(lock, LockWatch):
+            # Somebody else holds it: our child is gone, so a person has started another process by hand.
+            self._adopt(lock)
         else:
-            self._on_proof(self._newly_proven(lock), proof, how)
-
-    def _seek_proof_later(self, proof: Proof, how: str) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(LOCK_POLL_S, self._seek_proof, proof, how)
+            self._on_proof(self._newly_proven(lock, ended), "waitpid", how)
 
     def _tell_of_unwatched_death(self, lock: DirectoryLock) -> None:
-        """Report a process that ended while no agent ran: the lock is proof enough."""
+        """Report a process that ended while no agent ran: the lock is proof enough. Later this agent watches
+        each process itself, and knows better than a file that was put there meanwhile."""
         incarnation = self._newly_proven(lock)
-        if incarnation is not None:
+        is_first, self._is_first = self._is_first, False
+        if incarnation is not None and is_first:
             self._on_death(self, Death(incarnation, "lock", "ended while no agent ran"))
 
-    def _newly_proven(self, lock: DirectoryLock) -> Incarnation | None:
-        """Release *lock*; returns the incarnation that it proves dead, unless that was reported already."""
+    def _newly_proven(self, lock: DirectoryLock, ended: int | None = None) -> Incarnation | None:
+        """Release *lock*; returns the incarnation that it proves dead, unless that was reported already. If
+        the process *ended* was waited for, a note of another one says nothing about it."""
         last = lock.last_holder
         lock.release()
         if last is None or last.incarnation is None or last.incarnation == self._proven:
+            return None
+        if ended is not None and last.pid != ended:
             return None
         self._proven = last.incarnation
         return Incarnation(last.incarnation)

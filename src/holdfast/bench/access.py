@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from holdfast.agent.status_client import admin_of
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
 from holdfast.net import ConnectionSettings
+from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import DomainStatus
 
@@ -30,7 +30,7 @@ def client_of(description: Description, status: DomainStatus, *, policy: CallPol
 
 def admin_in(description: Description) -> ConnectionSettings:
     """The settings of an admin of such a domain."""
-    return admin_of(layout_of(description), description, "bench")
+    return admin_endpoint(layout_of(description), description)
 
 
 def url_of(description: Description, status: DomainStatus) -> str:

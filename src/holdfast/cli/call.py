@@ -6,14 +6,12 @@ from typing import Any
 import msgspec
 import uvloop
 
-from holdfast.agent.status_client import url_of
 from holdfast.calling.config import CallPolicy, rounded
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import connect_at
 from holdfast.cli.output import print_json
-from holdfast.client.domain import connect
+from holdfast.cli.where import HERE, Target, Where
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import SECOND
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 
 class NotShown(HoldfastError):
@@ -22,7 +20,7 @@ class NotShown(HoldfastError):
     code = "not_shown"
 
 
-def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeout: float = 30.0) -> int:
+def call(name: str, method: str, *args: str, at: Where = HERE, timeout: float = 30.0) -> int:
     """Call a method of a group and print what it returns.
 
     Parameters
@@ -37,7 +35,7 @@ def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeo
         How many seconds the call is tried, at whichever host serves the group.
     """
     positional, named = parse_arguments(args)
-    show(uvloop.run(_call(Layout(dir), name, method, positional, named, timeout)))
+    show(uvloop.run(_call(at.target, name, method, positional, named, timeout)))
     return 0
 
 
@@ -51,7 +49,7 @@ def show(returned: Any) -> None:
 
 
 async def _call(
-    layout: Layout,
+    target: Target,
     name: str,
     method: str,
     positional: list[Any],
@@ -59,7 +57,7 @@ async def _call(
     timeout: float,
 ) -> Any:
     policy = CallPolicy(duration_ns=rounded(timeout * SECOND))
-    async with connect(await url_of(layout, layout.read()), dir=layout.directory, policy=policy) as domain:
+    async with await connect_at(target, policy) as domain:
         group = await domain.group(name)
         return await group.call(method, *positional, **named)
 

@@ -8,9 +8,9 @@ import uvloop
 from cyclopts import App
 
 from holdfast.agent.status_client import signal_holder
-from holdfast.cli.admin import check_host, give_at, here, order_at
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import check_host, give_at, here, host_ids_at, order_at
 from holdfast.cli.output import talk
+from holdfast.cli.where import HERE, Dir, Target, Where
 from holdfast.model.admin.groups import ListGroups
 from holdfast.model.admin.hosts import Deafen, Deafened
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -84,7 +84,7 @@ def kill_host(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
 
 
 @app.command
-def cut(one: str, other: str, *, one_way: bool = False, dir: Dir = DIRECTORY_DEFAULT) -> int:
+def cut(one: str, other: str, *, one_way: bool = False, at: Where = HERE) -> int:
     """Cut two hosts off from each other: each drops what it receives from the other, including heartbeats.
 
     A restarted host hears everybody again.
@@ -98,23 +98,23 @@ def cut(one: str, other: str, *, one_way: bool = False, dir: Dir = DIRECTORY_DEF
     one_way
         Only what OTHER gets from ONE is dropped.
     """
-    layout = Layout(dir)
-    first, second = check_host(layout, one), check_host(layout, other)
+    target = at.target
+    first, second = check_host(target, one), check_host(target, other)
     if first == second:
         raise InvalidRequest(f"{one} cannot be cut off from itself")
-    uvloop.run(_deafen(layout, second, first))
+    uvloop.run(_deafen(target, second, first))
     if not one_way:
-        uvloop.run(_deafen(layout, first, second))
+        uvloop.run(_deafen(target, first, second))
     what = f"{other} hears nothing of {one}" if one_way else f"{one} and {other} hear nothing of each other"
-    _say(layout, what, "holdfast status")
+    _say(target, what, "holdfast status")
     talk.print(
-        f"mend it with `holdfast chaos heal {one} {other}{here(layout)}`", highlight=False, soft_wrap=True
+        f"mend it with `holdfast chaos heal {one} {other}{here(target)}`", highlight=False, soft_wrap=True
     )
     return 0
 
 
 @app.command
-def heal(one: str = "", other: str = "", *, dir: Dir = DIRECTORY_DEFAULT) -> int:
+def heal(one: str = "", other: str = "", *, at: Where = HERE) -> int:
     """Let hosts hear each other again: two of them, or all.
 
     Parameters
@@ -124,23 +124,25 @@ def heal(one: str = "", other: str = "", *, dir: Dir = DIRECTORY_DEFAULT) -> int
     other
         The other host.
     """
-    layout = Layout(dir)
+    target = at.target
     if bool(one) != bool(other):
         raise InvalidRequest("name two hosts, or none to heal every cut")
-    pair = [check_host(layout, one), check_host(layout, other)] if one else list(layout.read().hosts)
-    healed = uvloop.run(_hear(layout, pair))
+    pair = [check_host(target, one), check_host(target, other)] if one else []
+    healed = uvloop.run(_hear(target, pair))
     talk.print(f"{', '.join(healed)}: every cut among them is healed" if healed else "no host lives here")
     return 0
 
 
-async def _deafen(layout: Layout, host: HostId, to: HostId) -> None:
-    await give_at(layout, Deafen(hosts=(to,)), Deafened, host=host)
+async def _deafen(target: Target, host: HostId, to: HostId) -> None:
+    await give_at(target, Deafen(hosts=(to,)), Deafened, host=host)
 
 
-async def _hear(layout: Layout, hosts: list[HostId]) -> list[HostId]:
-    """Heal the cuts of those of *hosts* that are alive, and return them; a stopped host forgets its cuts."""
+async def _hear(target: Target, hosts: list[HostId]) -> list[HostId]:
+    """Heal the cuts of those of *hosts*, or of all, that are alive, and return them; a stopped host forgets
+    its cuts."""
+    hosts = hosts or await host_ids_at(target)
     order = Deafen(hosts=tuple(hosts), is_deaf=False)
-    asked = (give_at(layout, order, Deafened, host=each) for each in hosts)
+    asked = (give_at(target, order, Deafened, host=each) for each in hosts)
     answers = await asyncio.gather(*asked, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, Unavailable):
@@ -160,5 +162,5 @@ def _signal(layout: Layout, host: HostId, number: signal.Signals) -> None:
         raise Unavailable(f"{host} does not run now; `holdfast status` shows when it does")
 
 
-def _say(layout: Layout, what: str, watch: str) -> None:
-    talk.print(f"{what}; watch with `{watch}{here(layout)}`", markup=False, highlight=False, soft_wrap=True)
+def _say(target: Target, what: str, watch: str) -> None:
+    talk.print(f"{what}; watch with `{watch}{here(target)}`", markup=False, highlight=False, soft_wrap=True)

@@ -11,9 +11,9 @@ import uvloop
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from holdfast.cli.admin import check_host, give_at
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import check_host, give_at, host_ids_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
+from holdfast.cli.where import HERE, Target, Where
 from holdfast.model.admin.domain import (
     TRANSACTIONS_SHOWN_MAX,
     DomainInspected,
@@ -24,7 +24,6 @@ from holdfast.model.admin.domain import (
 )
 from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
 from holdfast.model.ids import HostId
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 EXIT_DONE, EXIT_DECLINED = 0, 1
 
@@ -36,7 +35,7 @@ def recover(
     *,
     source: Annotated[str | None, Parameter(name="--from")] = None,
     yes: Annotated[bool, Parameter(negative="")] = False,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Continue from one host's copy of the desired state, if the hosts with the newest are lost for good.
@@ -55,17 +54,17 @@ def recover(
     output
         `table` for people, `json` for machines.
     """
-    layout = Layout(dir)
-    found = uvloop.run(_inspect(layout))
+    target = at.target
+    found = uvloop.run(_inspect(target))
     if source is None or output == "table":
         _show(found, output)
     if source is None:
         return EXIT_DONE
-    held = _held(found, check_host(layout, source))
+    held = _held(found, check_host(target, source))
     if not yes and not _is_agreed(held):
         talk.print("nothing was changed")
         return EXIT_DECLINED
-    done = uvloop.run(give_at(layout, RecoverDomain(cas=held.cas), DomainInspected, host=held.host))
+    done = uvloop.run(give_at(target, RecoverDomain(cas=held.cas), DomainInspected, host=held.host))
     if output == "json":
         print_json(done)
     else:
@@ -73,12 +72,12 @@ def recover(
     return EXIT_DONE
 
 
-async def _inspect(layout: Layout) -> tuple[DomainInspected, ...]:
+async def _inspect(target: Target) -> tuple[DomainInspected, ...]:
     """What the hosts that answer hold."""
     found = []
-    for host in layout.read().hosts:
+    for host in await host_ids_at(target):
         try:
-            found.append(await give_at(layout, InspectDomain(), DomainInspected, host=host))
+            found.append(await give_at(target, InspectDomain(), DomainInspected, host=host))
         except (HoldfastError, OutcomeUnknown) as error:
             talk.print(f"{host}: {error}", markup=False)
     return tuple(found)
@@ -116,7 +115,7 @@ def _is_agreed(held: DomainInspected) -> bool:
 def transactions(
     *,
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=TRANSACTIONS_SHOWN_MAX))] = 20,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Show the latest updates of the domain's state: which were made, and which hosts took part.
@@ -128,7 +127,7 @@ def transactions(
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ListTransactions(limit=limit), TransactionList))
+    found = uvloop.run(give_at(at.target, ListTransactions(limit=limit), TransactionList))
     if output == "json":
         print_json(found)
         return 0

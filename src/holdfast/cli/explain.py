@@ -9,15 +9,14 @@ import uvloop
 
 from holdfast.app_code.known_code import code_says
 from holdfast.cli.admin import give_at
-from holdfast.cli.domain import Dir
 from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ViewInfo
 from holdfast.model.admin.upgrades import CodeChangeInfo
 from holdfast.model.ids import SECOND
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 
-def explain(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def explain(name: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Say why a member is not in sync, why nobody serves the group, and what the manager waits for.
 
     Parameters
@@ -27,7 +26,7 @@ def explain(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ExplainGroup(name=name), GroupExplained))
+    found = uvloop.run(give_at(at.target, ExplainGroup(name=name), GroupExplained))
     if output == "json":
         print_json(found)
         return 0

@@ -5,17 +5,15 @@ from typing import Annotated, Final
 import uvloop
 from cyclopts import App, Parameter
 
-from holdfast.agent.status_client import url_of
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import connect_at
 from holdfast.cli.output import Output, print_json, print_table, say, talk
-from holdfast.client.domain import connect
+from holdfast.cli.where import HERE, Target, Where
 from holdfast.faults.events import Location
 from holdfast.faults.filters import InvalidConstraint, Truth, evaluate, parse
 from holdfast.faults.filters.tree import written
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.faults.told_events import Gap, Told, as_plain, at_of, where_of
 from holdfast.model.ids import GroupId
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 app = App(name="faults", help="Faults, and the filters that choose among them.")
 
@@ -63,7 +61,7 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
 """One report of each kind, and of each scope of a crash."""
 
 
-Where = Annotated[str, Parameter(name="--where")]
+Only = Annotated[str, Parameter(name="--where")]
 From = Annotated[int | None, Parameter(name="--from")]
 Members = Annotated[bool, Parameter(name="--members", negative="")]
 
@@ -71,10 +69,10 @@ Members = Annotated[bool, Parameter(name="--members", negative="")]
 @app.command
 def watch(
     *,
-    where: Where = "",
+    where: Only = "",
     after: From = None,
     members: Members = False,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Show faults of the domain as they happen, until interrupted.
@@ -93,14 +91,14 @@ def watch(
     if not _is_right(where):
         return EXIT_WRONG
     try:
-        uvloop.run(_watch(Layout(dir), where, after, members, output))
+        uvloop.run(_watch(at.target, where, after, members, output))
     except KeyboardInterrupt:
         return EXIT_RIGHT
     return EXIT_RIGHT
 
 
-async def _watch(layout: Layout, where: str, after: int | None, members: bool, output: Output) -> None:
-    async with connect(await url_of(layout, layout.read()), dir=layout.directory) as domain:
+async def _watch(target: Target, where: str, after: int | None, members: bool, output: Output) -> None:
+    async with await connect_at(target) as domain:
         async for news in domain.faults.watch(where, after=after, parts=members):
             if output == "json":
                 print_json(as_plain(news))
@@ -111,10 +109,10 @@ async def _watch(layout: Layout, where: str, after: int | None, members: bool, o
 @app.command(name="list")
 def list_(
     *,
-    where: Where = "",
+    where: Only = "",
     after: From = None,
     members: Members = False,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Show the faults of the domain that are still known, oldest first.
@@ -132,7 +130,7 @@ def list_(
     """
     if not _is_right(where):
         return EXIT_WRONG
-    found = uvloop.run(_list(Layout(dir), where, after or 0, members))
+    found = uvloop.run(_list(at.target, where, after or 0, members))
     if output == "json":
         print_json({"faults": [as_plain(each) for each in found]})
         return EXIT_RIGHT
@@ -153,8 +151,8 @@ def list_(
     return EXIT_RIGHT
 
 
-async def _list(layout: Layout, where: str, after: int, members: bool) -> list[Told]:
-    async with connect(await url_of(layout, layout.read()), dir=layout.directory) as domain:
+async def _list(target: Target, where: str, after: int, members: bool) -> list[Told]:
+    async with await connect_at(target) as domain:
         return await domain.faults.list(where, after=after, parts=members)
 
 

@@ -8,13 +8,13 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.admin import check_host, give_at, order_at
-from holdfast.cli.domain import Dir
 from holdfast.cli.explain import print_codes, print_history, print_poisoned, print_unkept
 from holdfast.cli.group_members import add_member, primary_set, remove_member, sends, set_primary
 from holdfast.cli.group_recover import EXIT_DECLINED, recover
 from holdfast.cli.group_upgrade import upgrade
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
+from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.groups import (
     CreateGroup,
     DeleteGroup,
@@ -24,7 +24,6 @@ from holdfast.model.admin.groups import (
     SetPrimary,
     ShowHistory,
 )
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 STATELESS = "stateless"
 
@@ -52,7 +51,7 @@ def create(
     minimum: int = 0,
     membership: Literal["infrastructure", "application", ""] = "",
     properties: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Create a group of a class.
@@ -101,14 +100,14 @@ def create(
         membership=membership,
         properties=msgspec.json.encode(assignments(properties or [])).decode(),
     )
-    return _show_one(_done(dir, wanted), output)
+    return _show_one(_done(at, wanted), output)
 
 
 @app.command(name="list")
 def list_(
     *,
     whole: Annotated[bool, Parameter(name="--all", negative="")] = False,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Show all groups.
@@ -120,7 +119,7 @@ def list_(
     output
         `table` for people, `json` for machines.
     """
-    found = _done(dir, ListGroups(is_whole=whole))
+    found = _done(at, ListGroups(is_whole=whole))
     if output == "json":
         print_json({"groups": found})
     else:
@@ -129,7 +128,7 @@ def list_(
 
 
 @app.command
-def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def show(name: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Show one group: members without their object, why checkpoints failed, and poisoned calls.
 
     A poisoned call was given up because it ended too many processes.
@@ -141,7 +140,7 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
+    found = uvloop.run(give_at(at.target, ShowHistory(name=name), GroupHistory))
     if output == "json":
         print_json(
             msgspec.to_builtins(found.group)
@@ -164,7 +163,7 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
 
 
 @app.command
-def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def history(name: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Show the latest views of a group: who was primary, why that changed, what it took; and poisoned calls.
 
     Times count from when the new primary had reason to claim: until the authority's answer, until everything
@@ -177,7 +176,7 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
+    found = uvloop.run(give_at(at.target, ShowHistory(name=name), GroupHistory))
     if output == "json":
         print_json({name: getattr(found, name) for name in found.__struct_fields__})
     else:
@@ -186,7 +185,7 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
 
 
 @app.command
-def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def handover(name: str, host: str, *, at: Where = HERE, output: Output = "table") -> int:
     """As set-primary, for groups of every style: in active ones, the primary orders the operations.
 
     Parameters
@@ -198,9 +197,7 @@ def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Outp
     output
         `table` for people, `json` for machines.
     """
-    return primary_set(
-        SetPrimary(name=name, host=check_host(Layout(dir), host), is_any_style=True), dir, output
-    )
+    return primary_set(SetPrimary(name=name, host=check_host(at.target, host), is_any_style=True), at, output)
 
 
 @app.command
@@ -208,7 +205,7 @@ def delete(
     name: str,
     *,
     yes: Annotated[bool, Parameter(negative="")] = False,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
 ) -> int:
     """Delete a group, and its state with it. At a terminal it shows the group and asks.
 
@@ -220,18 +217,18 @@ def delete(
         Do not ask.
     """
     if not yes and sys.stdin.isatty():
-        _print(_done(dir, ListGroups(name=name)))
+        _print(_done(at, ListGroups(name=name)))
         question = f"Delete {name}, and its state on all its hosts? This cannot be undone. [y/N] "
         if not is_agreed(question):
             talk.print("nothing was changed")
             return EXIT_DECLINED
-    _done(dir, DeleteGroup(name=name))
+    _done(at, DeleteGroup(name=name))
     talk.print(f"{name} is deleted", markup=False)
     return 0
 
 
-def _done(dir: Dir, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
-    return uvloop.run(order_at(Layout(dir), wanted))
+def _done(at: Where, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
+    return uvloop.run(order_at(at.target, wanted))
 
 
 def _show_one(found: tuple[GroupInfo, ...], output: Output) -> int:

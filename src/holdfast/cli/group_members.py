@@ -8,18 +8,15 @@ from typing import Any, Final
 
 import uvloop
 
-from holdfast.agent.status_client import url_of
 from holdfast.calling.config import CallPolicy
-from holdfast.cli.admin import give_at, order_at
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import connect_at, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, say, talk
+from holdfast.cli.where import HERE, Target, Where
 from holdfast.client.admin_client import AboutGroups
-from holdfast.client.domain import connect
 from holdfast.execution.sends import LIST_QUERY
 from holdfast.model.admin.groups import AddMember, GroupInfo, HandedOver, ListGroups, RemoveMember, SetPrimary
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import SECOND, HostId
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 WAIT_S: Final = 60.0
 POLL_S: Final = 0.1
@@ -31,7 +28,7 @@ def add_member(
     *,
     own: str = "",
     wait: bool = True,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Add a member of a group on another host.
@@ -51,11 +48,11 @@ def add_member(
     """
     wanted = AddMember(name=name, host=HostId(host), own=own)
     what = f"{host} has not caught up with {name}"
-    return _changed(dir, wanted, what, lambda info: host in info.in_sync, wait=wait, output=output)
+    return _changed(at, wanted, what, lambda info: host in info.in_sync, wait=wait, output=output)
 
 
 def remove_member(
-    name: str, host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
+    name: str, host: str, *, wait: bool = True, at: Where = HERE, output: Output = "table"
 ) -> int:
     """Remove the member of a group on a host; a primary hands over first, and no call fails.
 
@@ -72,10 +69,10 @@ def remove_member(
     """
     wanted = RemoveMember(name=name, host=HostId(host))
     what = f"{host} has not left {name}"
-    return _changed(dir, wanted, what, lambda info: host not in info.leaving, wait=wait, output=output)
+    return _changed(at, wanted, what, lambda info: host not in info.leaving, wait=wait, output=output)
 
 
-def set_primary(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def set_primary(name: str, host: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Make an in-sync member primary, without a failed call: to empty a machine, or to move load.
 
     Parameters
@@ -87,12 +84,12 @@ def set_primary(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: O
     output
         `table` for people, `json` for machines.
     """
-    return primary_set(SetPrimary(name=name, host=HostId(host)), dir, output)
+    return primary_set(SetPrimary(name=name, host=HostId(host)), at, output)
 
 
-def primary_set(wanted: SetPrimary, dir: Dir, output: Output) -> int:
+def primary_set(wanted: SetPrimary, at: Where, output: Output) -> int:
     """Set the primary, and print how long it took."""
-    done = uvloop.run(give_at(Layout(dir), wanted, HandedOver))
+    done = uvloop.run(give_at(at.target, wanted, HandedOver))
     if output == "json":
         print_json({"group": done.group, "took_ms": done.took_ms})
     else:
@@ -102,7 +99,7 @@ def primary_set(wanted: SetPrimary, dir: Dir, output: Output) -> int:
 
 
 def _changed(
-    dir: Dir,
+    at: Where,
     wanted: AboutGroups,
     what: str,
     holds: Callable[[GroupInfo], bool],
@@ -110,7 +107,7 @@ def _changed(
     wait: bool,
     output: Output,
 ) -> int:
-    info = uvloop.run(_change(Layout(dir), wanted, what, holds if wait else None))
+    info = uvloop.run(_change(at.target, wanted, what, holds if wait else None))
     if output == "json":
         print_json(info)
         return 0
@@ -122,23 +119,23 @@ def _changed(
 
 
 async def _change(
-    layout: Layout, wanted: AboutGroups, what: str, holds: Callable[[GroupInfo], bool] | None
+    target: Target, wanted: AboutGroups, what: str, holds: Callable[[GroupInfo], bool] | None
 ) -> GroupInfo:
     """Give the order; with *holds*, wait until that is true."""
-    (info,) = await order_at(layout, wanted)
+    (info,) = await order_at(target, wanted)
     deadline = time.monotonic() + WAIT_S
     while holds is not None and not holds(info):
         if time.monotonic() > deadline:
             raise Unavailable(f"{what} within {WAIT_S:g} s; `holdfast group show {info.name}` says how far")
         await asyncio.sleep(POLL_S)
-        (info,) = await order_at(layout, ListGroups(name=info.name))
+        (info,) = await order_at(target, ListGroups(name=info.name))
     return info
 
 
 SENDS_WAIT_S = 10
 
 
-def sends(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def sends(name: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Show the calls that a group has still to send, and the latest that failed.
 
     Parameters
@@ -148,7 +145,7 @@ def sends(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") 
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(_ask(Layout(dir), name))
+    found = uvloop.run(_ask(at.target, name))
     if output == "json":
         print_json(found)
         return 0
@@ -165,9 +162,9 @@ def sends(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") 
     return 0
 
 
-async def _ask(layout: Layout, name: str) -> dict[str, Any]:
+async def _ask(target: Target, name: str) -> dict[str, Any]:
     policy = CallPolicy(duration_ns=SENDS_WAIT_S * SECOND)
-    async with connect(await url_of(layout, layout.read()), dir=layout.directory, policy=policy) as domain:
+    async with await connect_at(target, policy) as domain:
         group = await domain.group(name)
         found: dict[str, Any] = await group.call(LIST_QUERY)
         return found

@@ -7,12 +7,11 @@ import uvloop
 from cyclopts import Parameter
 
 from holdfast.cli.admin import check_host, give_at, here
-from holdfast.cli.domain import Dir
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
+from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.groups import GroupInspected, GroupRecovered, HeldInfo, InspectGroup, RecoverGroup
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 EXIT_DONE, EXIT_DECLINED = 0, 1
 
@@ -22,7 +21,7 @@ def recover(
     *,
     source: Annotated[str | None, Parameter(name="--from")] = None,
     yes: Annotated[bool, Parameter(negative="")] = False,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Continue from what one host holds of a group, if the hosts that hold more are lost for good.
@@ -41,24 +40,24 @@ def recover(
     output
         `table` for people, `json` for machines.
     """
-    layout = Layout(dir)
-    found = uvloop.run(give_at(layout, InspectGroup(name=name), GroupInspected))
+    target = at.target
+    found = uvloop.run(give_at(target, InspectGroup(name=name), GroupInspected))
     if source is None:
         _show(found, output)
         return EXIT_DONE
-    held = _held(found, check_host(layout, source))
+    held = _held(found, check_host(target, source))
     if output == "table":
         _show(found, output)
     if not yes and not _is_agreed(held):
         talk.print("nothing was changed")
         return EXIT_DECLINED
     order = RecoverGroup(name=name, source=held.host, epoch=found.epoch, agreed_to="" if yes else held.text)
-    done = uvloop.run(give_at(layout, order, GroupRecovered))
+    done = uvloop.run(give_at(target, order, GroupRecovered))
     if output == "json":
         print_json(done)
     else:
         talk.print(f"{name} goes on {done.text}", markup=False, highlight=False, soft_wrap=True)
-        watch = f"holdfast group history {name}{here(layout)}"
+        watch = f"holdfast group history {name}{here(target)}"
         talk.print(f"watch with `{watch}`", highlight=False, soft_wrap=True)
     return EXIT_DONE
 

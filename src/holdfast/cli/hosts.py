@@ -1,25 +1,32 @@
-"""`holdfast host list | add | drain | undrain | remove`: the hosts of a domain."""
+"""`holdfast host list | add | restart | drain | undrain | remove`: the hosts of a domain."""
 
 import asyncio
 import signal
 import sys
+import time
+from itertools import count
 
 import msgspec
 import uvloop
 
+from holdfast.agent.rolling_restart import RollingRestart
 from holdfast.agent.status_client import signal_holder
-from holdfast.cli.admin import give_at
-from holdfast.cli.domain import Dir
+from holdfast.cli.admin import Given, give_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
-from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
+from holdfast.cli.where import HERE, Dir, Target, Where
+from holdfast.model.admin.groups import Order
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+from holdfast.storage.lock import holder_of
 
 POLL_S = 0.5
+PATIENCE_S = 5.0
+"""After so much time without progress, the person who waits is told what is waited for."""
 
 
-def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def list_(*, at: Where = HERE, output: Output = "table") -> int:
     """Show the hosts, and their members.
 
     Parameters
@@ -27,7 +34,7 @@ def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ListHosts(), HostList))
+    found = uvloop.run(give_at(at.target, ListHosts(), HostList))
     if output == "json":
         print_json(found)
         return 0
@@ -58,13 +65,16 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     Parameters
     ----------
     host
-        Its id, which no host of the domain has or ever had.
+        Its id, which no host of the domain has. The name of a host that was removed can be used again; the
+        new one begins with nothing, and the files of the old one are kept under another name.
     """
     layout = Layout(dir)
     description = layout.read()
-    if host in description.hosts or layout.host(HostId(host)).exists():
-        raise InvalidRequest(f"there is or was a host {host!r} in this domain; take another name")
+    if host in description.hosts:
+        raise InvalidRequest(f"there is a host {host!r} in this domain; take another name")
+    _free_name(layout, HostId(host))
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
+    grown = grown.with_ports(grown.port_base)
     if problems := grown.problems():
         raise InvalidRequest("; ".join(problems))
     layout.prepare(grown)
@@ -75,7 +85,23 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     return 0
 
 
-def drain(host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def _free_name(layout: Layout, host: HostId) -> None:
+    """See to it that the name of a removed host can be used again, and its store is not.
+
+    Raises ``InvalidRequest`` while its process runs, and ``Unavailable`` while groups know the old host.
+    """
+    files = layout.host(host)
+    if holder_of(files) is not None:
+        raise InvalidRequest(f"{host} was removed and its process still runs; try again when it has ended")
+    if files.exists() or holder_of(layout.agent_directory) is not None:
+        uvloop.run(give_at(layout, ReturnHost(host=host), HostList))
+    if files.exists():
+        number = next(each for each in count(1) if not files.with_name(f"{host}.removed-{each}").exists())
+        files.rename(files.with_name(f"{host}.removed-{number}"))
+        talk.print(f"what the old {host} held is in hosts/{host}.removed-{number}", markup=False)
+
+
+def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "table") -> int:
     """Move every member off a host: each is first replaced elsewhere, and no call fails.
 
     Parameters
@@ -87,13 +113,59 @@ def drain(host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output:
     output
         `table` for people, `json` for machines.
     """
-    info = uvloop.run(_drain(Layout(dir), HostId(host), wait=wait))
+    info = uvloop.run(drained(at.target, HostId(host), wait=wait))
     if output == "json":
         print_json(info)
     return 0
 
 
-def undrain(host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def restart(host: str, *, force: bool = False, at: Where = HERE) -> int:
+    """Restart a host: it hands over its groups and ends, and whoever supervises it starts it again.
+
+    Waits until its members are in sync again. No call fails.
+
+    Parameters
+    ----------
+    host
+        The host.
+    force
+        Also if a group would be without service until the host is back.
+    """
+    uvloop.run(_restarting(at.target).one(HostId(host), is_forced=force))
+    return 0
+
+
+def restart_all(*, rolling: bool = False, force: bool = False, at: Where = HERE) -> int:
+    """Restart every host of the domain, one after the other, each back in sync before the next.
+
+    It is safe to interrupt; run it again to restart all of them.
+
+    Parameters
+    ----------
+    rolling
+        One host at a time. There is no other way to do it while groups serve.
+    force
+        Also if a group would be without service for a while, or a host does not live.
+    """
+    if not rolling:
+        said = "say --rolling to restart all hosts one after the other"
+        raise InvalidRequest(f"{said}; `holdfast host restart NAME` restarts one")
+    hosts = uvloop.run(_restarting(at.target).all(is_forced=force))
+    talk.print(f"restarted: {', '.join(hosts)}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _restarting(target: Target) -> RollingRestart:
+    async def give(wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
+        return await give_at(target, wanted, kind, host=host)
+
+    def say(line: str) -> None:
+        talk.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    return RollingRestart(give, say)
+
+
+def undrain(host: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Let a host take members again. Those that have left do not come back by themselves.
 
     Parameters
@@ -104,7 +176,7 @@ def undrain(host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
         `table` for people, `json` for machines.
     """
     order = DrainHost(host=HostId(host), is_draining=False)
-    info = _of(uvloop.run(give_at(Layout(dir), order, HostList)), HostId(host))
+    info = _of(uvloop.run(give_at(at.target, order, HostList)), HostId(host))
     if output == "json":
         print_json(info)
     else:
@@ -156,20 +228,29 @@ def _is_agreed(host: str) -> bool:
     return is_agreed(f"Remove {host} from the domain for good? [y/N] ")
 
 
-async def _drain(layout: Layout, host: HostId, *, wait: bool) -> HostInfo:
-    info = _of(await give_at(layout, DrainHost(host=host), HostList), host)
-    said = ""
+async def drained(target: Target, host: HostId, *, wait: bool) -> HostInfo:
+    """Move every member off a host, and say how far that is."""
+    info = _of(await give_at(target, DrainHost(host=host), HostList), host)
+    said, said_at, is_told = "", time.monotonic(), False
     while True:
         left = info.members + info.leaving
         says = f"{left} to go, primary of {info.primaries}" if left else "it is empty"
         if says != said:
-            said = says
+            said, said_at = says, time.monotonic()
             talk.print(f"{host}: {says}", markup=False)
+        elif not is_told and time.monotonic() - said_at > PATIENCE_S:
+            is_told = True
+            talk.print(
+                f"{host}: waits for another host that can take what is left; `holdfast explain GROUP` says "
+                "what a group lacks, and one more machine or host may be it. Ctrl-C ends the waiting",
+                markup=False,
+                soft_wrap=True,
+            )
         if not wait or not left:
             return info
         await asyncio.sleep(POLL_S)
         try:
-            found = await give_at(layout, ListHosts(), HostList)
+            found = await give_at(target, ListHosts(), HostList)
         except HoldfastError as error:
             talk.print(f"{host}: {error}", markup=False)
         else:

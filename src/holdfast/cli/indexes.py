@@ -4,8 +4,8 @@ import uvloop
 from cyclopts import App
 
 from holdfast.cli.admin import give_at
-from holdfast.cli.domain import Dir
 from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.domain import (
     PARTITIONS_DEFAULT,
     REPLICAS_OF_PARTITION_DEFAULT,
@@ -14,7 +14,6 @@ from holdfast.model.admin.domain import (
     IndexList,
     ListIndexes,
 )
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 app = App(name="index", help="Create, drop and list indexes.")
 
@@ -28,7 +27,7 @@ def create(
     language: str = "json-pointer",
     partitions: int = PARTITIONS_DEFAULT,
     replicas: int = REPLICAS_OF_PARTITION_DEFAULT,
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Create an index, on all hosts or on none.
@@ -61,7 +60,7 @@ def create(
         partitions=partitions,
         replicas=replicas,
     )
-    (made,) = uvloop.run(give_at(Layout(dir), order, IndexList)).indexes
+    (made,) = uvloop.run(give_at(at.target, order, IndexList)).indexes
     if output == "json":
         print_json(made)
     else:
@@ -70,7 +69,7 @@ def create(
 
 
 @app.command
-def drop(*ids: int, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def drop(*ids: int, at: Where = HERE, output: Output = "table") -> int:
     """Drop indexes: all that are named, or none if one of them does not exist.
 
     Parameters
@@ -80,7 +79,7 @@ def drop(*ids: int, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> i
     output
         `table` for people, `json` for machines.
     """
-    gone = uvloop.run(give_at(Layout(dir), DropIndexes(ids=ids), IndexList))
+    gone = uvloop.run(give_at(at.target, DropIndexes(ids=ids), IndexList))
     if output == "json":
         print_json(gone)
     else:
@@ -89,7 +88,7 @@ def drop(*ids: int, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> i
 
 
 @app.command(name="list")
-def list_indexes(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def list_indexes(*, at: Where = HERE, output: Output = "table") -> int:
     """Show the indexes of the domain.
 
     Parameters
@@ -97,7 +96,7 @@ def list_indexes(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> i
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(give_at(Layout(dir), ListIndexes(), IndexList))
+    found = uvloop.run(give_at(at.target, ListIndexes(), IndexList))
     if output == "json":
         print_json(found)
         return 0

@@ -17,9 +17,10 @@ from holdfast.machine.process_end import end_with
 from holdfast.machine.process_tuning import SHORT_NS, allow_open_files, ask_for_slices, spare_what_stays
 from holdfast.model.ids import HostId
 
-hosts = App(name="host", help="Show and empty hosts.")
+hosts = App(name="host", help="Show, restart and empty hosts.")
 hosts.command("holdfast.cli.hosts:list_", name="list", help="Show hosts, and what they house.")
 hosts.command("holdfast.cli.hosts:add", name="add", help="Let the domain have one more host.")
+hosts.command("holdfast.cli.hosts:restart", name="restart", help="Restart a host while groups serve.")
 hosts.command("holdfast.cli.hosts:drain", name="drain", help="Move all members off a host.")
 hosts.command("holdfast.cli.hosts:remove", name="remove", help="Let a host be of the domain no more.")
 hosts.command("holdfast.cli.hosts:undrain", name="undrain", help="Let a host take members again.")
@@ -52,7 +53,7 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     description = layout.read()
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
-    door = HttpDoor(layout, description.domain, HostId(id))
+    door = HttpDoor(layout, description.domain, HostId(id), description)
     try:
         clients = read_client_rules(layout.directory)
         return _run(lambda: Host(layout, description, HostId(id), doors=[door], clients=clients).run())

@@ -8,12 +8,11 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.admin import give_at
-from holdfast.cli.domain import Dir
 from holdfast.cli.output import Output, print_json, print_table
+from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.objects import PropertiesShown, RemoveProperties, SetProperties, ShowProperties
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.properties import PREFIX
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 app = App(name="properties", help="Show and change what groups shall be like.")
 
@@ -21,9 +20,7 @@ OfType = Annotated[str, Parameter(name="--type")]
 
 
 @app.command
-def get(
-    *, of_type: OfType = "", group: str = "", dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
-) -> int:
+def get(*, of_type: OfType = "", group: str = "", at: Where = HERE, output: Output = "table") -> int:
     """Show the domain's defaults, or what is in effect for a class or a group.
 
     Parameters
@@ -35,7 +32,7 @@ def get(
     output
         `table` for people, `json` for machines.
     """
-    return _done(ShowProperties(type_id=of_type, group=group), dir, output)
+    return _done(ShowProperties(type_id=of_type, group=group), at, output)
 
 
 @app.command
@@ -43,7 +40,7 @@ def set(
     *properties: str,
     of_type: OfType = "",
     group: str = "",
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Set properties: as defaults, for a class, or for a group while it runs.
@@ -60,7 +57,7 @@ def set(
         `table` for people, `json` for machines.
     """
     order = SetProperties(properties=assignments(properties), type_id=of_type, group=group)
-    return _done(order, dir, output)
+    return _done(order, at, output)
 
 
 @app.command
@@ -68,7 +65,7 @@ def remove(
     *names: str,
     of_type: OfType = "",
     group: str = "",
-    dir: Dir = DIRECTORY_DEFAULT,
+    at: Where = HERE,
     output: Output = "table",
 ) -> int:
     """Remove properties from the domain's defaults, a class or a group.
@@ -84,10 +81,10 @@ def remove(
     output
         `table` for people, `json` for machines.
     """
-    return _done(RemoveProperties(properties=dict.fromkeys(names), type_id=of_type, group=group), dir, output)
+    return _done(RemoveProperties(properties=dict.fromkeys(names), type_id=of_type, group=group), at, output)
 
 
-def set_group(name: str, *properties: str, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def set_group(name: str, *properties: str, at: Where = HERE, output: Output = "table") -> int:
     """Set properties of a group while it runs; those that can change at run time take effect at once.
 
     Parameters
@@ -99,7 +96,7 @@ def set_group(name: str, *properties: str, dir: Dir = DIRECTORY_DEFAULT, output:
     output
         `table` for people, `json` for machines.
     """
-    return _done(SetProperties(properties=assignments(properties), group=name), dir, output)
+    return _done(SetProperties(properties=assignments(properties), group=name), at, output)
 
 
 def assignments(texts: Sequence[str]) -> dict[str, Any]:
@@ -116,8 +113,8 @@ def assignments(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _done(order: ShowProperties | SetProperties | RemoveProperties, dir: Dir, output: Output) -> int:
-    shown = uvloop.run(give_at(Layout(dir), order, PropertiesShown))
+def _done(order: ShowProperties | SetProperties | RemoveProperties, at: Where, output: Output) -> int:
+    shown = uvloop.run(give_at(at.target, order, PropertiesShown))
     if output == "json":
         print_json(shown)
         return 0

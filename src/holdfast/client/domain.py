@@ -32,6 +32,7 @@ from holdfast.net import (
     Role,
     Tls,
 )
+from holdfast.net.address import require_safe
 from holdfast.net.secret_file import find_secret, read_secret
 
 T = TypeVar("T")
@@ -64,6 +65,8 @@ def connect(
     domain, addresses, key_in_url = parse_url(url)
     tls, credentials = None, None
     if certs is None:
+        for address in addresses:
+            require_safe(address, has_tls=False, insecure=insecure)
         credentials = _credentials(domain, key or key_in_url, dir)
     if isinstance(credentials, ClientKey):
         name = name or credentials.name

@@ -18,8 +18,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import suppress
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-import structlog
-
 from holdfast.client.admin_client import Submit
 from holdfast.client.proxy import Group
 from holdfast.execution.interface import QUERY_MARK
@@ -39,6 +37,7 @@ from holdfast.faults.filters.constraints import Compiled
 from holdfast.faults.notifier import NoSuchNumber, Notifier
 from holdfast.faults.reports import FaultReport
 from holdfast.faults.told_events import Gap, Page, Told
+from holdfast.machine.trace import LibraryLog
 from holdfast.model.admin.objects import FaultNotifierShown, ShowFaultNotifier
 from holdfast.model.conversion import ResultDoesNotFit
 from holdfast.model.errors import HoldfastError, InvalidRequest, NoSuchGroup, OutcomeUnknown, Unavailable
@@ -129,7 +128,7 @@ READ_S: Final = 0.25
 BATCH: Final = 100
 """Events delivered at once."""
 
-log = structlog.get_logger("holdfast.faults")
+log = LibraryLog("holdfast.faults")
 
 
 @runtime_checkable

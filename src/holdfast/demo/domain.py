@@ -18,7 +18,6 @@ from holdfast.agent.startup import describe, hold, start_agent, wait_until_alive
 from holdfast.agent.status_client import (
     address_of,
     addresses_of,
-    admin_of,
     signal_holder,
     stop_domain,
     url_of,
@@ -35,6 +34,7 @@ from holdfast.model.admin.groups import (
 )
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
+from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
 
@@ -62,7 +62,7 @@ class LocalDomain:
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""
         description = self.layout.read()
-        endpoint = admin_of(self.layout, description, "demo")
+        endpoint = admin_endpoint(self.layout, description)
         if host is None:
             addresses = await addresses_of(self.layout, description)
         else:

@@ -24,7 +24,9 @@ from holdfast.groups.checkpoint_jobs import CopyJobs, ReplayJobs
 from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.deadlock_probes import DeadlockProbes
+from holdfast.groups.disk_space import DiskSpace
 from holdfast.groups.group_history import GroupHistory, Histories
+from holdfast.groups.host_stop import HostStop
 from holdfast.groups.hosted_group import HostedGroup, definition_without_class, is_useful_without_class
 from holdfast.groups.lifecycle import MemberLifecycle, MemoryRestarts
 from holdfast.groups.liveness_checks import LivenessChecks
@@ -53,6 +55,7 @@ from holdfast.sequence.messages import (
     HostMessage,
     HowFar,
     Inspect,
+    Stopping,
     Submit,
     ThisFar,
     Yield,
@@ -98,7 +101,7 @@ class HostGroups:
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
-        self._keeping = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
+        self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
         self.directory = GroupCatalog(
             guard.watch,
@@ -155,7 +158,9 @@ class HostGroups:
             self.hosted, ports.clock, guard.timers, ports.trace, ports.journal, ports.on_finding
         )
         self._time_check = TimeCheck(clocks, self.hosted, guard.timers, ports.journal, ports.on_skew)
+        self._space = DiskSpace(store.space, self.hosted, guard.timers, ports.journal, config.space)
         self._peers = OtherHosts(incarnation, self.hosted, clocks, ports, config.leases, guard)
+        self.heard_at = self._peers.leases.heard_at
         on_disk = HostPorts(
             clock=ports.clock,
             timers=guard.timers,
@@ -168,7 +173,7 @@ class HostGroups:
             catchup_limiter=CatchupLimiter(ports.clock, guard.timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
-            checkpoints=self._keeping,
+            checkpoints=self.checkpoints,
             flush=self._scheduler.ask_flush,
             identity=lambda: identity,
             nonce=ports.nonce,
@@ -176,8 +181,9 @@ class HostGroups:
             on_superseded=lambda group: self._lifecycle.on_superseded(group),
             on_lost=lambda group: self._restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
+            lacks_space=lambda: self._space.is_short,
         )
-        disk = Backend(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
+        disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         self._backends = Backends(disk, store, ports.journal, guard.soon)
         self._lifecycle = MemberLifecycle(
             self.hosted,
@@ -205,6 +211,7 @@ class HostGroups:
         )
         # These handlers run for every message and every turn, so they are wrapped only once.
         self._on_group_message = self.guarded(self._pass_on)
+        self.stopping = HostStop(host, incarnation, self.hosted, self.directory, ports.network, guard)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_stale_read_message = self.guarded(stale_reads.on_message)
         self._on_deadlock_message = self.guarded(self._deadlocks.on_message)
@@ -233,6 +240,7 @@ class HostGroups:
             hosted.close()
         self._histories.close()
         self._time_check.close()
+        self._space.close()
         self._scheduler.close()
         self.outbound_calls.close()
         self._other_domains.close()
@@ -278,6 +286,8 @@ class HostGroups:
                 self._on_deadlock_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
+            case Stopping():
+                self.stopping.on_stopping(peer, message)
             case Died():
                 return  # only agents report deaths, because they have proof (K2)
             case _:
@@ -300,7 +310,9 @@ class HostGroups:
         """Handle an agent's proof that exactly this process is gone (K2). The call that the process was
         executing has already been reported to ``suspects``, because whoever takes over must know what not to
         run (E4)."""
-        self._lifecycle.on_death(host, incarnation)
+        if (host, incarnation) == (self.me.host, self.me.incarnation):
+            self._peers.leases.on_own_death()
+            return
         self._peers.on_death(host, incarnation)
 
     def _on_doubt_settled(self) -> None:
@@ -397,15 +409,13 @@ class HostGroups:
         if self._ports.copies is None:
             return None
         store = self._store
-        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self._keeping)
+        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self.checkpoints)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:
             return None
-        backend = self._backends.of(record)
-        return ReplayJobs(
-            record, self._ports.old_code, self._store.checkpoints, backend.ports.log, backend.keeping
-        )
+        kept = self._backends.of(record)
+        return ReplayJobs(record, self._ports.old_code, self._store.checkpoints, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
         ports = self._ports
@@ -422,6 +432,7 @@ class HostGroups:
             checkpoint=lambda: hosted.backend.keeping.newest(hosted.group),
             save_checkpoint=lambda captured: hosted.backend.keeping.keep(hosted.group, captured),
             pass_on=hosted.pass_on,
+            lacks_space=hosted.backend.ports.lacks_space,
             void_checkpoints=partial(hosted.backend.keeping.void, hosted.group),
             fault=partial(ports.on_fault, hosted.group),
             copies=hosted.copies,

@@ -30,7 +30,7 @@ from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.ports import Journal, MakeTimers
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
-from holdfast.model.ids import MILLISECOND, Epoch, GroupId, HostId, Incarnation, Nonce
+from holdfast.model.ids import MILLISECOND, Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Trace
 from holdfast.sequence.recovery import Inspected, Inspection, Recovered, Recovery
 from holdfast.sequence.role import Role
@@ -66,7 +66,6 @@ class MemberLifecycle:
         self._on_member_ended = on_member_ended
         self._on_halted = on_halted
         self._on_record = on_record
-        self._deaths: dict[HostId, Incarnation] = {}
         self._gone: dict[GroupId, None] = {}
         """Removed groups whose members have not ended yet."""
         self._ended: dict[GroupId, None] = {}
@@ -87,8 +86,6 @@ class MemberLifecycle:
             )
             return
         self._hosted[record.group] = hosted
-        for host, incarnation in self._deaths.items():
-            hosted.member.on_death(host, incarnation)
         hosted.member.on_record(seen)
         self.start(hosted)
         self._journal.info("a group is hosted", group=record.group, name=record.name, style=record.style)
@@ -102,10 +99,6 @@ class MemberLifecycle:
             hosted.member.start()
         elif seen is not None:
             hosted.member.start(seen)
-
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Remember a proven death, so that members created later are told of it too (K2)."""
-        self._deaths[host] = max(incarnation, self._deaths.get(host, incarnation))
 
     # --- ending members
 

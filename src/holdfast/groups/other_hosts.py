@@ -80,7 +80,7 @@ class OtherHosts:
         """Handle that exactly this process is gone (K2)."""
         self.leases.on_death(host, incarnation)
         self._begin_fail_over(host)
-        tell = self._guard.guarded(lambda hosted: hosted.member.on_death(host, incarnation))
+        tell = self._guard.guarded(lambda hosted: hosted.member.on_death())
         self._broadcast.tell(host, tell)
 
     def _on_lapsed(self, host: HostId) -> None:

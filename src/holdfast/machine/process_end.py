@@ -13,14 +13,13 @@ import sys
 import traceback
 from typing import Any, Final
 
-import structlog
-
+from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import BrokenInvariant
 
 EXIT_BROKEN: Final = 70
 """The exit code of a process that ended because of a broken invariant."""
 
-log = structlog.get_logger("holdfast.process")
+log = LibraryLog("holdfast.process")
 
 
 def end_on_broken_invariant(loop: asyncio.AbstractEventLoop) -> None:
@@ -41,7 +40,10 @@ def _on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
         traceback.print_exception(error)
         sys.stderr.flush()
         os._exit(EXIT_BROKEN)
-    log.error(context.get("message", "a call-back failed"), exc_info=error)
+    if log.is_heard:
+        log.error(context.get("message", "a call-back failed"), exc_info=error)
+    else:
+        loop.default_exception_handler(context)
 
 
 PR_SET_PDEATHSIG: Final = 1

@@ -3,14 +3,15 @@
 :class:`LogTrace` writes what cores note to the log. :class:`CountingTrace` also counts the notes, because
 operators set alerts on them. :class:`LibraryLog` serves code that also runs in users' programs and stays
 silent unless the program has configured a log.
+
+structlog is imported by whoever configures it, and by nobody else: a client is installed without it, and its
+import takes longer than that of all the rest.
 """
 
+import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal
-
-import structlog
-from structlog.typing import EventDict
 
 from holdfast.machine.terminal_text import plain
 from holdfast.model.ports import Trace
@@ -18,6 +19,8 @@ from holdfast.model.ports import Trace
 
 def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
     """Write the process's structured log to standard error, as `key=value` lines that people can grep."""
+    import structlog
+
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -25,26 +28,79 @@ def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
             _escape_values,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(least),
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, least.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
 
 
-def _escape_values(_: Any, __: str, event: EventDict) -> EventDict:
+def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Make the values safe: reasons and names come from others, and the log is read on terminals."""
     return {name: plain(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+class LibraryLog:
+    """Writes through structlog once the program has configured it.
+
+    Unconfigured, structlog would print every line to standard output, which belongs to the user's program.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._found: Any = None
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the program has configured a log."""
+        return self._log() is not None
+
+    def debug(self, event: str, **fields: object) -> None:
+        if (log := self._log()) is not None:
+            log.debug(event, **fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        if (log := self._log()) is not None:
+            log.info(event, **fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        if (log := self._log()) is not None:
+            log.warning(event, **fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        if (log := self._log()) is not None:
+            log.error(event, **fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Log an error with the exception that is being handled."""
+        if (log := self._log()) is not None:
+            log.exception(event, **fields)
+
+    def _log(self) -> Any:
+        structlog = _configured()
+        if structlog is not None and self._found is None:
+            self._found = structlog.get_logger(self._name)
+        return self._found if structlog is not None else None
+
+
+def _configured() -> Any:
+    """The module structlog, if the program has configured a log with it."""
+    structlog = sys.modules.get("structlog")
+    return structlog if structlog is not None and structlog.is_configured() else None
 
 
 class LogTrace:
     """Writes each note as one structured log line at debug level, with the process's own fields."""
 
     def __init__(self, **fields: object) -> None:
-        self._log = structlog.get_logger().bind(**fields)
+        self._fields = fields
+        self._bound: Any = None
 
     def note(self, kind: str, **fields: object) -> None:
-        # otherwise nobody asked for a log, and standard output belongs to the program
-        if structlog.is_configured():
-            self._log.debug(kind, **fields)
+        structlog = _configured()
+        if structlog is None:
+            return  # nobody asked for a log, and standard output belongs to the program
+        if self._bound is None:
+            self._bound = structlog.get_logger().bind(**self._fields)
+        self._bound.debug(kind, **fields)
 
 
 Listener = Callable[[str, Mapping[str, object]], None]
@@ -64,26 +120,3 @@ class CountingTrace:
         self._trace.note(kind, **fields)
         for listener in self.listeners:
             listener(kind, fields)
-
-
-class LibraryLog:
-    """Writes through structlog once it is configured.
-
-    Unconfigured, structlog would print every line to standard output, which belongs to the user's program.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._log: Any = structlog.get_logger(name)
-
-    def debug(self, event: str, **fields: object) -> None:
-        if structlog.is_configured():
-            self._log.debug(event, **fields)
-
-    def info(self, event: str, **fields: object) -> None:
-        if structlog.is_configured():
-            self._log.info(event, **fields)
-
-    def exception(self, event: str, **fields: object) -> None:
-        """Log an error with the exception that is being handled."""
-        if structlog.is_configured():
-            self._log.exception(event, **fields)

@@ -14,6 +14,7 @@ from typing import Final, cast
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address, address_of
+from holdfast.net.connection_settings import ConnectionSettings
 from holdfast.net.credentials import NONCE_BYTES, ProvenBy
 from holdfast.net.flow import Flow
 from holdfast.net.frame import (
@@ -34,7 +35,7 @@ from holdfast.net.handshake import Agreed, PeerIdentity, encode_goodbye
 from holdfast.net.limits import TICK_S_MIN, TICKS_PER_IDLE
 from holdfast.net.receiver import Receiver
 from holdfast.net.session import ALIVE_FRAME, Session
-from holdfast.net.tls import Bytes, ConnectionSettings, LayerFailed, layer_for
+from holdfast.net.tls import Bytes, LayerFailed, layer_for
 
 FLUSH_BYTES_FIRST: Final = 2 * 1024
 FLUSH_BYTES_MAX: Final = 64 * 1024
@@ -73,6 +74,8 @@ class Connection(asyncio.Protocol):
         """Why the connection ended; None while it is open."""
         self.address = Address("?", 0)
         """The peer's address."""
+        self.tls_generation = 0 if endpoint.tls is None else endpoint.tls.generation
+        """Which certificates this end uses here (:attr:`.tls.Tls.generation`)."""
         self._endpoint = endpoint
         self._limits = endpoint.limits
         self._is_connector = is_connector
@@ -442,7 +445,8 @@ class Connection(asyncio.Protocol):
         reason = cast(Reason, self.reason)
         who = str(self._agreed.peer) if self._agreed is not None else "unknown"
         note = log.debug if reason.why in ON_PURPOSE else log.info
-        note("connection ended", peer=who, address=str(self.address), reason=str(reason))
+        ours = str(self._endpoint.identity)
+        note("connection ended", ours=ours, peer=who, address=str(self.address), reason=str(reason))
         if not self.opening.done():
             self.opening.set_result(reason)
         if self._receiver is not None:

@@ -1,24 +1,22 @@
-"""Listening (:func:`serve`), connecting (:func:`connect`) and reconnecting (:class:`Link`)."""
+"""Listening (:func:`serve`) and connecting (:func:`connect`)."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
-from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import Unavailable
 from holdfast.net.address import Address, require_safe
 from holdfast.net.connection import Connection
+from holdfast.net.connection_settings import ConnectionSettings
 from holdfast.net.credentials import ProvenBy
 from holdfast.net.frame import Kind, NotConnected, Reason, Why
 from holdfast.net.frame_memory import FrameMemory
 from holdfast.net.handshake import Admission, Agreed, PeerIdentity, Role, kinds_of, roles_in
 from holdfast.net.places import Places
 from holdfast.net.receiver import Receiver
-from holdfast.net.tls import ConnectionSettings
 
 BACKLOG: Final = 1024
 """Connections that wait in the kernel while the loop is busy; a peer that finds no room tries again later."""
@@ -52,6 +50,9 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
         self._is_closing = False
+        self._renewal: asyncio.TimerHandle | None = None
+        self._renewed_at = 0.0
+        self._tls_generation = 0
 
     @property
     def address(self) -> Address:
@@ -75,10 +76,29 @@ class Server:
             )
         except OSError as error:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from error
+        self._close_outdated()
+
+    def _close_outdated(self) -> None:
+        """Close, some time after files were replaced, the connections that were accepted with the old ones.
+
+        Whoever connected may have kept its own certificate and does not notice.
+        """
+        tls, loop = self._endpoint.tls, asyncio.get_running_loop()
+        if tls is None or self._is_closing:
+            return
+        if tls.generation != self._tls_generation:
+            self._tls_generation, self._renewed_at = tls.generation, loop.time()
+        elif loop.time() - self._renewed_at > tls.rotation.outdated_s:
+            for connection in tuple(self._connections):
+                if connection.tls_generation != self._tls_generation:
+                    connection.close(RENEWED)
+        self._renewal = loop.call_later(tls.rotation.renew_s, self._close_outdated)
 
     async def close(self, reason: Reason | None = None) -> None:
         """Stop listening, send a Goodbye on every connection, and wait at most ``linger_s``."""
         self._is_closing = True
+        if self._renewal is not None:
+            self._renewal.cancel()
         if self._listener is not None:
             self._listener.close()
         for connection in tuple(self._connections):
@@ -122,6 +142,11 @@ class Server:
             self._places.leave(peer)
         if self._is_closing and not self._connections:
             self._all_gone.set()
+
+
+REFUSALS: Final = frozenset({Why.REFUSED, Why.TLS, Why.VERSION, Why.SECRET})
+"""The reasons that are about who the two ends are."""
+RENEWED: Final = Reason(Why.DONE, "its certificates have been renewed since")
 
 
 class _AdmissionFilter:
@@ -188,7 +213,7 @@ async def serve(
     ``Unavailable`` when it is not possible to listen on the address.
     """
     endpoint.require_proof(is_connector=False)
-    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
+    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure or endpoint.insecure)
     endpoint.limits.validate()
     expected = replace(endpoint.expected, roles=endpoint.expected.roles & roles_in(admits))
 
@@ -220,7 +245,7 @@ async def connect(
     nothing to prove itself with.
     """
     endpoint.require_proof(is_connector=True)
-    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
+    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure or endpoint.insecure)
     endpoint.limits.validate()
     connection = Connection(endpoint, is_connector=True, on_open=on_connection, on_gone=on_gone)
     try:
@@ -228,7 +253,8 @@ async def connect(
         if reason is not None:
             connection.close()
             await connection.wait_gone()
-            raise NotConnected(str(address), reason)
+            is_about_us = reason.why in REFUSALS
+            raise NotConnected(str(address), reason, str(endpoint.identity) if is_about_us else "")
     except asyncio.CancelledError:
         # Nobody else knows the connection, and the loop may end before its linger time is over.
         connection.abort()
@@ -248,155 +274,3 @@ async def _open(connection: Connection, address: Address, deadline_s: float) -> 
         if isinstance(error, TimeoutError):
             return Reason(Why.HANDSHAKE_TIMEOUT, f"no connection within {deadline_s:g} s")
         return Reason(Why.LOST, error.strerror or str(error))
-
-
-log = LibraryLog("holdfast.net")
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The wait before the next attempt, which doubles up to a bound.
-
-    Jitter keeps the processes that lost the same peer from all returning at the same moment.
-    """
-
-    first_s: float = 0.02
-    most_s: float = 1.0
-
-    def delay_s(self, failures: int, random: Random) -> float:
-        """The wait after *failures* in a row: between half and all of the doubled time."""
-        doubled: float = min(self.most_s, self.first_s * 2.0 ** min(failures, 30))
-        return doubled * (0.5 + random.random() / 2)
-
-
-class Link:
-    """A connection to one peer that is reopened whenever it ends.
-
-    *where* is called before every attempt, because a restarted peer may listen elsewhere; None means not now.
-    *on_up* is called for each new connection before any of its frames and returns their receiver.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        where: Callable[[], Address | None],
-        on_up: Callable[[Connection], Receiver],
-        endpoint: ConnectionSettings,
-        *,
-        random: Random,
-        backoff: Backoff | None = None,
-        deadline_s: float = 5.0,
-        insecure: bool = False,
-    ) -> None:
-        self.name = name
-        self.connection: Connection | None = None
-        """The open connection, if there is one."""
-        self._where = where
-        self._on_up = on_up
-        self._endpoint = endpoint
-        self._random = random
-        self._backoff = backoff or Backoff()
-        self._deadline_s = deadline_s
-        self._insecure = insecure
-        self._ended = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._last_failure: str | None = None
-        self._lingering: dict[Connection, None] = {}
-        """Connections whose sockets are still open, including the current one."""
-        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link to {name}")
-
-    def send(self, kind: Kind, payload: bytes) -> bool:
-        """Send if connected now, and return whether it was. Delivery is not guaranteed either way."""
-        if self.connection is None:
-            return False
-        self.connection.send(kind, payload)
-        return True
-
-    @property
-    def failure(self) -> str | None:
-        """Why the last attempt failed, if it did."""
-        return self._last_failure
-
-    def hurry(self) -> None:
-        """Try again now, because something suggests that the peer is back or has moved."""
-        self._hurry.set()
-
-    async def close(self) -> None:
-        """Stop reconnecting and close the connection."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        for connection in list(self._lingering):
-            if connection is self.connection:
-                connection.close()
-            else:
-                connection.abort()  # it has sent everything it had to send
-            await connection.wait_gone()
-
-    async def _keep(self) -> None:
-        failures = 0
-        loop = asyncio.get_running_loop()
-        while True:
-            if await self._connect_once():
-                began = loop.time()
-                await self._ended.wait()
-                if loop.time() - began > self._backoff.most_s:
-                    failures = 0  # a connection that ends at once counts as a failure
-            await self._pause(self._backoff.delay_s(failures, self._random))
-            failures += 1
-
-    async def _connect_once(self) -> bool:
-        address = self._where()
-        if address is None:
-            return False
-        self._ended.clear()
-        self._hurry.clear()
-        try:
-            await connect(
-                address,
-                self._up,
-                self._endpoint,
-                on_gone=lambda connection: self._lingering.pop(connection, None),
-                deadline_s=self._deadline_s,
-                insecure=self._insecure,
-            )
-        except NotConnected as error:
-            self._note_failure(str(error))
-            return False
-        self._last_failure = None
-        return True
-
-    async def _pause(self, delay_s: float) -> None:
-        try:
-            async with asyncio.timeout(delay_s):
-                await self._hurry.wait()
-        except TimeoutError:
-            return
-
-    def _up(self, connection: Connection) -> Receiver:
-        self.connection = connection
-        self._lingering[connection] = None
-        return _LinkReceiver(self._on_up(connection), self._down)
-
-    def _down(self, connection: Connection) -> None:
-        if self.connection is connection:
-            self.connection = None
-            self._ended.set()
-
-    def _note_failure(self, failure: str) -> None:
-        # A failure that repeats every second is logged once.
-        if failure != self._last_failure:
-            log.info("link is down", link=self.name, failure=failure)
-        self._last_failure = failure
-
-
-class _LinkReceiver:
-    """Passes everything on, and tells the link when the connection ends."""
-
-    def __init__(self, receiver: Receiver, on_down: Callable[[Connection], None]) -> None:
-        self._receiver = receiver
-        self._on_down = on_down
-        self.on_frame = receiver.on_frame
-
-    def on_closed(self, connection: Connection, reason: Reason) -> None:
-        self._on_down(connection)
-        self._receiver.on_closed(connection, reason)

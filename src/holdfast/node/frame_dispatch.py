@@ -4,7 +4,7 @@
 :class:`ClientConnection` is what the groups use to answer on a client's connection.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,16 +65,17 @@ class FrameDispatch:
         partition: PartitionFilter,
         reconciler: Reconciler,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
         *,
         allows_chaos: bool,
+        stop: Callable[[], None],
     ) -> None:
+        """*stop* ends this host's process in an orderly way."""
         self._groups = groups
         self._partition = partition
         self._control = control
-        hosts = tuple(hosts)
         groups_admin = GroupsAdmin(groups, authority, control, fresh_nonce)
-        self.notifiers = NotifierGroups(groups, groups_admin, control, len(hosts))
+        self.notifiers = NotifierGroups(groups, groups_admin, control, hosts)
         self.admin_dispatch = AdminDispatch(
             groups,
             authority,
@@ -85,6 +86,7 @@ class FrameDispatch:
             control,
             hosts,
             allows_chaos=allows_chaos,
+            stop=stop,
         )
         self._on_call = groups.guarded(groups.serving.on_call)
         self._orders = RunningOrders(self.admin_dispatch.do)

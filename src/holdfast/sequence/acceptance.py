@@ -14,10 +14,12 @@ and sends 1..3 first; B drops 4..7 and acknowledges 3; C dies; B claims without 
 from collections.abc import Callable
 from functools import partial
 
+from holdfast.authority.views import View
 from holdfast.model.errors import Conflict, Overloaded, invariant
 from holdfast.model.ids import Epoch, HostId, Position
 from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Accepted, Hello, Knows, Submit
+from holdfast.sequence.role import Role
 from holdfast.sequence.store import order_of
 from holdfast.storage.record import HEADER
 
@@ -47,6 +49,23 @@ class Acceptance:
             on.epoch, on.epoch_since = epoch, on.now
         self.primary = primary
 
+    def follow_view(self, view: View) -> None:
+        """Follow the primary of *view*, unless a later epoch is followed already."""
+        if view.epoch >= self._on.epoch:
+            self.follow(view.epoch, None if view.primary == self._on.me.host else view.primary)
+
+    def disbelieve(self, heard: Epoch, view: View, role: Role) -> bool:
+        """Forget the epoch *heard* of, which nobody ever won (K7); returns whether this member followed it
+        and now follows *view*. Its log did not: a member whose log has followed such an epoch stops (A5)."""
+        on = self._on
+        on.note("never_issued", heard=heard, epoch=view.epoch)
+        on.overtaken_in = min(on.overtaken_in, view.epoch)
+        if on.epoch <= view.epoch or role not in (Role.BACKUP, Role.LEARNER):
+            return False
+        on.epoch = view.epoch
+        self.follow_view(view)
+        return True
+
     def on_submit(self, primary: HostId, submit: Submit) -> None:
         """Take a Submit whose epoch is not older than ours; :meth:`.member.Member.on_message` has checked
         that."""
@@ -59,6 +78,9 @@ class Acceptance:
         previous = submit.previous
         if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
             self.ask()
+            return
+        if submit.records and on.standing.own_entry is None and on.ports.lacks_space():
+            on.note("no_space")  # nobody waits for a learner, and it takes no more than it has room for (D5)
             return
         is_first, self.heard_at = self.heard_at is None, on.now
         if is_first:
@@ -146,5 +168,8 @@ class Acceptance:
         held = on.store.live_bytes
         on.send(
             self.primary,
-            Accepted(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),
+            Accepted(
+                *(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),
+                on.ports.lacks_space(),
+            ),
         )

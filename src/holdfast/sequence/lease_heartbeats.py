@@ -170,12 +170,17 @@ class LeaseHeartbeats:
         self._on_beat(host, peer, message)
 
     def _on_beat(self, host: HostId, peer: Peer, beat: Beat) -> None:
-        known = peer.promised
-        if beat.incarnation < known.incarnation or beat.heard_age_ns > self.config.lease_ns:
+        known, now = peer.promised, self._clock.now()
+        if beat.heard_age_ns > self.config.lease_ns:
             return
-        newest = beat.number if beat.incarnation > known.incarnation else max(known.beat, beat.number)
+        if beat.incarnation < known.incarnation and now < known.until.get(known.incarnation, 0):
+            # A later process has been heard within a grace, so this is a late message of an earlier one. If
+            # the later one has fallen silent, its number may never have been issued (K7); each process has a
+            # promise of its own, so that promising both breaks none.
+            return
+        newest = beat.number if beat.incarnation != known.incarnation else max(known.beat, beat.number)
         others = [each for each in known.until.items() if each[0] != beat.incarnation]
-        until = self._clock.now() + self.config.grace_ns
+        until = now + self.config.grace_ns
         kept = dict([*others[-(PROCESSES_KEPT - 1) :], (beat.incarnation, until)])
         peer.promised = Promised(beat.incarnation, newest, kept)
         self._network.send(host, BeatAnswer(self._incarnation, beat.incarnation, beat.number))

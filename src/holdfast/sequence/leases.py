@@ -13,6 +13,7 @@ from typing import Final
 
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
 from holdfast.model.ports import Clock, Network, Timers, Trace
+from holdfast.model.proven_dead import ProvenDead
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import NOBODY, LeaseHeartbeats, PauseDetector, TimeThere
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
@@ -20,6 +21,8 @@ from holdfast.sequence.peer_clocks import PeerClocks
 
 _LOOK: Final = "look"
 _CONFIRM: Final = "confirm"
+REFUTED_KEPT: Final = 64
+"""For how many processes it is remembered that their false death was reported."""
 
 
 class Leases:
@@ -62,8 +65,11 @@ class Leases:
         self._to_confirm: dict[HostId, dict[GroupId, Epoch]] = {}
         self._reported: dict[HostId, tuple[Incarnation, ...]] = {}
         """For each host, the processes whose lapsed promise was already reported."""
-        self._dead: dict[HostId, Incarnation] = {}
-        """The process of each host that was last proven dead; its silence is no cause for suspicion."""
+        self.proven_dead = ProvenDead(clock, self.heard_at, config.lease_ns)
+        """The processes that agents have proven dead; their silence is no cause for suspicion (K2, K7)."""
+        self._distrusted_until = 0
+        """Until then no lease counts, because this process was falsely reported dead (K7)."""
+        self._refuted: dict[tuple[HostId, Incarnation], None] = {}
         self._times: dict[HostId, TimeThere] = {}
         self._pauses = PauseDetector(clock, config.interval_ns)
 
@@ -85,7 +91,8 @@ class Leases:
         if peer is None:
             return None
         lease = peer.lease
-        return (lease.incarnation, lease.first) if self._clock.now() < lease.until else None
+        is_held = self._distrusted_until <= self._clock.now() < lease.until
+        return (lease.incarnation, lease.first) if is_held else None
 
     def confirm(self, host: HostId, group: GroupId, epoch: Epoch) -> None:
         """Ask *host* whether its member is still in *epoch*; all questions of one turn go in one message."""
@@ -123,10 +130,23 @@ class Leases:
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """Note the proof that this process is dead (K2)."""
-        self._dead[host] = incarnation
+        self.proven_dead.on_proof(host, incarnation)
         silent_ns = self.silence_ns(host)
         if silent_ns is not None:
             self._trace.note("death_proven", host=host, incarnation=incarnation, silent_ns=silent_ns)
+
+    def on_own_death(self) -> None:
+        """Note that this very process was reported dead, falsely (K7). Others may believe it and claim before
+        their promises have run out, so for a while no lease lets a read be answered; the authority confirms
+        reads meanwhile (R2)."""
+        self._trace.note("own_death_reported", incarnation=self._incarnation)
+        self._distrusted_until = self._clock.now() + 2 * self.config.grace_ns
+
+    def heard_at(self, host: HostId, incarnation: Incarnation) -> int | None:
+        """When a heartbeat of that process was last answered; None if none was lately."""
+        peer = self._beats.peers.get(host)
+        until = None if peer is None else peer.promised.until.get(incarnation)
+        return None if until is None else until - self.config.grace_ns
 
     def heard(self) -> int:
         """How many hosts were heard within the time of a lease."""
@@ -203,9 +223,19 @@ class Leases:
         newly_lapsed = [each for each in lapsed if each not in reported]
         if any(promised.until.get(each, 0) > now for each in reported):
             self._trace.note("heard_again", host=host)  # it was suspected wrongly
-        suspected = [each for each in newly_lapsed if each != self._dead.get(host)]
+        self._note_refuted(host, promised.incarnation)
+        suspected = [each for each in newly_lapsed if not self.proven_dead.is_dead(host, each)]
         if suspected:
             silent_ns = self.silence_ns(host)
             self._trace.note("promise_lapsed", host=host, incarnations=suspected, silent_ns=silent_ns)
         if newly_lapsed:
             self._on_lapsed(host)
+
+    def _note_refuted(self, host: HostId, incarnation: Incarnation) -> None:
+        """Say once of a process that its death was reported although it lives (K7)."""
+        process = (host, incarnation)
+        if process not in self._refuted and self.proven_dead.is_refuted(host, incarnation):
+            self._refuted[process] = None
+            while len(self._refuted) > REFUTED_KEPT:
+                del self._refuted[next(iter(self._refuted))]
+            self._trace.note("death_refuted", host=host, incarnation=incarnation)

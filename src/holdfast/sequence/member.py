@@ -1,8 +1,7 @@
 """One member of a group: its role, and which component handles which event.
 
-The components make the decisions; this module only knows which of them is in charge when. A new process never
-resumes a role (V3): a member starts by reading the view, then follows, learns, or claims. It becomes primary
-only by winning an epoch.
+The components decide; this module knows which of them is in charge when. A new process never resumes a role
+(V3): it reads the view, then follows, learns, or claims, and becomes primary only by winning an epoch.
 """
 
 from collections.abc import Callable
@@ -64,6 +63,7 @@ class Member:
             on_lost=self._lost,
             on_unmet=self._unmet,
             on_fatal=self._give_up,
+            on_never_issued=self._disbelieve,
         )
         self._lead = Primary(on, self._alarms, self._view_requests, on_overdue=self._reclaim)
         self._acceptance = Acceptance(on)
@@ -92,8 +92,8 @@ class Member:
     @property
     def log_bytes(self) -> int:
         """As :attr:`own_log_bytes`; at a primary, of the required member with the longest log (D4)."""
-        own, is_primary = self.own_log_bytes, self.role is Role.PRIMARY
-        return max(own, self._lead.submission.longest_log()) if is_primary else own
+        others = self._lead.submission.longest_log() if self.role is Role.PRIMARY else 0
+        return max(self.own_log_bytes, others)
 
     @property
     def own_log_bytes(self) -> int:
@@ -108,9 +108,7 @@ class Member:
     @property
     def primary(self) -> HostId | None:
         """The host of the primary, as far as this member knows."""
-        if self.role is Role.PRIMARY:
-            return self._on.me.host
-        return self._acceptance.primary
+        return self._on.me.host if self.role is Role.PRIMARY else self._acceptance.primary
 
     @property
     def standing(self) -> ViewState:
@@ -118,33 +116,32 @@ class Member:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the group's state is gone, because every process that held it is gone (V4)."""
+        """Whether the group's state is gone with every process that held it (V4)."""
         return self._loss.is_total
-
-    def held(self, number: int) -> messages.Held:
-        """What this member holds, for a person who considers a forced recovery."""
-        return held(self._on, number, self.role, is_serving=self.is_serving)
 
     @property
     def is_doubtful(self) -> bool:
         return self._on.is_doubtful
 
+    def held(self, number: int) -> messages.Held:
+        """What this member holds, for a person who considers a forced recovery."""
+        return held(self._on, number, self.role, is_serving=self.is_serving)
+
     def start(self, seen: Seen[View] | None = None) -> None:
-        """Find out this member's place in the group (V3). *seen*, a view that this process has read already,
-        counts unless the log has followed a later epoch."""
+        """Find out this member's place (V3). *seen* counts unless the log has followed a later epoch."""
         if seen is not None and seen.value.epoch >= self._on.store.followed:
             self._on_read(seen)
         else:
             self._view_requests.read()
 
     def submit(self, body: bytes, count: int = 1) -> Position:
-        """Order *count* operations as one record and return the last one's position. Call :meth:`flush` once
-        per turn. Raises ``Unavailable`` unless serving, ``Overloaded`` at a bound, ``InvalidRequest`` for a
-        body longer than ``record_bytes_max``; after an error nothing has changed."""
+        """Order *count* operations as one record; returns the last position. :meth:`flush` follows once per
+        turn. Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest``; then nothing has changed."""
         if self.is_serving:
             return self._lead.submission.order(body, count)
-        why = "its state is lost" if self.is_lost else "it is not served here"
-        raise Unavailable(f"group {self._on.group}: {why}")
+        raise Unavailable(
+            f"group {self._on.group}: {'its state is lost' if self.is_lost else 'not served here'}"
+        )
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
@@ -155,7 +152,7 @@ class Member:
         return self._on.store.read(first, last)
 
     def may_read(self) -> bool:
-        """Whether this member may answer a query from its own state at this moment (R1)."""
+        """Whether this member may answer a query from its own state now (R1)."""
         return self._reads.may_read()
 
     def confirm_read(self, then: Callable[[bool], None]) -> None:
@@ -166,14 +163,18 @@ class Member:
         """Hand the group over to the in-sync backup on *to* (K5); *why* goes into the group's history."""
         self._lead.hand_over(to, why)
 
-    def successors(self, log_below: int | None = None) -> list[HostId]:
-        """The hosts to hand over to, the fittest first (O3, E8); *log_below*: with a shorter log."""
-        return self._lead.successors(log_below)
+    def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
+        """The hosts to hand over to, the fittest first (O3, E8, D4, D5)."""
+        return self._lead.successors(log_below, has_space=has_space)
+
+    @property
+    def lacks_space(self) -> HostId | None:
+        """As :meth:`.submission.Submission.without_space`."""
+        return self._lead.submission.without_space()
 
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
-        found = [self._lead.submission.rank_of(each) for each in self.standing.listed if each.host == host]
-        return found[0] if found else Rank.NEAR
+        return self._lead.submission.rank_on(host)
 
     # --- events from the host
 
@@ -184,7 +185,7 @@ class Member:
             self._maybe_claim()
 
     def halt(self, why: str) -> None:
-        """Stop for good, because the host wants it; the group goes on without this member."""
+        """Stop for good, because the host wants it."""
         self._give_up(why)
 
     def on_view(self, seen: Seen[View]) -> None:
@@ -193,7 +194,7 @@ class Member:
         if self.role is Role.HALTED or seen.value.epoch <= on.standing.epoch:
             return
         if on.standing.pending is not None:
-            # The answer to our own change will come. It mostly says more, but may be older than this.
+            # The answer to our own change will come, and may be older than this.
             if self._newer_view is None or self._newer_view.value.epoch < seen.value.epoch:
                 self._newer_view = seen
             return
@@ -210,29 +211,27 @@ class Member:
         """End all work, because the host no longer has a member of this group (M6)."""
         self._halt("it has left the group")
 
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Handle proof of death from that host's agent (K2): claim the group, or drop the backup."""
-        dead = self._on.dead
-        dead[host] = max(incarnation, dead.get(host, incarnation))
-        if self._lead.submission.is_primary:
-            self._lead.make_due_changes()
-        else:
-            self._maybe_claim()
+    def on_death(self) -> None:
+        """Handle that a process was proven dead (K2): claim the group, or drop the backup."""
+        is_primary = self._lead.submission.is_primary
+        (self._lead.make_due_changes if is_primary else self._maybe_claim)()
+
+    def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
+        self._lead.on_stopping(host, incarnation, is_leaving=is_leaving)
 
     def on_silence(self, host: HostId) -> None:
-        """Handle that a promise to *host* has run out. A member that follows a later primary than its view
-        names is not affected: a thousand such groups would only ask the authority for what it is about to
-        tell them."""
+        """Handle that a promise to *host* has run out. Who follows a later view is about to be told of it."""
         is_current = self._on.standing.epoch == self._on.epoch
         if self._acceptance.primary == host or (self.role is Role.BACKUP and is_current):
             self._maybe_claim()
 
     def is_backup_in(self, epoch: Epoch, asked_by: HostId) -> bool:
         """Whether this member is a backup in *epoch*; answers a ``Confirm`` of the primary's host (R1)."""
-        if self.role is not Role.BACKUP or self._on.epoch != epoch or self._acceptance.primary != asked_by:
-            return False
-        self._on.confirm(asked_by, self._on.ports.leases.latest_beat(asked_by)[0], epoch)
-        return True
+        on, is_backup = self._on, self.role is Role.BACKUP
+        if is_in := is_backup and on.epoch == epoch and self._acceptance.primary == asked_by:
+            on.confirm(asked_by, on.ports.leases.latest_beat(asked_by)[0], epoch)
+        return is_in
 
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
         self._lead.submission.on_confirmed(host, incarnation, epoch, beat)
@@ -248,13 +247,13 @@ class Member:
         if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
             if isinstance(message, messages.Submit | messages.Offer | messages.Compare):
                 on.send(peer, messages.Refused(on.group, on.epoch))
+                self._check_epoch()
             return
         if self.role is Role.PRIMARY:
             self._lead.on_message(peer, message)
-            if message.epoch > on.epoch:
-                # A peer knows of a later epoch than ours: find out who won it.
+            if message.epoch > on.epoch:  # find out who won it
                 if isinstance(message, messages.Compare):
-                    # Its confirmation in our epoch keeps it from claiming: end our reads, and say so.
+                    # Its confirmation keeps it from claiming: end our reads, and say so.
                     on.overtaken_in = max(on.overtaken_in, message.epoch)
                     on.send(peer, messages.Refused(on.group, message.epoch))
                 self._view_requests.read()
@@ -314,14 +313,18 @@ class Member:
             self._maybe_claim()
         # Otherwise another member has claimed and is followed; its view, death or silence will be reported.
 
-    # --- the view
-
     def _on_read(self, seen: Seen[View]) -> None:
         """Take in a view that was read from the authority and may be a moment old."""
         if seen.value.epoch > self._on.standing.epoch:
             self.on_view(seen)
         else:
             self._maybe_claim()
+
+    def _disbelieve(self, heard: Epoch, view: View) -> None:
+        """Forget an epoch that somebody spoke of and nobody ever won (K7)."""
+        if self._acceptance.disbelieve(heard, view, self.role):
+            self._learning.stop()
+            self._join_request.soon()
 
     def _learn(self, seen: Seen[View]) -> None:
         """Take the place that *seen* gives this member, which is never that of the primary (V3)."""
@@ -336,9 +339,7 @@ class Member:
         on.standing.learn(seen)
         self._claim.on_new_view()
         view = seen.value
-        if view.epoch >= on.epoch:
-            is_own = view.primary == on.me.host
-            self._acceptance.follow(view.epoch, None if is_own else view.primary)
+        self._acceptance.follow_view(view)
         self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
         if view.generation == view.epoch and on.standing.own_entry is not None:
@@ -352,12 +353,16 @@ class Member:
 
     def _maybe_claim(self) -> None:
         """Claim if there is a reason to. Only the latest view says whether this member is listed."""
-        if self.role not in (Role.BACKUP, Role.LEARNER):
-            return
-        if self._on.standing.epoch < self._on.epoch:
-            self._view_requests.read()
-        elif self.role is Role.BACKUP:
+        is_follower = self.role in (Role.BACKUP, Role.LEARNER)
+        if is_follower and not self._check_epoch() and self.role is Role.BACKUP:
             self._claim.maybe_claim()
+
+    def _check_epoch(self) -> bool:
+        """If an epoch is only heard of, ask the authority who won it: perhaps nobody did (K7)."""
+        is_unknown = self._on.standing.epoch < self._on.epoch
+        if is_unknown:
+            self._view_requests.read()
+        return is_unknown
 
     def _become(self, role: Role) -> None:
         invariant(role in TRANSITIONS[self.role], f"a {self.role.value} member does not become {role.value}")
@@ -431,8 +436,6 @@ class Member:
         self._become(Role.BACKUP)
         self._claim.release(seen.value.epoch)
         self._claim.maybe_claim()
-
-    # --- as follower
 
     def _on_first_heard(self) -> None:
         """Tell the primary, first of all, whether this member lacks its object and must not take over."""

@@ -53,12 +53,19 @@ class MemberState:
     """The highest epoch in a Compare from another member; in an older epoch this member answers no more
     reads."""
 
-    dead: dict[HostId, Incarnation] = field(default_factory=dict)
-    """The latest process of each host that was proven dead (K2). Owned by the member."""
+    stopping: dict[HostId, Incarnation] = field(default_factory=dict)
+    """The latest process of each host that said that it is about to end (K5). Owned by the member."""
+    leaving: dict[HostId, Incarnation] = field(default_factory=dict)
+    """Those of them that asked to be dropped. Owned by the member."""
 
     @property
     def now(self) -> int:
         return self.ports.clock.now()
+
+    @property
+    def heard_epoch(self) -> Epoch:
+        """The highest epoch that this member was told of; a peer may have told it falsely (K7)."""
+        return max(self.epoch, self.overtaken_in)
 
     def send(self, host: HostId, message: GroupMessage) -> None:
         self.ports.network.send(host, message)
@@ -78,7 +85,26 @@ class MemberState:
 
     def is_dead(self, member: ViewMember) -> bool:
         """Whether there is proof that exactly this process is gone (K2)."""
-        return self.dead.get(member.host) == member.incarnation
+        return self.ports.leases.proven_dead.is_dead(member.host, member.incarnation)
+
+    @staticmethod
+    def note_latest(known: dict[HostId, Incarnation], host: HostId, incarnation: Incarnation) -> None:
+        """Note *incarnation* in *known*, which has the latest of each host."""
+        known[host] = max(incarnation, known.get(host, incarnation))
+
+    def note_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Note that a process is about to end, and whether it asks to be dropped before (K5)."""
+        self.note_latest(self.stopping, host, incarnation)
+        if is_leaving:
+            self.note_latest(self.leaving, host, incarnation)
+
+    def is_stopping(self, member: ViewMember) -> bool:
+        """Whether exactly this process has said that it is about to end (K5)."""
+        return self.stopping.get(member.host) == member.incarnation
+
+    def is_leaving(self, member: ViewMember) -> bool:
+        """Whether exactly this process has asked to be dropped before it ends (K5)."""
+        return self.leaving.get(member.host) == member.incarnation
 
     def propose(
         self,

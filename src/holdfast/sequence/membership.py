@@ -76,11 +76,11 @@ class Membership:
             self._go_on_joining(on.standing.joining)
             return
         gone, overdue = self._gone(), self._overdue()
-        leaving = gone or overdue
+        leaving = gone or overdue or self._departing() or self._without_space()
         if leaving is not None and self._may_spare_one():
-            if gone is None:
+            if gone is None and overdue is not None:
                 self._keep_away(leaving.host)
-            self._drop(leaving, self._why_gone(leaving) if gone is not None else "calls waited for it")
+            self._drop(leaving, self._why_dropped(leaving, gone, overdue))
             return
         candidate = self._candidate(is_urgent=leaving is not None)
         if candidate is not None:
@@ -101,6 +101,8 @@ class Membership:
             is_useless = is_silent or not on.standing.is_wanted(follower.member)
             if is_useless and find(required, follower.member) is None:
                 self._submission.followers.remove(follower)
+        # Somebody may have spoken in the name of a listed member, which is then unknown until now (K7).
+        self._submission.meet_listed()
 
     def end(self) -> None:
         """End this primary's work on the members. A change that was requested stays requested; the next
@@ -120,6 +122,34 @@ class Membership:
             if follower is None or follower.is_short or self._on.is_dead(follower.member):
                 return member
         return None
+
+    def _departing(self) -> ViewMember | None:
+        """A listed member whose process asked to be dropped, because it is about to end (K5). A primary that
+        is about to end itself drops nobody. *Otherwise* a domain that stops as a whole would leave each group
+        with one member in sync, and the group waits for that one when the domain is started again."""
+        on = self._on
+        if on.leaving and not on.is_stopping(on.me):
+            for member, follower in self._others():
+                if follower is not None and on.is_leaving(follower.member):
+                    return member
+        return None
+
+    def _without_space(self) -> ViewMember | None:
+        """A listed member whose host is short of disk space, so that nothing more can be ordered (D5), if
+        enough others answer without it."""
+        for member, follower in self._others():
+            if follower is not None and follower.lacks_space and self._is_enough_without(member):
+                return member
+        return None
+
+    def _why_dropped(self, member: ViewMember, gone: ViewMember | None, overdue: ViewMember | None) -> str:
+        """Why that member is dropped, for people."""
+        if member is gone:
+            return self._why_gone(member)
+        if member is overdue:
+            return "calls waited for it"
+        is_departing = member is self._departing()
+        return "its host is being stopped" if is_departing else "its host is short of disk space"
 
     def _why_gone(self, member: ViewMember) -> str:
         """Why that member is dropped, for people: most dropped members were restarted on purpose."""
@@ -156,10 +186,12 @@ class Membership:
         on = self._on
         for member, _ in self._others():
             if not on.standing.is_wanted(member):
-                others = (each for each in on.standing.listed if not same(each, member))
-                answering = sum(map(self._submission.is_answering, others))
-                return member if answering >= on.config.min_in_sync else None
+                return member if self._is_enough_without(member) else None
         return None
+
+    def _is_enough_without(self, member: ViewMember) -> bool:
+        others = (each for each in self._on.standing.listed if not same(each, member))
+        return sum(map(self._submission.is_answering, others)) >= self._on.config.min_in_sync
 
     def _others(self) -> Iterator[tuple[ViewMember, Progress | None]]:
         """The listed members other than this one, with their progress."""
@@ -201,7 +233,8 @@ class Membership:
         on = self._on
         for follower in self._submission.followers.all():
             absence = self._absent.get(follower.member.host)
-            is_welcome = is_urgent or absence is None or on.now >= absence.until
+            is_due = (absence is None or on.now >= absence.until) and not follower.lacks_space
+            is_welcome = is_urgent or is_due
             is_listed = find(on.standing.listed, follower.member) is not None
             if is_welcome and not is_listed and self._may_join(follower):
                 return follower
@@ -214,6 +247,7 @@ class Membership:
             on.standing.is_wanted(follower.member)
             and follower.acknowledged != NOTHING
             and not on.is_dead(follower.member)
+            and not on.is_leaving(follower.member)
             and on.store.tail.position - follower.acknowledged <= on.config.window
             and on.now - follower.heard_at < on.config.silence_ns
         )

@@ -51,6 +51,8 @@ class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
     """The bytes of my records that no checkpoint of mine covers, so that the primary takes fewer calls in
     time. *Without it:* a backup's checkpoints fail while the primary's do not; its log is full, it
     acknowledges nothing any more, and nothing that would free its log is ever committed (D4)."""
+    lacks_space: bool = False
+    """My disk has too little free space for more (D5)."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):
@@ -275,6 +277,15 @@ class Died(Struct, frozen=True, array_like=True, tag="died"):
     incarnation: Incarnation
 
 
+class Stopping(Struct, frozen=True, array_like=True, tag="stopping"):
+    """To every other host: this process is about to end in an orderly way (K5). A hint, repeated until it
+    ends: hand nothing over to me; once *is_leaving*, I am primary of nothing any more, so drop me before I
+    am gone, and calls need not wait for my acknowledgement."""
+
+    incarnation: Incarnation
+    is_leaving: bool = False
+
+
 # --- host to host: the commit position of a group (S7)
 
 
@@ -294,5 +305,5 @@ class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
     position: Position
 
 
-HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | HowFar | ThisFar | Probe | GiveWay
+HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | Stopping | HowFar | ThisFar | Probe | GiveWay
 """The messages between hosts. The last two concern groups that wait for each other (E10)."""

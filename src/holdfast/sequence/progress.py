@@ -47,6 +47,8 @@ class Progress:
 
     log_bytes: int = 0
     """The bytes in its log that none of its checkpoints covers, as it last reported (D4)."""
+    lacks_space: bool = False
+    """Its host is short of disk space, as it last reported (D5)."""
     in_flight_bytes: int = 0
     """The bytes of records sent to it and not yet acknowledged."""
     _in_flight: deque[tuple[Position, int]] = field(default_factory=deque)
@@ -107,9 +109,12 @@ class ProgressOfAll:
         self.changes += 1
         self._all[follower.member.host, follower.member.store] = follower
 
-    def has_later(self, host: HostId, incarnation: Incarnation) -> bool:
-        """Whether a later process of that host follows."""
-        return any(each.member.incarnation > incarnation for each in self.of_host(host))
+    def has_later(self, host: HostId, incarnation: Incarnation, heard_since: int = 0) -> bool:
+        """Whether a later process of that host follows, and was heard since then."""
+        return any(
+            each.member.incarnation > incarnation and each.heard_at >= heard_since
+            for each in self.of_host(host)
+        )
 
     def remove_earlier(self, member: ViewMember) -> None:
         """Remove followers with other stores of the same host: a new process came with a new store, so what

@@ -36,7 +36,6 @@ from holdfast.authority.views import (
 from holdfast.model.errors import Conflict, InvalidRequest
 from holdfast.model.ids import MILLISECOND, SECOND, Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Network, Timers
-from holdfast.sequence.lease_heartbeats import NOBODY
 from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Compared, Held, Inspect
 from holdfast.sequence.ports import Me
@@ -345,4 +344,5 @@ class StateLoss:
         if member.host == on.me.host:
             return member.incarnation < on.me.incarnation
         latest = on.ports.leases.latest_beat(member.host)[0]
-        return latest > member.incarnation or on.dead.get(member.host, NOBODY) >= member.incarnation
+        proven_dead = on.ports.leases.proven_dead
+        return latest > member.incarnation or proven_dead.is_gone(member.host, member.incarnation)

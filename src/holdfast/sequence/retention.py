@@ -30,6 +30,7 @@ import msgspec
 
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
+from holdfast.sequence.keyed_replies import ENTRY_BYTES, KeyedReplies, caller_of
 
 Item = TypeVar("Item")
 
@@ -99,6 +100,8 @@ class _Client(msgspec.Struct):
     entries: dict[int, _Entry] = msgspec.field(default_factory=dict)
     due_s: int = _FAR_S
     """No entry of this client expires before this second; then all its entries are checked."""
+    caller: str = ""
+    """Whose key this client stands for; empty if it is a client that tells what it has received."""
 
 
 class _Saved(msgspec.Struct, array_like=True):
@@ -117,6 +120,8 @@ class Retention:
         self._clients: dict[ClientId, _Client] = {}
         self._entries_due = _Calendar[ClientId]()
         self._clients_due = _Calendar[ClientId]()
+        self.keyed = KeyedReplies()
+        """The bytes kept for calls under keys. They follow from the entries; no checkpoint carries them."""
 
     def __len__(self) -> int:
         return sum(len(client.entries) for client in self._clients.values())
@@ -154,13 +159,18 @@ class Retention:
         self.time_s = time_s
         for client in self._entries_due.take(time_s):
             known = self._clients[client]
-            known.entries = {
-                number: entry for number, entry in known.entries.items() if entry.expiration_s > time_s
-            }
+            before, known.entries = (
+                known.entries,
+                {number: entry for number, entry in known.entries.items() if entry.expiration_s > time_s},
+            )
+            if known.caller:
+                self.keyed.add(known.caller, _bytes_of(known.entries) - _bytes_of(before))
             known.due_s = _FAR_S
             self._note_earliest(client, known)
         for client in self._clients_due.take(time_s):
-            del self._clients[client]
+            known = self._clients.pop(client)
+            if known.caller:
+                self.keyed.add(known.caller, -_bytes_of(known.entries))
 
     def admit(self, client: ClientId, number: int, position: Position, expiration_s: int) -> Verdict:
         """Do :meth:`judge`, and :meth:`begin` if the request is fresh, in one step, as every call passes
@@ -177,9 +187,7 @@ class Retention:
             if expiration_s > self._latest_s:
                 return TOO_LATE
             self._client(client, expiration_s)
-        known.entries[number] = _Entry(position, expiration_s)
-        if expiration_s < known.due_s:
-            self._note_due(client, known, expiration_s)
+        self._keep(client, known, number, _Entry(position, expiration_s))
         return FRESH
 
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
@@ -197,7 +205,9 @@ class Retention:
         no reply any more."""
         known = self._clients.get(client)
         entry = known.entries.get(number) if known is not None else None
-        if entry is not None:
+        if known is not None and entry is not None:
+            if known.caller:
+                self.keyed.add(known.caller, len(reply) - len(entry.reply or b""))
             entry.reply = reply
             if position is not None:
                 entry.position = position
@@ -212,8 +222,11 @@ class Retention:
             passed: Sequence[int] = range(known.floor, floor)
             if len(passed) > len(known.entries):
                 passed = [number for number in known.entries if number < floor]
+            before = _bytes_of(known.entries) if known.caller else 0
             for number in passed:
                 known.entries.pop(number, None)
+            if known.caller:
+                self.keyed.add(known.caller, _bytes_of(known.entries) - before)
             known.floor = floor
 
     def settle(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
@@ -242,7 +255,10 @@ class Retention:
         table, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
         table.time_s = found.time_s
         for client, floor, horizon_s, entries in found.clients:
-            known = table._clients[client] = _Client(floor, horizon_s, dict(entries))
+            known = _Client(floor, horizon_s, dict(entries), caller=caller_of(client))
+            table._clients[client] = known
+            if known.caller:
+                table.keyed.add(known.caller, _bytes_of(known.entries))
             table._clients_due.add(horizon_s, client)
             table._note_earliest(client, known)
         return table
@@ -256,6 +272,8 @@ class Retention:
 
     def _keep(self, client: ClientId, known: _Client, number: int, entry: _Entry) -> None:
         known.entries[number] = entry
+        if known.caller:
+            self.keyed.add(known.caller, ENTRY_BYTES)
         if entry.expiration_s < known.due_s:
             self._note_due(client, known, entry.expiration_s)
 
@@ -272,12 +290,17 @@ class Retention:
     def _client(self, client: ClientId, horizon_s: int) -> _Client:
         known = self._clients.get(client)
         if known is None:
-            known = self._clients[client] = _Client()
+            known = self._clients[client] = _Client(caller=caller_of(client))
         if horizon_s > known.horizon_s:
             self._clients_due.remove(known.horizon_s, client)
             self._clients_due.add(horizon_s, client)
             known.horizon_s = horizon_s
         return known
+
+
+def _bytes_of(entries: dict[int, _Entry]) -> int:
+    """What these entries cost."""
+    return sum(ENTRY_BYTES + len(entry.reply or b"") for entry in entries.values())
 
 
 class _Calendar(Generic[Item]):

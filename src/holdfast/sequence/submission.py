@@ -22,6 +22,7 @@ from holdfast.sequence.ports import same
 from holdfast.sequence.progress import NOTHING, Progress, ProgressOfAll
 from holdfast.sequence.role import WORDS_MAX, Rank
 from holdfast.sequence.state_request import BELIEVED_TIMES
+from holdfast.sequence.view_state import find
 from holdfast.storage.record import ORIGIN, Point
 
 
@@ -63,14 +64,14 @@ class Submission:
         self._claimed_tail = self._epoch_tail.position
         self._is_unproven = is_unproven
         self.followers.clear()
-        self._meet_listed()
+        self.meet_listed()
         self._watch_own()
         self._announce()
 
     def go_on(self) -> None:
         """Continue as primary in the next epoch, after this member has changed the view."""
         self._epoch_tail = self._on.store.tail
-        self._meet_listed()
+        self.meet_listed()
         self._announce()
         self.maybe_commit()
 
@@ -79,7 +80,8 @@ class Submission:
         self.is_primary = self.is_serving = False
         self.followers.clear()
 
-    def _meet_listed(self) -> None:
+    def meet_listed(self) -> None:
+        """Follow the progress of every listed member whose progress is not known."""
         on = self._on
         for member in on.standing.listed:
             is_known = self.followers.get(member) is not None
@@ -180,6 +182,7 @@ class Submission:
         follower.answered(accepted.incarnation, accepted.epoch, beat)
         follower.has(accepted.up_to)
         follower.log_bytes = accepted.log_bytes
+        follower.lacks_space = accepted.lacks_space
         follower.next = max(follower.next, follower.acknowledged)
         is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
         follower.owing_since = None if is_square else on.now
@@ -194,8 +197,8 @@ class Submission:
             host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
         )
         known = self.followers.get(member)
-        if self.followers.has_later(host, hello.incarnation):
-            return known
+        if self.followers.has_later(host, hello.incarnation, on.now - on.config.silence_ns):
+            return known  # a late message; but a later process that stays silent may never have been (K7)
         self.followers.remove_earlier(member)
         shared = next((point for point in hello.points if on.store.point_at(point.position) == point), None)
         if known is None:
@@ -269,6 +272,16 @@ class Submission:
         follower = self.followers.get(member)
         return follower.rank_at(self._on.now) if follower is not None else Rank.NEAR
 
+    def rank_on(self, host: HostId) -> Rank:
+        """How fit the listed member on *host* is to lead, as far as is known here."""
+        found = [self.rank_of(each) for each in self._on.standing.listed if each.host == host]
+        return found[0] if found else Rank.NEAR
+
+    def is_stopping(self, member: ViewMember) -> bool:
+        """Whether the process that follows as that member has said that it is about to end (K5)."""
+        follower = self.followers.get(member)
+        return self._on.is_stopping(follower.member if follower is not None else member)
+
     def why_without(self, host: HostId) -> str:
         """Why the member on *host* must never lead; empty if nothing of the kind is known (E8)."""
         for each in self.followers.of_host(host):
@@ -320,6 +333,21 @@ class Submission:
                 longest = follower.log_bytes
         return longest
 
+    def without_space(self) -> HostId | None:
+        """The host of a required member that is short of disk space: nothing more is ordered (D5)."""
+        on = self._on
+        if on.ports.lacks_space():
+            return on.me.host
+        for follower in self.followers.all():
+            if follower.lacks_space and find(tuple(on.standing.required()), follower.member) is not None:
+                return follower.member.host
+        return None
+
+    def has_space(self, member: ViewMember) -> bool:
+        """Whether the member's host has disk space, as it last said (D5)."""
+        follower = self.followers.get(member)
+        return follower is None or not follower.lacks_space
+
     def log_bytes_of(self, member: ViewMember) -> int:
         """What the member's log holds, as it last said (D4); 0 while it has said nothing."""
         follower = self.followers.get(member)
@@ -329,9 +357,11 @@ class Submission:
         """Whether the view can only need a change because somebody falls silent or behind: every listed
         member should be one, follows and lives, nobody else follows, and no change is under way."""
         followers, on = self._exact_followers(), self._on
-        if followers is None or True in [each.is_short for each in followers]:
+        if followers is None or True in [each.is_short or each.lacks_space for each in followers]:
             return False
-        return not on.dead or not any(on.is_dead(each.member) for each in followers)
+        return not on.ports.leases.proven_dead.is_any() or not any(
+            on.is_dead(each.member) for each in followers
+        )
 
     def _exact_followers(self) -> list[Progress] | None:
         """The followers, if they and this member are exactly the required and wanted members; otherwise None.
@@ -362,6 +392,8 @@ class Submission:
                 self.send(follower, even_nothing=True)
             elif follower.told < on.committed and waited >= on.config.notify_ns:
                 self.send(follower, even_nothing=True)
+            elif follower.lacks_space and waited >= on.config.resend_ns:
+                self.send(follower, even_nothing=True)  # it says when it has space again (D5)
 
     def has_news(self) -> bool:
         """Whether a follower has not been told of a commit yet."""

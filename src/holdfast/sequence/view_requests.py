@@ -21,7 +21,8 @@ class ViewRequests:
     """Sends one member's requests, and reports the results.
 
     *on_read* gets a view that was read. A change ends with *on_won*; or with *on_lost*, which gets the view
-    in force instead; or with *on_unmet*, if its condition does not hold. *on_hopeless* ends the member.
+    in force instead; or with *on_unmet*, if its condition does not hold. *on_fatal* ends the member.
+    *on_never_issued* gets an epoch that was heard of although nobody has won it, and the view in force.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ViewRequests:
         on_lost: Callable[[Seen[View]], None],
         on_unmet: Callable[[], None],
         on_fatal: Callable[[str], None],
+        on_never_issued: Callable[[Epoch, View], None],
     ) -> None:
         self._on = state
         self._alarms = alarms
@@ -42,6 +44,7 @@ class ViewRequests:
         self._on_lost = on_lost
         self._on_unmet = on_unmet
         self._on_fatal = on_fatal
+        self._on_never_issued = on_never_issued
         self._is_reading = False
         self._rng = state.ports.random.stream(f"sequence/{state.group}")
 
@@ -50,8 +53,9 @@ class ViewRequests:
             return
         self._is_reading = True
         on = self._on
-        # Note the epoch followed now: by the time of the answer the log may follow a later one.
-        on.ports.recipes.start(read_view(on.group), partial(self._answered, on.store.followed))
+        # Note the epochs known now: by the time of the answer there may be later ones.
+        then = partial(self._answered, on.store.followed, on.heard_epoch)
+        on.ports.recipes.start(read_view(on.group), then)
 
     def change(self, wanted: ViewChange) -> None:
         """Request *wanted*, which is the pending change in the member's view state."""
@@ -61,7 +65,7 @@ class ViewRequests:
         if self._on.standing.pending is not None:
             self.change(self._on.standing.pending)
 
-    def _answered(self, followed: Epoch, answer: Seen[View] | NoGroup | NoAnswer) -> None:
+    def _answered(self, followed: Epoch, heard: Epoch, answer: Seen[View] | NoGroup | NoAnswer) -> None:
         self._is_reading = False
         if isinstance(answer, NoAnswer):
             self._alarms.set(MemberTimer.READ, self._retry_ns())
@@ -71,6 +75,11 @@ class ViewRequests:
             said = f"the log has followed epoch {followed}, the authority knows {answer.value.epoch} (A5)"
             self._on_fatal(said)
         else:
+            if heard > answer.value.epoch:
+                # Whoever speaks in an epoch has won it before, and this was read afterwards.
+                self._on_never_issued(heard, answer.value)
+            elif self._on.heard_epoch > answer.value.epoch:
+                self._alarms.ensure(MemberTimer.READ, self._retry_ns())
             self._on_read(answer)
 
     def _changed(

@@ -59,6 +59,11 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     in_line_max: int = 10_000
     """How many calls may be queued behind a call that waits for another group; more are refused as
     Overloaded. They are in every checkpoint."""
+    keyed_bytes_max: int = 256 * 1024 * 1024
+    """How much is kept for calls under idempotency keys, of all callers together; beyond it new keys are
+    refused as Overloaded (X2). More: longer checkpoints, and more memory on every member."""
+    keyed_caller_bytes_max: int = 64 * 1024 * 1024
+    """The same for one caller, so that one alone does not keep the others out."""
     gate_ns: int = 10 * SECOND
     """How long interleaved operations do not start while a checkpoint waits for the object to be at rest.
     Shorter: a group that calls slow ones captures no state, and its log grows until calls are refused

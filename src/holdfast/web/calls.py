@@ -38,6 +38,7 @@ from holdfast.model.outcome import CallRefused
 from holdfast.model.properties import Style
 from holdfast.model.traceparent import Traceparent
 from holdfast.node.gateway import HostContext
+from holdfast.sequence.keyed_replies import keyed_client
 from holdfast.styles.by_name import style_named
 from holdfast.web.problems import NEVER_RUNS, refuse, reused
 from holdfast.web.settings import FINGERPRINTS_MAX
@@ -73,7 +74,7 @@ def keyed(caller: str, group: GroupId, key: str, time_s: int) -> Keyed:
 
     def in_window(window: int) -> RequestId:
         ends_s = (window + 1) * WINDOW_S - offset_s
-        client = ClientId(f"http-{digest[8:40]}-{window}")
+        client = keyed_client(sha256(caller.encode()).hexdigest(), digest[8:40], window)
         return RequestId(group, client, NUMBER, ends_s + KEEP_S + 2 * SLACK_S)
 
     return Keyed(

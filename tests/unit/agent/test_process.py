@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from holdfast.agent import process as wards
 from holdfast.agent.process import Death, ProcessState, SupervisedProcess
 from holdfast.machine import MachineClock
+from holdfast.storage.lock import DirectoryLock, Holder
 
 LOCKER = """
 import os, signal, sys, time
@@ -198,5 +200,67 @@ def test_a_ward_stopped_while_it_waits_is_not_started(tmp_path: Path) -> None:
         await care.supervised.stop()
         await asyncio.sleep(0.5)
         assert (care.supervised.state, len(care.deaths)) == (ProcessState.STOPPED, 3)
+
+    run(story())
+
+
+def swap(directory: Path) -> Path:
+    """Move the directory away while its process runs, and put a copy in its place."""
+    moved = directory.with_name("moved")
+    directory.rename(moved)
+    shutil.copytree(moved, directory)
+    return moved
+
+
+def test_a_swapped_directory_proves_no_death_of_an_adopted_process(tmp_path: Path) -> None:
+    """The agent waits for the file that the process holds, wherever that is now."""
+
+    async def story() -> None:
+        process = start_locker(tmp_path, 4)
+        care = Care(tmp_path, SLEEPER)
+        try:
+            care.supervised.start()
+            swap(tmp_path / "w")
+            await asyncio.sleep(10 * wards.LOCK_POLL_S)
+            assert (care.supervised.state, care.deaths) == (ProcessState.ADOPTED, [])
+        finally:
+            end(process)
+        await care.until(lambda: bool(care.deaths))
+        assert [(death.incarnation, death.proof) for death in care.deaths] == [(4, "lock")]
+        await care.supervised.stop()
+
+    run(story())
+
+
+def test_an_agent_that_starts_beside_a_swapped_directory_proves_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        process = start_locker(tmp_path, 4)
+        care = Care(tmp_path, SLEEPER)
+        try:
+            swap(tmp_path / "w")
+            care.supervised.start()
+            assert care.deaths == []
+        finally:
+            end(process)
+            await care.supervised.stop()
+
+    run(story())
+
+
+def test_a_note_of_another_process_says_nothing_about_the_child_that_ended(tmp_path: Path) -> None:
+    """Somebody puts another lock file there, whose note is whole and names another incarnation."""
+
+    async def story() -> None:
+        care = Care(tmp_path, locker(tmp_path, 7))
+        care.supervised.start()
+        await care.until(lambda: (tmp_path / "w.log").read_text() == "ready\n")
+        (tmp_path / "w" / "lock").unlink()
+        other = DirectoryLock.take(tmp_path / "w", Holder(pid=1, what="a ward", incarnation=99))
+        other.release()
+        assert care.supervised.pid is not None
+        os.kill(care.supervised.pid, signal.SIGKILL)
+        await care.until(lambda: bool(care.deaths))
+        assert [death.incarnation for death in care.deaths] == [None]
+        await care.supervised.stop()
 
     run(story())

@@ -161,9 +161,15 @@ def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session()
     async def story() -> None:
         agent = FakeAgent()
         server = await agent.start()
-        for named, incarnation in (("127.0.0.1:1", 3), (str(server.address), 4), (str(server.address), 2)):
+        here = str(server.address)
+        for where, named, incarnation in (
+            ("127.0.0.1:1", "agent1", 3),
+            (here, "agent1", 4),
+            (here, "agent1", 2),
+            (here, "agent2", 3),
+        ):
             agents = agents_of(server)
-            agents.set_peers({HostId("b"): session("b", named, incarnation=incarnation)})
+            agents.set_peers({HostId("b"): session("b", where, incarnation=incarnation, named=named)})
             await until(lambda: bool(agent.reports))
             await asyncio.sleep(0.1)
             assert not agents.deaths
@@ -193,11 +199,12 @@ def test_the_agents_of_peers_are_followed_while_there_are_such_peers() -> None:
     asyncio.run(story())
 
 
-def session(host: str, agent: str, *, incarnation: int = 1) -> Session:
+def session(host: str, agent: str, *, incarnation: int = 1, named: str = "agent1") -> Session:
     return Session(
         host=HostId(host),
         incarnation=Incarnation(incarnation),
         address="127.0.0.1:1",
         nonce=Nonce("n"),
         agent_address=agent,
+        agent=named,
     )

@@ -10,7 +10,7 @@ from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.authority.sessions import Session
 from holdfast.machine import MachineClock
 from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
-from holdfast.net import Address
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.heartbeat_thread import HeartbeatThread
 from holdfast.node.heartbeats import HeartbeatConfig, Vitals
 from holdfast.sequence.config import LeaseConfig
@@ -35,7 +35,7 @@ class Host:
         self.partition = PartitionFilter()
         self.heartbeat_thread = HeartbeatThread(
             name,
-            secret_of("main"),
+            ConnectionSettings(PeerIdentity("main", Role.HOST, name), credentials=secret_of("main")),
             listen=Address("127.0.0.1", 0),
             config=HeartbeatConfig(hang_limit_ns=LIMIT_NS),
             partition=self.partition,

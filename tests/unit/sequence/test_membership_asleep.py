@@ -55,6 +55,8 @@ def dropped(*, awake_since: int) -> list[str]:
         standing=ViewState(A, Seen("views/1", VIEW, Revision(5))),
         ports=SimpleNamespace(leases=SimpleNamespace(awake_since=lambda: awake_since)),
         is_dead=lambda _: False,
+        leaving={},
+        is_leaving=lambda _: False,
         note=lambda _, **told: found.append(told["host"]),
         propose=lambda *_, **__: None,
     )

@@ -25,6 +25,7 @@ class Leaving:
     def __init__(self) -> None:
         self.unwanted = [A]
         self.silent: list[ViewMember] = []
+        self.stopping: list[ViewMember] = []
         self.acknowledged = {B: 7, C: 9}
         self.ranks: dict[ViewMember, Rank] = {}
         self.on: Any = SimpleNamespace(
@@ -38,6 +39,7 @@ class Leaving:
             is_answering=lambda each: each not in self.silent,
             acknowledged_by=self.acknowledged.get,
             rank_of=lambda each: self.ranks.get(each, Rank.NEAR),
+            is_stopping=lambda each: each in self.stopping,
         )
         self.departure = PrimaryDeparture(self.on, submission)
 
@@ -93,4 +95,13 @@ def test_who_has_no_object_is_chosen_last_and_whose_differs_never() -> None:
     leaving.ranks = {B: Rank.UNABLE, C: Rank.UNFIT}
     assert [leaving.choose(), leaving.choose()] == [B.host, B.host]
     leaving.ranks = {B: Rank.UNFIT, C: Rank.UNFIT}
+    assert leaving.choose() is None
+
+
+def test_a_host_that_is_about_to_end_is_never_chosen() -> None:
+    """It would hand the group over again at once, or take it with it (K5)."""
+    leaving = Leaving()
+    leaving.stopping = [C]
+    assert [leaving.choose(), leaving.choose()] == ["b", "b"]
+    leaving.stopping = [B, C]
     assert leaving.choose() is None

@@ -17,6 +17,7 @@ from holdfast.model.errors import Overloaded
 from holdfast.model.ids import SECOND, ClientId, GroupId, Incarnation
 from holdfast.model.outcome import INVALID_POLICY, Raised, Refused, Returned, encode_outcome
 from holdfast.node.crash_note import open_slot
+from holdfast.sequence.keyed_replies import ENTRY_BYTES, keyed_client
 from holdfast.sequence.retention import KEPT_S_MAX
 
 
@@ -292,3 +293,28 @@ def test_portions_of_a_long_frame_count_all_that_a_record_has_of_a_call(style: s
     made.settle()
     assert sum(len(numbers) for _, numbers, _ in told(made)) == 100
     assert max(len(each.body) for each in made.members["a"].log) <= 4096 + 200
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_new_keys_are_refused_while_too_much_is_kept_for_a_caller_or_for_all(style: str) -> None:
+    """A repeated key is answered, another caller may go on, and so may who calls without a key (X2)."""
+    limits = msgspec.structs.replace(CONFIG, keyed_caller_bytes_max=1, keyed_bytes_max=2 * ENTRY_BYTES)
+    made = group(style, config=limits)
+    replica = made.replicas["a"]
+
+    def use(caller: str, key: str) -> None:
+        replica.on_calls(
+            "t", sent(call(1, "write", key), client=keyed_client(caller * 64, key * 32, window=1))
+        )
+        made.settle()
+
+    use("1", "a")
+    with pytest.raises(Overloaded, match="this caller's idempotency keys"):
+        use("1", "b")
+    use("1", "a")
+    use("2", "c")
+    with pytest.raises(Overloaded, match="all callers' idempotency keys"):
+        use("3", "d")
+    write(made, 1)
+    made.settle()
+    assert lines(made, "a") == ["a", "c", "line 1"]

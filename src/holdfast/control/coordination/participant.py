@@ -17,6 +17,7 @@ from holdfast.control.coordination.role_base import OwnPart, RoleBase
 from holdfast.control.coordination.state_file import Context, StateFile
 from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.ids import HostId, Incarnation, Term
+from holdfast.model.proven_dead import ProvenDead
 
 
 class NotCoordinator(Unavailable):
@@ -50,8 +51,7 @@ class Manager:
         self._session = session
         self._tenure: RoleBase | None = None
         self._given_up = Term(0)
-        self._dead: dict[HostId, Incarnation] = {}
-        """The last process of each host that is proved dead."""
+        self._proven_dead = ProvenDead(ports.clock, ports.heard_at, config.silence_ns)
         self._silent: dict[HostId, Term] = {}
         """The hosts that were silent as coordinators, each with its term, and that have not been heard since.
         A newer term that names such a host shows that it lives, so it gets time to speak. Otherwise two hosts
@@ -131,7 +131,7 @@ class Manager:
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """Handle an agent's proof that exactly this process is gone (K2)."""
-        self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
+        self._proven_dead.on_proof(host, incarnation)
         match self._tenure:
             case ContextReplica(coordinator=found) | Observer(coordinator=found) if self._is_dead(found):
                 self._enter_bootstrap(f"{host} is dead")
@@ -225,7 +225,7 @@ class Manager:
         begin()
 
     def _is_dead(self, participant: Participant) -> bool:
-        return self._dead.get(participant.host, 0) >= participant.incarnation
+        return self._proven_dead.is_gone(participant.host, participant.incarnation)
 
     def _is_silent(self, host: HostId, term: Term) -> bool:
         return self._silent.get(host, 0) >= term

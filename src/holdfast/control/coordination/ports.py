@@ -14,6 +14,7 @@ from holdfast.control.coordination.state_file import Context
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Nonce, Term
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.model.proven_dead import HeardAt
 
 
 class ParticipantRole(enum.Enum):
@@ -83,3 +84,5 @@ class ControlPorts:
     on_session_lost: Callable[[], None]
     """Called when the authority does not know this process: the process ends, or its session is restored
     (V2)."""
+    heard_at: HeardAt = lambda host, incarnation: None
+    """When a process was last heard: one that was proven dead and is heard afterwards lives (K7)."""

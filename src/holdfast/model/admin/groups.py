@@ -18,7 +18,17 @@ from holdfast.model.admin.domain import (
     ListTransactions,
     TransactionList,
 )
-from holdfast.model.admin.hosts import Deafen, Deafened, DrainHost, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import (
+    Deafen,
+    Deafened,
+    DrainHost,
+    HostEnds,
+    HostList,
+    ListHosts,
+    RemoveHost,
+    RestartHost,
+    ReturnHost,
+)
 from holdfast.model.admin.objects import (
     FactoryList,
     FaultNotifierShown,
@@ -348,6 +358,8 @@ Order = (
     | DrainHost
     | IndexOrder
     | RemoveHost
+    | ReturnHost
+    | RestartHost
     | InspectGroup
     | RecoverGroup
     | Deafen
@@ -375,6 +387,7 @@ Answer = (
     | HandedOver
     | GroupExplained
     | HostList
+    | HostEnds
     | IndexList
     | TransactionList
     | GroupInspected

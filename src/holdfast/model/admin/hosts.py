@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.model.ids import HostId
+from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.reference import MEMBERS_MAX
 
 
@@ -29,6 +29,21 @@ class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
     is_lost: bool = False
 
 
+class ReturnHost(Struct, frozen=True, kw_only=True, tag="return_host"):
+    """Let the name of a removed host be used again, by a host that begins with nothing. It changes nothing
+    for a name that was not removed. Requires an admin."""
+
+    host: HostId
+
+
+class RestartHost(Struct, frozen=True, kw_only=True, tag="restart_host"):
+    """To one host: end this process in an orderly way (K5); whoever supervises it starts the next. It has no
+    effect on another process than *incarnation*, so it can be sent again. Requires an admin."""
+
+    host: HostId
+    incarnation: Incarnation
+
+
 class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
     """Ignore everything from these hosts, as if the network from there were cut; or accept it again. Requires
     an admin, and a domain that allows chaos. Ends with the process that received it."""
@@ -49,6 +64,12 @@ class HostInfo(Struct, frozen=True, kw_only=True):
     leaving: int
     """The number of groups whose member there has yet to leave."""
     location: str = ""
+    incarnation: Incarnation | None = None
+    """Its present process; None while it has none."""
+    address: str = ""
+    """Where clients and hosts reach that process."""
+    agent_address: str = ""
+    """Where the agent of its machine answers."""
 
 
 class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
@@ -59,6 +80,13 @@ class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
     """The term in which the manager was elected."""
     cas: int = 0
     """The CAS of the desired state that the answering host knows (T1)."""
+
+
+class HostEnds(Struct, frozen=True, kw_only=True, tag="host_ends"):
+    """The process that was told to end, or the one that runs in its place."""
+
+    host: HostId
+    incarnation: Incarnation
 
 
 class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):

@@ -27,7 +27,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.capture import Checkpointable
 from holdfast.execution.crash_attempts import POISON_LIMIT, Attempt
-from holdfast.model.ids import ClientId, GroupId, HostId, Incarnation
+from holdfast.execution.execution import Execution
+from holdfast.model.ids import ClientId, GroupId, HostId, Incarnation, Position
 from holdfast.sequence.messages import Died
 from holdfast.sim.engine.disk import Crash
 from holdfast.sim.engine.node import NodePorts
@@ -115,6 +116,7 @@ class Deaths:
 
 
 BREAKS: Final = "class_breaks"
+ORIGIN: Final = Position(0)
 PASSIVE: Final = ("cold_passive", "warm_passive")
 
 
@@ -155,8 +157,9 @@ class Divergences:
     def __init__(self, world: World) -> None:
         self._world = world
         self._until: dict[tuple[str, str], int] = {}
-        self._silently_changed: WeakKeyDictionary[object, None] = WeakKeyDictionary()
-        """Objects whose state differs without any reply having shown it."""
+        self._silently_changed: WeakKeyDictionary[object, Position] = WeakKeyDictionary()
+        """Objects whose state differs without any reply having shown it, and the position before which it did
+        not."""
         self.misled: dict[GroupId, None] = {}
         """Groups that such an object has served."""
         self.hosts: dict[str, None] = {}
@@ -188,8 +191,13 @@ class Divergences:
         if not self._is(host, "silent") or not is_compared or self._is_serving(instance, host):
             return False
         self._world.sometimes("a state differs")
-        self._silently_changed[instance] = None
+        execution = self._execution_of(instance, host)
+        self._silently_changed.setdefault(instance, execution.position if execution is not None else ORIGIN)
         return True
+
+    def differs_at(self, instance: object, position: Position) -> bool:
+        """Whether the object's state at *position* differs without any reply having shown it."""
+        return position > self._silently_changed.get(instance, position)
 
     def started_serving(self, group: GroupId, instance: object) -> None:
         if instance in self._silently_changed:
@@ -200,11 +208,16 @@ class Divergences:
         return self._world.now < self._until.get((host, kind), 0)
 
     def _is_serving(self, instance: object, host: str) -> bool:
+        return self._execution_of(instance, host, is_ready=True) is not None
+
+    def _execution_of(self, instance: object, host: str, *, is_ready: bool = False) -> Execution | None:
+        """The execution of that object; None while the object is being loaded. *is_ready*: if it serves."""
         core = self._world.nodes[host].core
         hosted = core.groups.hosted.values() if core is not None and core.groups is not None else ()
-        styles = [each.style for each in hosted if isinstance(each.style, Replica) and each.style.is_ready]
-        executions = [each.execution for each in styles]
-        return any(each is not None and each.line.instance is instance for each in executions)
+        styles = [each.style for each in hosted if isinstance(each.style, Replica)]
+        executions = [each.execution for each in styles if each.is_ready or not is_ready]
+        found = (each for each in executions if each is not None and each.line.instance is instance)
+        return next(found, None)
 
 
 def _draw_divergence(rng: random.Random, _: Field) -> Parameters:

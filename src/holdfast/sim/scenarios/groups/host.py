@@ -6,6 +6,7 @@ It includes the heart that exchanges the heartbeats of the host's leases, as in 
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -31,10 +32,12 @@ from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.messages import Beat, BeatAnswer, Died, GroupMessage, HostMessage
+from holdfast.sequence.ports import Captured
 from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.authority.server import authority_client
+from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.connections import Connections
 from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
@@ -112,6 +115,7 @@ class Host(HostProcess):
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
         self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=self._codes())
+        self._opened.on_failed = partial(space_faults.check_ended, ports.node)
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -171,6 +175,7 @@ class Host(HostProcess):
         )
         self._watch_nested_calls(groups.outbound_calls)
         self._watch_serving(groups)
+        self._watch_checkpoints(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Informer(
@@ -214,6 +219,30 @@ class Host(HostProcess):
             on_served(group)
 
         groups.serving.on_served = watched  # type: ignore[method-assign]  # observes only
+
+    def _watch_checkpoints(self, groups: HostGroups) -> None:
+        """Require that no state that differs from the group's becomes a checkpoint (E8).
+
+        It may where the log is long, and in groups that were misled: there it has become the group's.
+        """
+        keep = groups.checkpoints.keep
+
+        def watched(group: GroupId, captured: Captured) -> None:
+            hosted = groups.hosted.get(group)
+            execution = hosted.style.execution if hosted and isinstance(hosted.style, Replica) else None
+            divergences = self.book.health.divergences
+            if (
+                hosted is not None
+                and execution is not None
+                and divergences.differs_at(execution.line.instance, captured.position)
+                and group not in divergences.misled
+                and hosted.member.log_bytes < self._stage.config.style.long_log_bytes
+            ):
+                said = f"{self._name}: the state of group {group} at {captured.position} differs and is kept"
+                self.book.world.violation("E8", said)
+            keep(group, captured)
+
+        groups.checkpoints.keep = watched  # type: ignore[method-assign]  # observes only
 
     def _groups_ports(self) -> GroupsPorts:
         ports = self._ports

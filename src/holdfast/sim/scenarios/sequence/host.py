@@ -16,7 +16,7 @@ from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect
+from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect, Stopping
 from holdfast.sequence.ports import Durability, GroupLog, HostPorts
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
@@ -274,8 +274,13 @@ class Host(HostProcess):
                 if self.recovery is not None:
                     self.recovery.on_held(HostId(peer), message)
             case Died(host=host, incarnation=incarnation):
+                if self._leases is not None:
+                    self._leases.on_death(HostId(host), incarnation)
                 for member in self.members.values():
-                    member.on_death(HostId(host), incarnation)
+                    member.on_death()
+            case Stopping(incarnation=incarnation, is_leaving=is_leaving):
+                for member in self.members.values():
+                    member.on_stopping(HostId(peer), incarnation, is_leaving=is_leaving)
             case _ if hasattr(message, "group"):
                 found = self.members.get(message.group)
                 if found is not None and self._leases is not None:
@@ -325,6 +330,15 @@ class Host(HostProcess):
         self._keep_checkpoints()
         self._maybe_hand_over()
         self._timers.set(POLL_NS, "poll")
+
+    def tell_stopping(self, *, is_leaving: bool) -> None:
+        """Tell all hosts, this one included, that this process is about to end (K5)."""
+        told = Stopping(self._opened.incarnation, is_leaving)
+        for host in self._hosts:
+            if host != self._name:
+                self._ports.network.send(host, told)
+        for member in self.members.values():
+            member.on_stopping(self._name, told.incarnation, is_leaving=False)
 
     def _maybe_hand_over(self) -> None:
         rng = self._ports.random.stream("hand-over")

@@ -144,7 +144,8 @@ def _any_death(claiming: Claim) -> Why | None:
     view, me = claiming._on.standing.view, claiming._on.me
     if view is None or claiming._on.standing.own_entry is None or view.primary == me.host:
         return _ground(claiming)
-    return Why.DEAD if view.primary in claiming._on.dead else _ground(claiming)
+    proofs = claiming._on.ports.leases.proven_dead._proofs
+    return Why.DEAD if view.primary in proofs else _ground(claiming)
 
 
 RUNS: Final = 100

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .control import FaultProcess
-from .links import Conditions
-from .tun import enter_namespace
+from holdfast.demo.network.control import FaultProcess
+from holdfast.demo.network.links import Conditions
+from holdfast.demo.network.tun import enter_namespace
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Internet:
         self._started: list[subprocess.Popen[Any]] = []
 
     def __enter__(self) -> "Internet":
-        self._router = FaultProcess("router_process", str(self._seed), *self._names)
+        self._router = FaultProcess("holdfast.demo.network.router_process", str(self._seed), *self._names)
         try:
             self._machines: dict[str, tuple[str, int]] = self._router.call("machines")
         except BaseException:
@@ -93,6 +93,12 @@ class Internet:
     def flap(self, source: str, goal: str | None = None, *, up_ms: int, down_ms: int) -> None:
         """Let the links between them pass packets for *up_ms*, then none for *down_ms*, and so on."""
         self._router.call("flap", source=source, goal=goal, up_ms=up_ms, down_ms=down_ms)
+
+    def renumber(self, machine: str) -> str:
+        """Give *machine* another address; returns it. What listened at the old one is out of reach."""
+        address: str = self._router.call("renumber", machine=machine)
+        self._machines[machine] = (address, self._machines[machine][1])
+        return address
 
     def unplug(self, machine: str) -> None:
         """Take its interface down: unlike with a cut, programs there notice."""

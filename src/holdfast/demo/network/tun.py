@@ -44,6 +44,12 @@ class Machine:
     def fileno(self) -> int:
         return self._device
 
+    def renumber(self, address: str) -> None:
+        """Give the machine another address, and take the old one away."""
+        self._set_address(_SIOCSIFADDR, address)
+        self._set_address(_SIOCSIFNETMASK, _NETMASK)
+        self.address = address
+
     def set_up(self, is_up: bool) -> None:
         """Set the interface up or down; while it is down, programs in here get "network is unreachable"."""
         self._set_flags(_INTERFACE, _IFF_UP if is_up else 0)
