@@ -46,7 +46,7 @@ def test_who_is_not_of_the_domain_is_refused_with_the_reason(domain: SpreadDomai
 
     async def plainly(client: SpreadClient) -> None:
         url = f"holdfast://{await client.address(HostId('a'))}/{NAME}"
-        with pytest.raises(Unavailable, match="it needs TLS"):
+        with pytest.raises(InvalidRequest, match="it needs TLS"):
             async with connect(url, policy=BRIEF):
                 pass
 

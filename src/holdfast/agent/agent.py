@@ -70,7 +70,7 @@ class Agent:
         self._started_at = self._clock.now()
         self._hosts = {host: self._host_process(host) for host in description.hosts}
         self._authority = self._authority_process()
-        self._endpoint = endpoint_of(description, Role.AGENT, description.agent)
+        self._endpoint = endpoint_of(layout, description, Role.AGENT, description.agent)
         self._membership: MachineMembership | None = None
         self._reports: dict[HostId, tuple[int, HostReport]] = {}
         self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
@@ -300,6 +300,7 @@ class Agent:
         directory = self._layout.authority
         options = ["--certs", description.certs] if description.certs else []
         options += ["--insecure"] if description.insecure else []
+        options += ["--secret-dir", str(self._layout.directory)]
         return SupervisedProcess(
             "authority",
             directory=directory,

@@ -200,9 +200,9 @@ def check(description: Description) -> None:
     if description.authority_listens is not None:
         owners.append((Role.AUTHORITY, AUTHORITY_ID))
     for role, id in owners:
-        endpoint_of(description, role, id)
+        endpoint_of(None, description, role, id)
     for host in description.hosts:
-        host_endpoint(description, host)
+        host_endpoint(None, description, host)
     _check_domain(description, [*owners, *((Role.HOST, host) for host in description.hosts)])
 
 
@@ -246,7 +246,7 @@ async def authority_of(
     description: Description, layout: Layout | None = None
 ) -> AsyncIterator[FollowingAuthority]:
     """The domain's authority, as an admin of this machine asks it."""
-    authority = connect_authority(description, admin_endpoint(description), layout)
+    authority = connect_authority(description, admin_endpoint(layout, description), layout)
     try:
         yield authority
     finally:

@@ -347,7 +347,7 @@ async def _leave(layout: Layout, description: Description) -> None:
         await drained(layout, host, wait=True)
     for host in description.hosts:
         others = await _elsewhere(layout, description)
-        await give(others, admin_endpoint(description), RemoveHost(host=host), HostList)
+        await give(others, admin_endpoint(layout, description), RemoveHost(host=host), HostList)
         talk.print(f"{host}: removed", markup=False)
     await strike_out(description, description.machine)
     talk.print("stopping its processes ...")
@@ -363,7 +363,7 @@ async def _take_names_back(description: Description) -> None:
     if sessions:  # otherwise there is nobody to ask, and a domain without a host has removed none
         addresses = [Address.parse(each.address) for each in sessions]
         for host in description.hosts:
-            await give(addresses, admin_endpoint(description), ReturnHost(host=host), HostList)
+            await give(addresses, admin_endpoint(None, description), ReturnHost(host=host), HostList)
 
 
 async def _elsewhere(layout: Layout, description: Description) -> list[Address]:

@@ -15,15 +15,17 @@ import msgspec
 
 from holdfast.agent.startup import describe, last_output, start_agent, wait_until_alive
 from holdfast.agent.status_client import ask_agent
+from holdfast.bench.access import client_of, layout_of, remember
 from holdfast.bench.callers import Load, drive, first_after
 from holdfast.bench.objects import CLASSES, Counter
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
-from holdfast.client.domain import Domain, connect
+from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
+from holdfast.net.secret_file import keep_secret
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import remembered
 from holdfast.node.messages import DomainStatus
@@ -57,7 +59,7 @@ class Holdfast:
     async def running(self, directory: Path) -> AsyncIterator["RunningHoldfast"]:
         async with (
             started_domain(directory, hosts=self.members) as (description, status),
-            connect(url_of(description, status)) as domain,
+            client_of(description, status) as domain,
         ):
             group = await domain.create(Counter, name=NAME, replicas=self.members, durability=self.durability)
             await _until_whole(domain, self.members)
@@ -112,12 +114,13 @@ async def started_domain(
     description = describe(
         layout, hosts=hosts, etcd=etcd, app=directory, loss_s=loss_s, allowed_classes=CLASSES
     )
+    remember(description, layout)
     agent = start_agent(layout, with_parent=True)
     try:
         status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)
         while not all(host.alive and host.address and host.pid for host in status.hosts):
             await asyncio.sleep(POLL_S)
-            status = await ask_agent(description)
+            status = await ask_agent(layout, description)
         yield description, status
     finally:
         agent.terminate()
@@ -142,6 +145,7 @@ async def lone_host(directory: Path, domain: Description, host: HostId) -> Async
     layout = Layout(directory / host)
     description = msgspec.structs.replace(domain, hosts=(host,), agent_address=NOBODY)
     layout.write(description)
+    keep_secret(layout.directory, layout_of(domain).secret(domain.domain))
     layout.prepare(description)
     command = [*(sys.executable, "-m", "holdfast", "host"), "--dir", str(layout.directory), "--id", host]
     with layout.output(host).open("wb") as output:
@@ -162,10 +166,6 @@ async def lone_host(directory: Path, domain: Description, host: HostId) -> Async
     finally:
         process.kill()
         process.wait()
-
-
-def url_of(description: Description, status: DomainStatus) -> str:
-    return f"holdfast://{','.join(str(host.address) for host in status.hosts)}/{description.domain}"
 
 
 def pids_of(status: DomainStatus) -> dict[str, int]:
