@@ -326,7 +326,8 @@ def dangers(description: Description) -> tuple[str, ...]:
         where = "this machine" if description.serves_authority else f"{description.authority_address}"
         found.append(
             f"the authority is embedded, on {where} alone: while that machine is down no group fails over, "
-            "and if its disk is lost the domain is lost with it. An etcd on three machines is the way out"
+            "and if its disk is lost the domain is lost with it. An etcd on three machines is the way out: "
+            "`holdfast authority move --to etcd://HOST,HOST,HOST`"
         )
     return tuple(found)
 

@@ -63,6 +63,8 @@ MACHINE: Final = (
     "net/tcp.py",
     "net/tls.py",
     "node/*",
+    "shipping/checkout.py",
+    "shipping/service.py",
     "sim/engine/sealed.py",
     "sim/lint/imports.py",
     "sim/runner/report.py",
