@@ -221,7 +221,8 @@ class Agent:
             ),
             machine=self._description.machine,
             machines=self._membership.statuses() if self._membership is not None else (),
-            dangers=dangers(self._description, self._membership.problem if self._membership else ""),
+            not_admitted=self._membership.problem if self._membership is not None else "",
+            dangers=dangers(self._description),
         )
 
     def _host_status(self, host: HostId, process: SupervisedProcess) -> HostStatus:
@@ -314,10 +315,9 @@ class Agent:
         )
 
 
-def dangers(description: Description, problem: str = "") -> tuple[str, ...]:
-    """What is not as it should be on the machine of *description*, in words. *problem* is why it could not
-    join its domain."""
-    found = [problem] if problem else []
+def dangers(description: Description) -> tuple[str, ...]:
+    """What is not as it should be on the machine of *description*, in words."""
+    found = []
     if description.insecure and not description.here.is_loopback:
         found.append(
             "INSECURE: this machine talks to others by plain TCP; whoever is on the way can read and change "
