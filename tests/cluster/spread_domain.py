@@ -9,19 +9,20 @@ import contextlib
 import datetime
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from domain import HOLDFAST, WAIT_S
-from faults.internet import Internet
 from group_client import EXAMPLES, POLICY, GroupClient
 
 from holdfast.agent.machine_setup import found_or_join, new_machine
+from holdfast.cli.machine import set_
 from holdfast.client.admin_client import order
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
+from holdfast.demo.network.internet import Internet
 from holdfast.model.admin.groups import GroupInfo, ListGroups
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
@@ -50,9 +51,8 @@ class SpreadDomain:
         self._agents: dict[str, subprocess.Popen[Any]] = {}
 
     def __enter__(self) -> "SpreadDomain":
-        create_domain(self._certs, NAME, _now())
-        issue(self._certs, Role.CLIENT, CALLERS, _now())
-        issue(self._certs, Role.ADMIN, CALLERS, _now())
+        create_domain(self._certs, NAME, self.now())
+        self.make_callers_certificates()
         for machine in (AUTHORITY, *HOSTS):
             self.make_certificates(machine)
             self.init(machine)
@@ -60,7 +60,7 @@ class SpreadDomain:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop(*HOSTS)
+        self.stop(*(machine for machine in list(self._agents) if machine != AUTHORITY))
         self.stop(AUTHORITY)
 
     # --- its machines
@@ -71,13 +71,20 @@ class SpreadDomain:
     def certs(self, machine: str) -> Path:
         return self.directory / f"certs-{machine}"
 
+    def now(self) -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC)
+
+    def make_callers_certificates(self, *, renew: bool = False) -> None:
+        for role in (Role.CLIENT, Role.ADMIN):
+            issue(self._certs, role, CALLERS, self.now(), renew=renew)
+
     def make_certificates(self, machine: str, *, renew: bool = False) -> None:
         issue_machine(
             self._certs,
             machine,
-            _now(),
+            self.now(),
             to=self.certs(machine),
-            hosts=[machine] if machine in HOSTS else [],
+            hosts=[] if machine == AUTHORITY else [machine],
             location=f"rack1/{machine}",
             with_authority=machine == AUTHORITY,
             renew=renew,
@@ -93,11 +100,16 @@ class SpreadDomain:
             self.url,
             listen=self.net.address(machine),
             location=f"rack1/{machine}",
-            hosts=int(machine in HOSTS),
+            hosts=int(machine != AUTHORITY),
             certs=self.certs(machine),
             app=EXAMPLES,
         )
         self.net.inside(machine, lambda: asyncio.run(found_or_join(self.layout(machine), description)))
+
+    def readdress(self, machine: str) -> None:
+        """Give the stopped *machine* another address, and say so in its description."""
+        self.net.renumber(machine)
+        self.command(machine, set_, listen=self.net.address(machine))
 
     def start(self, machine: str) -> None:
         """Start the agent of *machine*, which starts the rest, for the first time or again."""
@@ -115,29 +127,30 @@ class SpreadDomain:
             if machine in self._agents:
                 assert self._agents.pop(machine).wait(WAIT_S) == 0, self.said(machine, "agent")
 
+    def forget(self, machine: str) -> None:
+        """Wait for the end of a machine's agent, which something else has stopped."""
+        assert self._agents.pop(machine).wait(WAIT_S) == 0, self.said(machine, "agent")
+
     def said(self, machine: str, process: str) -> str:
         """Return the end of what a process of *machine* has written."""
         return self.layout(machine).output(process).read_text(errors="replace")[-3000:]
 
-    def run(self, machine: str, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
-        """Run a command of `holdfast` on *machine*, about the domain there."""
-        command = [*HOLDFAST, *words, "--dir", str(self.layout(machine).directory)]
-        done = subprocess.run(
-            self.net.command(machine, command), capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
-        assert not check or done.returncode == 0, f"{words}: {done.stderr}"
-        return done
+    def command(self, machine: str, command: Callable[..., int], /, **options: Any) -> None:
+        """Do what a command of `holdfast` does, on *machine* and about the domain there."""
+        if "at" not in options:
+            options["dir"] = self.layout(machine).directory
+        assert self.net.inside(machine, lambda: command(**options)) == 0
 
     # --- its callers
 
-    def call(self, work: Callable[["SpreadClient"], Awaitable[T]]) -> T:
+    def call(self, work: Callable[["SpreadClient"], Awaitable[T]], hosts: Sequence[str] = HOSTS) -> T:
         """Run *work* on the callers' machine, connected to the domain."""
 
         async def connected() -> T:
-            addresses = await asyncio.gather(*map(self.address, HOSTS))
+            addresses = await asyncio.gather(*map(self.address, hosts))
             url = f"holdfast://{','.join(addresses)}/{NAME}"
             async with connect(url, policy=POLICY, certs=self._certs, name=CALLERS) as connection:
-                return await work(SpreadClient(self, connection))
+                return await work(SpreadClient(self, connection, hosts))
 
         return self.net.inside(CALLERS, lambda: asyncio.run(connected()))
 
@@ -150,7 +163,8 @@ class SpreadDomain:
         hint = self.layout(host).host(HostId(host)) / "address"
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
-            if hint.exists() and (address := hint.read_text()):
+            # A machine that has moved has yet to say so.
+            if hint.exists() and (address := hint.read_text()).startswith(f"{self.net.address(host)}:"):
                 return address
             await asyncio.sleep(0.02)
         raise AssertionError(f"{host} does not serve within {WAIT_S:g} s: {self.said(host, 'agent')}")
@@ -159,8 +173,9 @@ class SpreadDomain:
 class SpreadClient(GroupClient):
     """A client of a spread domain."""
 
-    def __init__(self, domain: SpreadDomain, connection: Connection) -> None:
+    def __init__(self, domain: SpreadDomain, connection: Connection, hosts: Sequence[str]) -> None:
         super().__init__(connection, domain.layout(HOSTS[0]).directory)
+        self._hosts = hosts
         self.net = domain.net
         self._domain = domain
 
@@ -178,7 +193,7 @@ class SpreadClient(GroupClient):
         cannot answer."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
-            asked = [self._info_from(host, name) for host in HOSTS]
+            asked = [self._info_from(host, name) for host in self._hosts]
             for answer in asyncio.as_completed(asked):
                 found = await answer
                 if found is not None:
@@ -194,7 +209,3 @@ class SpreadClient(GroupClient):
 
     async def address(self, host: HostId) -> str:
         return await self._domain.address(host)
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)

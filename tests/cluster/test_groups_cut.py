@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
-from faults.internet import Internet
 from faults.machine import require_tun
 from spread_domain import AUTHORITY, HOSTS, MACHINES, SpreadClient, SpreadDomain
 from workload import LAST, Workload, check_members
+
+from holdfast.demo.network.internet import Internet
 
 LEASES_BACK_S = 1.0
 """Usually enough for heartbeats to pass again. If it is too short, the test proves less and still passes."""

@@ -1,4 +1,4 @@
-"""The files of deploy/ say what Holdfast understands, and what systemd and Kubernetes read."""
+"""The files of deploy/ say what Holdfast, systemd and Kubernetes understand."""
 
 import json
 import re

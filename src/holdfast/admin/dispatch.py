@@ -60,6 +60,7 @@ from holdfast.model.admin.hosts import (
     ListHosts,
     RemoveHost,
     RestartHost,
+    ReturnHost,
 )
 from holdfast.model.admin.objects import (
     CreateMember,
@@ -166,6 +167,8 @@ class AdminDispatch:
                     return await self._hosts.drain(order)
                 case RemoveHost():
                     return await self._hosts.remove(order)
+                case ReturnHost():
+                    return await self._hosts.take_back(order)
                 case RestartHost():
                     return self._restart(order)
                 case InspectDomain() | RecoverDomain():

@@ -8,8 +8,8 @@ from holdfast.admin.proposals import granted
 from holdfast.admin.snapshot import location_of
 from holdfast.control.desired import changes
 from holdfast.groups.catalog import GroupCatalog
-from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost, ReturnHost
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 
 
@@ -84,6 +84,21 @@ class HostsAdmin:
                 f"`holdfast host drain {order.host}`; or say --lost if it never comes back"
             )
         granted(await self._control.wish(changes.RemoveHost(host=order.host)))
+        return self.list()
+
+    async def take_back(self, order: ReturnHost) -> HostList:
+        """Let the name of a removed host be used again.
+
+        Raises as :meth:`drain` does, and ``Unavailable`` while a process of the old host is in session. What
+        groups still know of the old host does no harm: the new one has another store, and takes the place of
+        the old one as if its disk had been wiped (V5, M1).
+        """
+        host = order.host
+        if host not in self._control.state().removed:
+            return self.list()
+        if host in self._directory.sessions:
+            raise Unavailable(f"{host} was removed, and its last process has not ended yet; try again soon")
+        granted(await self._control.wish(changes.ReturnHost(host=host)))
         return self.list()
 
     def _known(self, host: HostId) -> HostInfo:

@@ -96,7 +96,7 @@ async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
 def here(target: Target) -> str:
     """The options that make a command refer to this domain; empty if it is the default one."""
     if isinstance(target, Remote):
-        certs = f" --certs {target.certs}" if target.certs is not None else ""
+        certs = f" --certs {target.certs} --as {target.name}" if target.certs is not None else ""
         insecure = " --insecure" if target.insecure else ""
         url = f"holdfast://{','.join(map(str, target.addresses))}/{target.domain}"
         return f" --connect {url}{certs}{insecure}"

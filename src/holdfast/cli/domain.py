@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.agent.etcd_probe import why_none_answers
 from holdfast.agent.startup import (
     check_hosts,
     describe,
@@ -334,7 +335,21 @@ async def _start(layout: Layout, description: Description, agent: "subprocess.Po
         def progress(status: DomainStatus | None) -> None:
             line.update(_progress(description, status))
 
-        return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+        telling = asyncio.create_task(_say_whom_it_waits_for(description))
+        try:
+            return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _say_whom_it_waits_for(description: Description) -> None:
+    """Say so if the domain's etcd does not answer: the hosts wait for it without a word."""
+    if description.etcd_endpoints:
+        why = await why_none_answers(description.etcd_endpoints)
+        if why is not None:
+            said = f"waiting for etcd, which does not answer: {why}; the hosts start when it does"
+            talk.print(said, markup=False, soft_wrap=True)
 
 
 async def _show(

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 import time
+from itertools import count
 
 import msgspec
 import uvloop
@@ -14,10 +15,11 @@ from holdfast.cli.admin import Given, give_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.where import HERE, Dir, Target, Where
 from holdfast.model.admin.groups import Order
-from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+from holdfast.storage.lock import holder_of
 
 POLL_S = 0.5
 PATIENCE_S = 5.0
@@ -63,12 +65,14 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     Parameters
     ----------
     host
-        Its id, which no host of the domain has or ever had.
+        Its id, which no host of the domain has. The name of a host that was removed can be used again; the
+        new one begins with nothing, and the files of the old one are kept under another name.
     """
     layout = Layout(dir)
     description = layout.read()
-    if host in description.hosts or layout.host(HostId(host)).exists():
-        raise InvalidRequest(f"there is or was a host {host!r} in this domain; take another name")
+    if host in description.hosts:
+        raise InvalidRequest(f"there is a host {host!r} in this domain; take another name")
+    _free_name(layout, HostId(host))
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
     grown = grown.with_ports(grown.port_base)
     if problems := grown.problems():
@@ -79,6 +83,22 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     when = "`holdfast status` shows when it lives" if is_running else "it starts with `holdfast up`"
     talk.print(f"{host} is added; {when}", markup=False)
     return 0
+
+
+def _free_name(layout: Layout, host: HostId) -> None:
+    """See to it that the name of a removed host can be used again, and its store is not.
+
+    Raises ``InvalidRequest`` while its process runs, ``Unavailable`` while the authority knows of one.
+    """
+    files = layout.host(host)
+    if holder_of(files) is not None:
+        raise InvalidRequest(f"{host} was removed and its process still runs; try again when it has ended")
+    if files.exists() or holder_of(layout.agent_directory) is not None:
+        uvloop.run(give_at(layout, ReturnHost(host=host), HostList))
+    if files.exists():
+        number = next(each for each in count(1) if not files.with_name(f"{host}.removed-{each}").exists())
+        files.rename(files.with_name(f"{host}.removed-{number}"))
+        talk.print(f"what the old {host} held is in hosts/{host}.removed-{number}", markup=False)
 
 
 def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "table") -> int:

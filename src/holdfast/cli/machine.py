@@ -24,7 +24,7 @@ from holdfast.cli.hosts import drained
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.where import Dir
 from holdfast.client.admin_client import give
-from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
@@ -95,6 +95,7 @@ def init(
     )
     if description.authority_listens is None:
         talk.print(f"asking the authority at {_authority(description)} to let {description.machine} join ...")
+        uvloop.run(_take_names_back(description))
     uvloop.run(found_or_join(layout, description))
     if output == "json":
         print_json(_shown(description))
@@ -351,6 +352,18 @@ async def _leave(layout: Layout, description: Description) -> None:
     await strike_out(description, description.machine)
     talk.print("stopping its processes ...")
     await stop_domain(layout, description)
+
+
+async def _take_names_back(description: Description) -> None:
+    """Let the names of hosts that were removed be used again, by this machine, which begins with nothing.
+
+    Raises ``Unavailable`` while the old hosts are in session.
+    """
+    sessions = [each for _, of_one in await machines_of(description) for each in of_one.values()]
+    if sessions:  # otherwise there is nobody to ask, and a domain without a host has removed none
+        addresses = [Address.parse(each.address) for each in sessions]
+        for host in description.hosts:
+            await give(addresses, admin_endpoint(description), ReturnHost(host=host), HostList)
 
 
 async def _elsewhere(layout: Layout, description: Description) -> list[Address]:

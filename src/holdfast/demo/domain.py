@@ -17,6 +17,7 @@ import uvloop
 from holdfast.agent.startup import describe, hold, start_agent, wait_until_alive
 from holdfast.agent.status_client import address_of, addresses_of, signal_holder, stop_domain, url_of
 from holdfast.client.admin_client import give
+from holdfast.client.domain import Domain, connect
 from holdfast.model.admin.groups import (
     Answer,
     GroupHistory,
@@ -52,6 +53,14 @@ class LocalDomain:
         Raises ``InvalidRequest`` when there is no domain, ``Unavailable`` when none of its hosts lives.
         """
         return await url_of(self.layout, self.layout.read())
+
+    async def client(self) -> Domain:
+        """Return a client of the domain, to be entered."""
+        return connect(await self.url())
+
+    def files(self, host: HostId) -> Path:
+        """Return the directory of *host*."""
+        return self.layout.host(host)
 
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""

@@ -1,10 +1,10 @@
 """Listening (:func:`serve`), connecting (:func:`connect`) and reconnecting (:class:`Link`)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -324,20 +324,44 @@ class Link:
         self._ended.clear()
         self._hurry.clear()
         try:
-            await connect(
+            is_made = await self._unless_moved(
                 address,
-                self._up,
-                self._endpoint,
-                on_gone=lambda connection: self._lingering.pop(connection, None),
-                deadline_s=self._deadline_s,
-                insecure=self._insecure,
+                connect(
+                    address,
+                    self._up,
+                    self._endpoint,
+                    on_gone=lambda connection: self._lingering.pop(connection, None),
+                    deadline_s=self._deadline_s,
+                    insecure=self._insecure,
+                ),
             )
         except (NotConnected, InvalidRequest) as error:
             self._is_refused = not isinstance(error, NotConnected) or error.reason.why in REFUSALS
             self._note_failure(str(error))
             return False
         self._last_failure, self._is_refused = None, False
-        return True
+        return is_made
+
+    async def _unless_moved(self, address: Address, connecting: Coroutine[Any, Any, Connection]) -> bool:
+        """Connect, but give up *address* as soon as the peer is known to be elsewhere.
+
+        Nobody answers at the address of a machine that has moved, and waiting for that takes long. Returns
+        whether it was connected; raises what *connecting* does.
+        """
+        attempt = asyncio.ensure_future(connecting)
+        try:
+            while not attempt.done():
+                hurried = asyncio.ensure_future(self._hurry.wait())
+                await asyncio.wait({attempt, hurried}, return_when=asyncio.FIRST_COMPLETED)
+                hurried.cancel()
+                if not attempt.done() and self._where() != address:
+                    return False
+                self._hurry.clear()
+            attempt.result()
+            return True
+        finally:
+            attempt.cancel()
+            await asyncio.gather(attempt, return_exceptions=True)
 
     async def _until_ended(self) -> None:
         """Wait until the connection ends; end it when this end's certificates have been renewed."""

@@ -218,9 +218,7 @@ class Member:
 
     def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
         """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
-        self._on.note_stopping(host, incarnation, is_leaving=is_leaving)
-        if is_leaving and self._lead.submission.is_primary:
-            self._lead.make_due_changes()
+        self._lead.on_stopping(host, incarnation, is_leaving=is_leaving)
 
     def on_silence(self, host: HostId) -> None:
         """Handle that a promise to *host* has run out. Who follows a later view is about to be told of it."""
@@ -253,8 +251,7 @@ class Member:
             return
         if self.role is Role.PRIMARY:
             self._lead.on_message(peer, message)
-            if message.epoch > on.epoch:
-                # A peer knows of a later epoch than ours: find out who won it.
+            if message.epoch > on.epoch:  # find out who won it
                 if isinstance(message, messages.Compare):
                     # Its confirmation keeps it from claiming: end our reads, and say so.
                     on.overtaken_in = max(on.overtaken_in, message.epoch)

@@ -25,7 +25,7 @@ from typing import Final
 from holdfast.authority.recipe import NoAnswer, Seen
 from holdfast.authority.views import NoGroup, View, ViewMember, read_view
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.ids import SECOND, Epoch, HostId, Position
+from holdfast.model.ids import SECOND, Epoch, HostId, Incarnation, Position
 from holdfast.sequence import messages
 from holdfast.sequence.catchup import Offering
 from holdfast.sequence.handover import Handover, Phase
@@ -236,6 +236,12 @@ class Primary:
         """Handle that the record of where the group should have members has changed (M5, M6)."""
         if self.submission.is_primary:
             self._membership.forget_useless_learners()
+            self.make_due_changes()
+
+    def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
+        self._on.note_stopping(host, incarnation, is_leaving=is_leaving)
+        if is_leaving and self.submission.is_primary:
             self.make_due_changes()
 
     def on_unmet(self) -> None:

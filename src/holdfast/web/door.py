@@ -10,20 +10,17 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address, Expected, Role, Tls
-from holdfast.net.handshake import CertifiedName
-from holdfast.net.tls import parse_certificate_uri
 from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
@@ -41,18 +38,16 @@ from holdfast.web import (
 from holdfast.web import about_objects as about_objects_module
 from holdfast.web.about_docs import documented
 from holdfast.web.access import AccessPolicy
-from holdfast.web.app import CERTIFICATE, make_app
+from holdfast.web.app import make_app
 from holdfast.web.context import WebContext
 from holdfast.web.coordinator import DOOR
-from holdfast.web.endpoint import Endpoint, problem_bytes
+from holdfast.web.endpoint import Endpoint
+from holdfast.web.http_connection import HttpConnection
 from holdfast.web.metrics import Metrics
-from holdfast.web.problems import busy, refuse
 from holdfast.web.settings import (
     CLOSE_S,
-    CONNECTIONS_MAX,
     DURATION_S_DEFAULT,
     HEAD_BYTES_MAX,
-    HEAD_S,
     KEEP_ALIVE_S,
     HttpSettings,
     read_settings,
@@ -78,7 +73,7 @@ class UvicornServer:
     def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         config = uvicorn.Config(
             app,
-            http=_Connection,
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -108,69 +103,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle no signals: the host does."""
         yield
-
-
-class _Connection(H11Protocol):
-    """A connection: limited in number, with a time limit for each head and the client's certified name."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._head_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS_MAX:
-            transport.write(problem_bytes(busy(f"{CONNECTIONS_MAX} connections are open", "overloaded")))
-            transport.close()
-            return
-        name = _certified(transport)
-        if name is not None:
-            self.app = _certifying(self.app, name)
-        self._await_head()
-
-    def data_received(self, data: bytes) -> None:
-        self._await_head()
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._have_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._have_head()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, or a head that is too long."""
-        advice = f"Send HTTP/1.1 with a head of at most {HEAD_BYTES_MAX} bytes."
-        self.transport.write(problem_bytes(refuse(400, "bad_http", "this is no HTTP request", advice)))
-        self.transport.close()
-
-    def _await_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_S, self._give_up)
-
-    def _have_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _give_up(self) -> None:
-        self._head_timer = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-
-def _certifying(app: Any, name: CertifiedName) -> Any:
-    async def certified(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, CERTIFICATE: name}, receive, send)
-
-    return certified
-
-
-def _certified(transport: asyncio.Transport) -> CertifiedName | None:
-    """The name in the client's certificate, which our CA has signed, if there is one."""
-    certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
-    uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-    return parse_certificate_uri(uris[0]) if len(uris) == 1 else None
 
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(

@@ -80,6 +80,13 @@ SIMULATED: Final = (
     "node/heartbeats.py",
     "node/messages.py",
     "agent/restart_policy.py",
+    "ldap/ber.py",
+    "ldap/controls.py",
+    "ldap/decoding.py",
+    "ldap/encoding.py",
+    "ldap/extended.py",
+    "ldap/filter_ber.py",
+    "ldap/messages.py",
 )
 """Modules that are cores although ``MACHINE`` matches them."""
 

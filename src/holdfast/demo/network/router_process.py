@@ -1,7 +1,6 @@
-"""The process behind :class:`faults.internet.Internet`: it carries packets between the machines' TUN
-interfaces.
+"""The process behind :class:`.internet.Internet`: it carries packets between the machines' TUN interfaces.
 
-Usage: ``python -m faults.router_process CONTROL_FD SEED MACHINE...``
+Usage: ``python -m holdfast.demo.network.router_process CONTROL_FD SEED MACHINE...``
 """
 
 import contextlib
@@ -15,9 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from .control import Commands
-from .links import MS, Conditions, Link
-from .tun import Machine
+from holdfast.demo.network.control import Commands
+from holdfast.demo.network.links import MS, Conditions, Link
+from holdfast.demo.network.tun import Machine
 
 PACKET_BYTES_MAX = 65536
 IN_FLIGHT_MAX = 20_000
