@@ -222,7 +222,7 @@ class Agent:
             machine=self._description.machine,
             machines=self._membership.statuses() if self._membership is not None else (),
             not_admitted=self._membership.problem if self._membership is not None else "",
-            dangers=dangers(self._description),
+            dangers=dangers(self._description, is_on_etcd=self._place().kind == "etcd"),
         )
 
     def _host_status(self, host: HostId, process: SupervisedProcess) -> HostStatus:
@@ -315,15 +315,16 @@ class Agent:
         )
 
 
-def dangers(description: Description) -> tuple[str, ...]:
-    """What is not as it should be on the machine of *description*, in words."""
+def dangers(description: Description, *, is_on_etcd: bool = False) -> tuple[str, ...]:
+    """What is not as it should be on the machine of *description*, in words. *is_on_etcd* says that the
+    authority has moved to an etcd since the machine joined."""
     found = []
     if description.insecure and not description.here.is_loopback:
         found.append(
             "INSECURE: this machine talks to others by plain TCP; whoever is on the way can read and change "
             "everything. `holdfast machine set --certs DIR` ends that"
         )
-    if description.machine and description.authority_address is not None:
+    if description.machine and description.authority_address is not None and not is_on_etcd:
         where = "this machine" if description.serves_authority else f"{description.authority_address}"
         found.append(
             f"the authority is embedded, on {where} alone: while that machine is down no group fails over, "
