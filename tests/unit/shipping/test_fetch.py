@@ -9,7 +9,7 @@ from shipped_files import CHUNK, CONFIG, Files, Pair, pattern
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MICROSECOND, SECOND
-from holdfast.shipping.fetching import Phase
+from holdfast.shipping.fetch import Phase
 from holdfast.shipping.manifest import Contents, FileEntry
 from holdfast.shipping.shelf import MANIFEST, PART, WANTED, file_name
 
