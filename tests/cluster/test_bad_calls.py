@@ -119,7 +119,7 @@ def test_a_request_past_its_expiration_is_never_executed(domain: Domain) -> None
     async def work(client: Client, strict: Group[Any]) -> None:
         found = await client.info("strict")
         caller = DirectCaller("late", found.group, found.epoch)
-        await caller.open(await client.address(found.primary), client.name)
+        await caller.open(await client.address(found.primary), client.endpoint())
         try:
             outcome = await caller.outcome_of("keep", "x", expiration_s=1)
             assert isinstance(outcome, Refused)

@@ -48,7 +48,7 @@ async def at_primary(client: Client, name: str) -> tuple[GroupInfo, DirectCaller
     while True:
         found = await client.wait_in_sync(name)
         direct = DirectCaller(name, found.group, found.epoch)
-        await direct.open(await client.address(found.primary), client.name)
+        await direct.open(await client.address(found.primary), client.endpoint())
         if await direct.send("total") is not None:
             return found, direct
         direct.close()  # it is not the primary any more

@@ -4,7 +4,7 @@
 accepts orders from connections, runs a bounded number at once, and answers each, whatever its outcome.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.admin.control_plane import ControlPlane
@@ -60,6 +60,7 @@ from holdfast.model.admin.hosts import (
     ListHosts,
     RemoveHost,
     RestartHost,
+    ReturnHost,
 )
 from holdfast.model.admin.objects import (
     CreateMember,
@@ -103,7 +104,7 @@ class AdminDispatch:
         partition: PartitionFilter,
         reconciler: Reconciler,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
         *,
         allows_chaos: bool,
         stop: Callable[[], None] = lambda: None,
@@ -166,6 +167,8 @@ class AdminDispatch:
                     return await self._hosts.drain(order)
                 case RemoveHost():
                     return await self._hosts.remove(order)
+                case ReturnHost():
+                    return await self._hosts.take_back(order)
                 case RestartHost():
                     return self._restart(order)
                 case InspectDomain() | RecoverDomain():

@@ -200,8 +200,8 @@ async def _address(layout: Layout, host: HostId) -> Address:
         return address
 
 
-async def _host(layout: Layout, host: HostId, listen: Address) -> None:
-    await Host(layout, layout.read(), host, listen=listen).run()
+async def _host(layout: Layout, host: HostId, listen: str) -> None:
+    await Host(layout, msgspec.structs.replace(layout.read(), listen=listen), host).run()
 
 
 def main(what: str, directory: str, *rest: str) -> None:
@@ -210,7 +210,7 @@ def main(what: str, directory: str, *rest: str) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(found))
         return
     end_with(os.getppid(), signal.SIGKILL)
-    uvloop.run(_host(Layout(Path(directory) / "domain"), HostId(rest[0]), Address(rest[1], 0)))
+    uvloop.run(_host(Layout(Path(directory) / "domain"), HostId(rest[0]), rest[1]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``holdfast authority``: serve the embedded authority, inspect its file, restore it."""
+"""``holdfast authority``: serve the embedded authority, inspect its file, restore it, move the domain."""
 
 import asyncio
 import base64
@@ -20,6 +20,7 @@ from holdfast.authority.identity import Identity
 from holdfast.authority.server_process import FILE_NAME, AuthorityService, lock_directory, open_store
 from holdfast.authority.sqlite_file import Contents, open_database, read_contents, read_identity, restored
 from holdfast.authority.sqlite_file import restore as restore_file
+from holdfast.cli.authority_move import add_to
 from holdfast.cli.complaint import complain
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
@@ -30,7 +31,8 @@ from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, ConnectionSettings, Role, Tls
 from holdfast.net import PeerIdentity as NetIdentity
 
-app = App(name="authority", help="Serve and inspect an authority.")
+app = App(name="authority", help="Serve and inspect an authority, move the domain to another.")
+add_to(app)
 
 Directory = Annotated[Path, Parameter(name="--dir")]
 """Where the authority keeps its file."""

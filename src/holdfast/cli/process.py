@@ -52,7 +52,7 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     description = layout.read()
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
-    door = HttpDoor(layout, description.domain, HostId(id))
+    door = HttpDoor(layout, description.domain, HostId(id), description)
     try:
         return _run(lambda: Host(layout, description, HostId(id), doors=[door]).run())
     except Corruption as error:

@@ -85,6 +85,8 @@ class Connection(asyncio.Protocol):
         """Why the connection ended; None while it is open."""
         self.address = Address("?", 0)
         """The peer's address."""
+        self.tls_generation = 0 if endpoint.tls is None else endpoint.tls.generation
+        """Which certificates this end uses here (:attr:`.tls.Tls.generation`)."""
         self._endpoint = endpoint
         self._limits = endpoint.limits
         self._is_connector = is_connector
@@ -421,7 +423,8 @@ class Connection(asyncio.Protocol):
         reason = cast(Reason, self.reason)
         who = str(self._agreed.peer) if self._agreed is not None else "unknown"
         note = log.debug if reason.why in ON_PURPOSE else log.info
-        note("connection ended", peer=who, address=str(self.address), reason=str(reason))
+        ours = str(self._endpoint.identity)
+        note("connection ended", ours=ours, peer=who, address=str(self.address), reason=str(reason))
         if not self.opening.done():
             self.opening.set_result(reason)
         if self._receiver is not None:

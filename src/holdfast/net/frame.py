@@ -130,8 +130,9 @@ class NotConnected(Unavailable):
 
     code = "not_connected"
 
-    def __init__(self, where: str, reason: Reason) -> None:
-        super().__init__(f"{where}: {reason}")
+    def __init__(self, where: str, reason: Reason, who: str = "") -> None:
+        """*who* is this end; it is named where the peer's reason may be about its identity."""
+        super().__init__(f"{who} to {where}: {reason}" if who else f"{where}: {reason}")
         self.where = where
         self.reason = reason
 

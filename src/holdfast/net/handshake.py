@@ -83,6 +83,8 @@ class CertifiedName:
     domain: str
     role: Role
     id: str
+    location: str = ""
+    """Where the machine of a host is; empty when the certificate does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class Expected:
 
     roles: frozenset[Role] = ANY_ROLE
     id: str | None = None
+    location: str | None = None
+    """Where the peer has said that it is. Its certificate, if it has one, must say the same."""
 
 
 class Hello(Struct, frozen=True, array_like=True):
@@ -223,18 +227,31 @@ def read_goodbye(payload: bytes) -> Reason:
 def _objection(
     peer: PeerIdentity, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
 ) -> Reason | None:
+    why = _why_not(peer, ours, expected, certified)
+    # Both ends are named, because the same text is logged at both of them.
+    return None if why is None else Reason(Why.REFUSED, f"{ours} refuses {peer}: {why}")
+
+
+def _why_not(
+    peer: PeerIdentity, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
+) -> str | None:
     if peer.domain != ours.domain:
-        return Reason(Why.REFUSED, f"peer is of domain {peer.domain!r}, this is domain {ours.domain!r}")
-    if certified is not None and certified != CertifiedName(peer.domain, peer.role, peer.id):
-        return Reason(
-            Why.REFUSED,
-            f"the certificate is of {certified.role} {certified.id} in domain {certified.domain!r}, "
-            f"the peer says it is {peer}",
-        )
+        return f"the peer is of domain {peer.domain!r}, this is domain {ours.domain!r}"
+    if certified is not None:
+        if (certified.domain, certified.role, certified.id) != (peer.domain, peer.role, peer.id):
+            return (
+                f"its certificate is of {certified.role} {certified.id} in domain {certified.domain!r}, "
+                f"and it says that it is {peer}"
+            )
+        if expected.location is not None and certified.location != expected.location:
+            return (
+                f"its certificate is for location {certified.location!r}, "
+                f"and it says that it is at {expected.location!r}"
+            )
     if peer.role not in expected.roles:
-        return Reason(Why.REFUSED, f"role {peer.role} is not admitted here")
+        return f"role {peer.role} is not admitted here"
     if expected.id is not None and peer.id != expected.id:
-        return Reason(Why.REFUSED, f"expected {expected.id}, found {peer}")
+        return f"expected {expected.id}"
     return None
 
 

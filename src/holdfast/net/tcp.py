@@ -1,15 +1,15 @@
 """Listening (:func:`serve`), connecting (:func:`connect`) and reconnecting (:class:`Link`)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from holdfast.machine.trace import LibraryLog
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net.address import Address, require_safe
 from holdfast.net.connection import Connection, Receiver
 from holdfast.net.frame import Kind, NotConnected, Reason, Why
@@ -32,6 +32,9 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
         self._is_closing = False
+        self._renewal: asyncio.TimerHandle | None = None
+        self._renewed_at = 0.0
+        self._tls_generation = 0
 
     @property
     def address(self) -> Address:
@@ -53,10 +56,29 @@ class Server:
             self._listener = await loop.create_server(self._accept, address.host, address.port)
         except OSError as error:
             raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from error
+        self._close_outdated()
+
+    def _close_outdated(self) -> None:
+        """Close, some time after files were replaced, the connections that were accepted with the old ones.
+
+        Whoever connected may have kept its own certificate and does not notice.
+        """
+        tls, loop = self._endpoint.tls, asyncio.get_running_loop()
+        if tls is None or self._is_closing:
+            return
+        if tls.generation != self._tls_generation:
+            self._tls_generation, self._renewed_at = tls.generation, loop.time()
+        elif loop.time() - self._renewed_at > tls.rotation.outdated_s:
+            for connection in tuple(self._connections):
+                if connection.tls_generation != self._tls_generation:
+                    connection.close(_RENEWED)
+        self._renewal = loop.call_later(tls.rotation.renew_s, self._close_outdated)
 
     async def close(self, reason: Reason | None = None) -> None:
         """Stop listening, send a Goodbye on every connection, and wait at most ``linger_s``."""
         self._is_closing = True
+        if self._renewal is not None:
+            self._renewal.cancel()
         if self._listener is not None:
             self._listener.close()
         for connection in tuple(self._connections):
@@ -91,6 +113,11 @@ class Server:
         )
         held[connection] = None
         return connection
+
+
+REFUSALS: Final = frozenset({Why.REFUSED, Why.TLS, Why.VERSION})
+"""The reasons that are about who the two ends are."""
+_RENEWED: Final = Reason(Why.DONE, "its certificates have been renewed since")
 
 
 class _Dropped(asyncio.Protocol):
@@ -132,7 +159,7 @@ async def serve(
     any other kind ends the connection, and a role that may send nothing is refused. Raises ``InvalidRequest``
     when the address needs TLS and has none, ``Unavailable`` when it is not possible to listen on the address.
     """
-    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
+    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure or endpoint.insecure)
     endpoint.limits.validate()
     expected = replace(endpoint.expected, roles=endpoint.expected.roles & roles_in(admits))
 
@@ -159,7 +186,7 @@ async def connect(
     is called once the socket is gone. Raises ``NotConnected`` with the reason, also after *deadline_s*, and
     leaves no socket open; ``InvalidRequest`` when the address needs TLS and has none.
     """
-    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
+    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure or endpoint.insecure)
     endpoint.limits.validate()
     connection = Connection(endpoint, is_connector=True, on_open=on_connection, on_gone=on_gone)
     try:
@@ -167,7 +194,8 @@ async def connect(
         if reason is not None:
             connection.close()
             await connection.wait_gone()
-            raise NotConnected(str(address), reason)
+            is_about_us = reason.why in REFUSALS
+            raise NotConnected(str(address), reason, str(endpoint.identity) if is_about_us else "")
     except asyncio.CancelledError:
         # Nobody else knows the connection, and the loop may end before its linger time is over.
         connection.abort()
@@ -240,6 +268,7 @@ class Link:
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
         self._last_failure: str | None = None
+        self._is_refused = False
         self._lingering: dict[Connection, None] = {}
         """Connections whose sockets are still open, including the current one."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link to {name}")
@@ -255,6 +284,11 @@ class Link:
     def failure(self) -> str | None:
         """Why the last attempt failed, if it did."""
         return self._last_failure
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last attempt failed because the two ends may not talk; trying again changes nothing."""
+        return self._is_refused
 
     def hurry(self) -> None:
         """Try again now, because something suggests that the peer is back or has moved."""
@@ -277,7 +311,7 @@ class Link:
         while True:
             if await self._connect_once():
                 began = loop.time()
-                await self._ended.wait()
+                await self._until_ended()
                 if loop.time() - began > self._backoff.most_s:
                     failures = 0  # a connection that ends at once counts as a failure
             await self._pause(self._backoff.delay_s(failures, self._random))
@@ -290,19 +324,56 @@ class Link:
         self._ended.clear()
         self._hurry.clear()
         try:
-            await connect(
+            is_made = await self._unless_moved(
                 address,
-                self._up,
-                self._endpoint,
-                on_gone=lambda connection: self._lingering.pop(connection, None),
-                deadline_s=self._deadline_s,
-                insecure=self._insecure,
+                connect(
+                    address,
+                    self._up,
+                    self._endpoint,
+                    on_gone=lambda connection: self._lingering.pop(connection, None),
+                    deadline_s=self._deadline_s,
+                    insecure=self._insecure,
+                ),
             )
-        except NotConnected as error:
+        except (NotConnected, InvalidRequest) as error:
+            self._is_refused = not isinstance(error, NotConnected) or error.reason.why in REFUSALS
             self._note_failure(str(error))
             return False
-        self._last_failure = None
-        return True
+        self._last_failure, self._is_refused = None, False
+        return is_made
+
+    async def _unless_moved(self, address: Address, connecting: Coroutine[Any, Any, Connection]) -> bool:
+        """Connect, but give up *address* as soon as the peer is known to be elsewhere.
+
+        Nobody answers at the address of a machine that has moved, and waiting for that takes long. Returns
+        whether it was connected; raises what *connecting* does.
+        """
+        attempt = asyncio.ensure_future(connecting)
+        try:
+            while not attempt.done():
+                hurried = asyncio.ensure_future(self._hurry.wait())
+                await asyncio.wait({attempt, hurried}, return_when=asyncio.FIRST_COMPLETED)
+                hurried.cancel()
+                if not attempt.done() and self._where() != address:
+                    return False
+                self._hurry.clear()
+            attempt.result()
+            return True
+        finally:
+            attempt.cancel()
+            await asyncio.gather(attempt, return_exceptions=True)
+
+    async def _until_ended(self) -> None:
+        """Wait until the connection ends; end it when this end's certificates have been renewed."""
+        tls = self._endpoint.tls
+        while not self._ended.is_set():
+            try:
+                async with asyncio.timeout(None if tls is None else tls.rotation.renew_s):
+                    await self._ended.wait()
+            except TimeoutError:
+                connection = self.connection
+                if tls is not None and connection is not None and connection.tls_generation != tls.generation:
+                    connection.close(_RENEWED)
 
     async def _pause(self, delay_s: float) -> None:
         try:

@@ -118,7 +118,7 @@ class _Resource:
             require(caller, endpoint.grade)
         if endpoint.is_led:
             require_leader(self._site.leadership, _target(request))
-        body = await read_body(request, endpoint) if endpoint.body is not None else None
+        body = await self._read(request, endpoint) if endpoint.body is not None else None
         if endpoint.subject is not None:
             about["name"] = quote(endpoint.subject(body))
         asked = Asked(caller, _path(request), dict(request.query_params), dict(request.headers), body)
@@ -128,6 +128,15 @@ class _Resource:
         if endpoint.is_led or endpoint.tells_term:
             reply = replace(reply, headers={**reply.headers, **self._site.leadership.headers()})
         return json_response(reply)
+
+    async def _read(self, request: Request, endpoint: Endpoint) -> Any:
+        """Read the body. Meanwhile the request does not count as one that is being answered: slow clients
+        must not keep the others from being answered."""
+        self._site.requests -= 1
+        try:
+            return await read_body(request, endpoint, self._site)
+        finally:
+            self._site.requests += 1
 
     def _admitted(self, request: Request) -> HttpCaller:
         peer = request.client.host if request.client is not None else ""

@@ -77,13 +77,16 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return found
 
 
-def read_settings(directory: Path) -> HttpSettings:
-    """The settings of the domain in *directory*. Raises ``InvalidRequest`` naming every problem."""
+def read_settings(directory: Path, default: HttpSettings | None = None) -> HttpSettings:
+    """The settings of the domain in *directory*, or *default* if there are none.
+
+    Raises ``InvalidRequest`` naming every problem.
+    """
     file = directory / FILE
     try:
         settings = msgspec.json.decode(file.read_bytes(), type=HttpSettings)
     except FileNotFoundError:
-        return HttpSettings()
+        return default or HttpSettings()
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"{file} cannot be used: {error}") from None
     problems = settings.problems()
@@ -93,6 +96,7 @@ def read_settings(directory: Path) -> HttpSettings:
 
 
 CONNECTIONS_MAX: Final = 512
+"""Beyond it a new connection takes the place of one that waits for its client."""
 REQUESTS_MAX: Final = 256
 """Requests being answered at once; further ones are told to come again."""
 STREAMS_MAX: Final = 32
@@ -101,6 +105,8 @@ HEAD_BYTES_MAX: Final = 16 << 10
 """Request line and headers."""
 BODY_BYTES_MAX: Final = 1 << 20
 """The body is read and decoded in one turn of the loop, some milliseconds. The native protocol takes more."""
+BODIES_BYTES_MAX: Final = 32 << 20
+"""All bodies that are being read, together; a slow one holds what it has sent so far."""
 TARGET_CHARACTERS_MAX: Final = 2_000
 KEY_CHARACTERS_MAX: Final = 200
 TOKEN_CHARACTERS_MAX: Final = 500
@@ -110,6 +116,8 @@ TEXT_CHARACTERS_MAX: Final = 2_000
 HEAD_S: Final = 10.0
 """Time until the head of a request is complete."""
 BODY_S: Final = 10.0
+UNREAD_S: Final = 10.0
+"""How long an answer may wait for its client to read on."""
 KEEP_ALIVE_S: Final = 60
 ORDER_S: Final = 20.0
 """Time for an order, as in the native protocol: it waits for the authority and its disk."""

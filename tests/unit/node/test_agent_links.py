@@ -31,8 +31,8 @@ DIED = HostDied(host=HostId("b"), incarnation=Incarnation(3), proof="waitpid", h
 class FakeAgent:
     """Listens as *role*; reports one death, twice, to every subscriber."""
 
-    def __init__(self, role: Role = Role.AGENT) -> None:
-        self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"))
+    def __init__(self, role: Role = Role.AGENT, id: str = "agent1") -> None:
+        self.endpoint = ConnectionSettings(PeerIdentity("d", role, id))
         self.reports: list[HostReport] = []
         self.connections: list[Connection] = []
 
@@ -118,14 +118,37 @@ def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session()
     async def story() -> None:
         agent = FakeAgent()
         server = await agent.start()
-        for named, incarnation in (("127.0.0.1:1", 3), (str(server.address), 4), (str(server.address), 2)):
+        here = str(server.address)
+        for where, named, incarnation in (
+            ("127.0.0.1:1", "agent1", 3),
+            (here, "agent1", 4),
+            (here, "agent1", 2),
+            (here, "agent2", 3),
+        ):
             agents = agents_of(server)
-            agents.set_peers({HostId("b"): session("b", named, incarnation=incarnation)})
+            agents.set_peers({HostId("b"): session("b", where, incarnation=incarnation, named=named)})
             await until(lambda: bool(agent.reports))
             await asyncio.sleep(0.1)
             assert not agents.deaths
             await agents.close()
             agent.reports.clear()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_an_agent_of_another_name_at_the_right_address_is_not_believed() -> None:
+    """Addresses are given to other machines; with TLS, nobody but the agent has its certificate (K2)."""
+
+    async def story() -> None:
+        stranger = FakeAgent(id="agent9")
+        server = await stranger.start()
+        agents = agents_of(server)
+        agents.set_peers({HostId("b"): session("b", str(server.address), incarnation=3)})
+        await until(lambda: bool(stranger.reports))
+        await asyncio.sleep(0.1)
+        assert not agents.deaths
+        await agents.close()
         await server.close()
 
     asyncio.run(story())
@@ -150,11 +173,12 @@ def test_the_agents_of_peers_are_followed_while_there_are_such_peers() -> None:
     asyncio.run(story())
 
 
-def session(host: str, agent: str, *, incarnation: int = 1) -> Session:
+def session(host: str, agent: str, *, incarnation: int = 1, named: str = "agent1") -> Session:
     return Session(
         host=HostId(host),
         incarnation=Incarnation(incarnation),
         address="127.0.0.1:1",
         nonce=Nonce("n"),
         agent_address=agent,
+        agent=named,
     )

@@ -41,6 +41,9 @@ MACHINE: Final = (
     "app_code/*",
     "authority/driver.py",
     "authority/etcd*.py",
+    "authority/move/connecting.py",
+    "authority/move/following.py",
+    "authority/move/place_file.py",
     "authority/remote.py",
     "authority/server_process.py",
     "bench/*",
@@ -79,6 +82,13 @@ SIMULATED: Final = (
     "node/heartbeats.py",
     "node/messages.py",
     "agent/restart_policy.py",
+    "ldap/ber.py",
+    "ldap/controls.py",
+    "ldap/decoding.py",
+    "ldap/encoding.py",
+    "ldap/extended.py",
+    "ldap/filter_ber.py",
+    "ldap/messages.py",
 )
 """Modules that are cores although ``MACHINE`` matches them."""
 

@@ -1,0 +1,119 @@
+"""The state of one entry: all that masters know of it, apart from what others' entries make of it.
+
+Existence, name, parent and each value have CSNs of their own, so that changes of different things merge. An
+entry that was removed keeps its state (a tombstone), for what may still arrive, until it is purged. Where
+the entry is visible, and under which name, also depends on other entries: see :mod:`.tree`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from holdfast.directory.attribute import AttributeState, joined_seen, slot_key
+from holdfast.directory.primitives import EntryId, Name, Value
+from holdfast.directory.seen import NOTHING, Seen
+from holdfast.directory.slot import Slot, Write
+from holdfast.model.csn import ZERO, Csn
+
+
+class Place(Struct, frozen=True, array_like=True):
+    """A parent, and the one below which the entry was seen before; None in the place where it was added."""
+
+    parent: EntryId
+    before: EntryId | None = None
+
+
+class Removal(Struct, frozen=True, array_like=True):
+    """The end of an entry: the youngest of its removals, and what all of them had seen of it."""
+
+    csn: Csn
+    seen: Seen
+
+    def joined(self, other: "Removal | None") -> "Removal":
+        return self if other is None else Removal(max(self.csn, other.csn), self.seen.joined(other.seen))
+
+
+class EntryState(Struct, frozen=True, array_like=True):
+    """What is known of one entry."""
+
+    id: EntryId
+    added: Csn = ZERO
+    """When it was added: the source's dncsn. ZERO while only later changes of it have arrived."""
+    modified: Csn = ZERO
+    """The youngest change of it: the source's lastModifiedCSN."""
+    name: Slot[Name] = Slot()
+    place: Slot[Place] = Slot()
+    removal: Removal | None = None
+    attributes: dict[str, AttributeState] = {}
+
+    @property
+    def is_live(self) -> bool:
+        return self.added != ZERO and self.removal is None
+
+    def required(self) -> dict[str, dict[bytes, Value]]:
+        """The values of the entry's name, by attribute and slot."""
+        found: dict[str, dict[bytes, Value]] = {}
+        if self.name.winner is not None:
+            for each in self.name.winner.wish.values:
+                key = slot_key(each.value, is_single=each.is_single)
+                found.setdefault(each.attribute, {})[key] = each.value
+        return found
+
+    def values(self) -> dict[str, tuple[Value, ...]]:
+        """The visible values, by attribute, sorted by key: those of its name among them."""
+        required = self.required()
+        visible = {}
+        for attribute in sorted({**self.attributes, **required}):
+            state = self.attributes.get(attribute, NO_ATTRIBUTE)
+            judged = state.judgements(required.get(attribute, {}))
+            values = {each.value.key: each.value for _, each in judged if each.value is not None}
+            if values:
+                visible[attribute] = tuple(values[key] for key in sorted(values))
+        return visible
+
+    def seen(self) -> Seen:
+        """All that a removal of the entry made now replaces."""
+        parts = (each.seen() for each in self.attributes.values())
+        removed = NOTHING if self.removal is None else self.removal.seen
+        whole = removed.joined(self.name.seen()).joined(self.place.seen()).joined(joined_seen(parts))
+        return whole.including([csn for csn in (self.added, self.modified) if csn != ZERO])
+
+    def heads(self) -> Iterator[tuple[str, bytes, Write[Any]]]:
+        """Every change of the entry that no other has superseded, with its attribute and slot, if any."""
+        yield from (("", b"name", head) for head in self.name.heads)
+        yield from (("", b"place", head) for head in self.place.heads)
+        for attribute in sorted(self.attributes):
+            state = self.attributes[attribute]
+            yield from ((attribute, REMOVAL, head) for head in state.removal.heads)
+            for key in sorted(state.values):
+                yield from ((attribute, key, head) for head in state.values[key].heads)
+
+    def unseen_by_removal(self) -> Iterator[tuple[str, bytes, Write[Any]]]:
+        """The changes of a removed entry of which none that removed it knew."""
+        if self.removal is not None:
+            seen = self.removal.seen
+            yield from (each for each in self.heads() if not seen.covers(each[2].csn))
+
+
+REMOVAL: Final = b"-"
+"""Stands for the removal of a whole attribute where a slot's key is expected; no value's key begins so."""
+
+NO_ATTRIBUTE: Final = AttributeState()
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(EntryState)
+
+
+def encoded_entry(entry: EntryState) -> bytes:
+    """The entry's bytes: equal states give equal bytes."""
+    attributes = {
+        attribute: AttributeState(state.removal, dict(sorted(state.values.items())))
+        for attribute, state in sorted(entry.attributes.items())
+    }
+    return _encoder.encode(structs.replace(entry, attributes=attributes))
+
+
+def decoded_entry(data: bytes) -> EntryState:
+    return _decoder.decode(data)
