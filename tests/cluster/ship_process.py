@@ -20,7 +20,7 @@ import uvloop
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role, serve
-from holdfast.shipping.fetching import FetchConfig
+from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import decode_manifest
 from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer
 

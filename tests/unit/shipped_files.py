@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.model.errors import Corruption, HoldfastError
 from holdfast.model.ids import Epoch, Position
-from holdfast.shipping.fetching import Fetch, FetchConfig, FetchPorts
+from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
 from holdfast.shipping.manifest import Contents, ManifestId, describe
 from holdfast.shipping.messages import Ask, ChunkSent
 from holdfast.shipping.offering import Offering

@@ -1,7 +1,7 @@
 """Shipping: write-once files between hosts, by content.
 
 A `manifest` says which files make up something at one position, with the hash of every chunk. The `offering`
-of one host serves chunks; a fetch (`fetching`) of another finds what its `shelf` has already, asks for the
+of one host serves chunks; a fetch (`fetch`) of another finds what its `shelf` has already, asks for the
 rest within a window and at a `rate`, and checks everything before the manifest counts (W5, W6). The two talk
 in `messages` on connections of their own, so that no file ever stands before a group's records in a socket.
 

@@ -33,7 +33,7 @@ from holdfast.net import (
     Reason,
     Role,
 )
-from holdfast.shipping.fetching import Fetch, FetchConfig, FetchPorts, Progress
+from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts, Progress
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent, decode_message, encode_message
 from holdfast.shipping.offering import Offering

@@ -26,7 +26,7 @@ from holdfast.net import (
     connect,
     serve,
 )
-from holdfast.shipping.fetching import FetchConfig, Phase
+from holdfast.shipping.fetch import FetchConfig, Phase
 from holdfast.shipping.manifest import Contents, describe
 from holdfast.shipping.messages import Ask, encode_message
 from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer

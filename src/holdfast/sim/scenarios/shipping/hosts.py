@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.errors import Corruption, HoldfastError, InvalidRequest
 from holdfast.model.ports import Token
-from holdfast.shipping.fetching import Fetch, FetchConfig, FetchPorts
+from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent, ShippingMessage
 from holdfast.shipping.offering import Offering

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from holdfast.shipping import manifest
-from holdfast.shipping.fetching import Fetch, Phase
+from holdfast.shipping.fetch import Fetch, Phase
 from holdfast.shipping.manifest import Contents, FileEntry, digest_of
 from holdfast.shipping.messages import ChunkSent
 from holdfast.shipping.shelf import PART, Place, Shelf, file_name

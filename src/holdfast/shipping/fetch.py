@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -212,18 +213,22 @@ class Fetch:
         if not self._sources:
             self._end(InvalidRequest(f"{self.contents!r}: no host was named that could send it"))
             return
+        places = self._shelf.places(self.contents, half_made)
+        self._search(chain(self._listing(), self._searching(places)))
+
+    def _search(self, job: Iterator[int]) -> None:
+        self.progress.phase = Phase.SEARCHING
+        self._job = job
+        self._work()
+
+    def _listing(self) -> Iterator[int]:
         for index, file in enumerate(self.contents.files):
             if self._shelf.is_finished(file):
                 self.progress.found += file.size
                 continue
             for number in self.contents.numbers(index):
                 self._lack(number)
-        self._search(self._shelf.places(self.contents, half_made))
-
-    def _search(self, places: Iterable[Place]) -> None:
-        self.progress.phase = Phase.SEARCHING
-        self._job = self._searching(places)
-        self._work()
+                yield LOOK_COST
 
     def _searching(self, places: Iterable[Place]) -> Iterator[int]:
         for place in places:
@@ -285,7 +290,7 @@ class Fetch:
         elif self._lacking:
             # What is lacking now is what the manifest has at several places.
             if self._twins:
-                self._search(tuple(self._twins))
+                self._search(self._searching(tuple(self._twins)))
             else:
                 self._fetch()
         elif not self._unsynced:
@@ -299,6 +304,8 @@ class Fetch:
                 self._to_ask.popleft()
                 continue
             if not self._has_room(chunk.length):
+                if not self._asked:
+                    self._sync()  # nothing else will make room
                 break
             wait_ns = self._rate.wait_ns()
             if wait_ns:

@@ -9,7 +9,7 @@ from shipped_files import CHUNK, CONFIG, Files, Pair, pattern
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MICROSECOND, SECOND
-from holdfast.shipping.fetching import Phase
+from holdfast.shipping.fetch import Phase
 from holdfast.shipping.manifest import Contents, FileEntry
 from holdfast.shipping.shelf import MANIFEST, PART, WANTED, file_name
 
@@ -69,6 +69,25 @@ def test_a_later_version_is_fetched_in_what_changed(pair: Pair) -> None:
     pair.c.shelf.keep_only([second])
     assert_whole(pair, second, later)
     assert pair.c.shelf.complete() == [second.id]
+
+
+def test_a_fetch_that_was_overtaken_was_not_for_nothing(pair: Pair) -> None:
+    """Under a feed the files change while they are fetched: what is here of the older ones is used (W6)."""
+    first, _ = pair.offer(FILES)
+    pair.begin(first)
+    while received(pair) < first.bytes // 2:
+        pair.run(1)
+    pair.a.offering.withdraw(first.id)
+    pair.run(2000)
+    assert isinstance(pair.c.ended[0], Unavailable)
+    pair.restart()
+    later = FILES | {"data.db": FILES["data.db"] + pattern(CHUNK, salt=4)}
+    second, _ = pair.offer(later, 2)
+    fetch = pair.fetch(second)
+    assert fetch.progress.found > first.bytes // 3
+    assert received(pair) <= second.bytes + CONFIG.window_bytes
+    pair.c.shelf.keep_only([second])
+    assert_whole(pair, second, later)
 
 
 def test_a_chunk_that_is_there_twice_is_sent_once(pair: Pair) -> None:
@@ -239,6 +258,15 @@ def test_the_window_is_kept(pair: Pair) -> None:
         pair.run(1)
         most = max(most, fetch.held_up_bytes)
     assert 0 < most <= CONFIG.window_bytes
+
+
+@pytest.mark.parametrize("window_bytes", [1, CHUNK - 1, CHUNK, CHUNK + 40])
+def test_the_smallest_window_suffices(pair: Pair, window_bytes: int) -> None:
+    """One chunk at a time; also when a small one has left no room for a large one."""
+    files = {"a": pattern(30), "b": pattern(3 * CHUNK), "c": pattern(60, salt=1), "d": pattern(CHUNK, salt=2)}
+    contents, _ = pair.offer(files)
+    pair.fetch(contents, config=msgspec.structs.replace(CONFIG, window_bytes=window_bytes))
+    assert_whole(pair, contents, files)
 
 
 def test_the_rate_is_kept(pair: Pair) -> None:
