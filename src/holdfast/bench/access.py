@@ -1,4 +1,5 @@
-"""How benchmarks are admitted to the domains that they have started: with those domains' secrets."""
+"""How benchmarks are admitted to the domains that they have started: with those domains' secrets, or with the
+certificates that they made for them."""
 
 from typing import Final
 
@@ -9,6 +10,8 @@ from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import DomainStatus
 
+CLIENT: Final = "bench"
+"""Whom a client's certificate is for."""
 _layouts: Final[dict[str, Layout]] = {}
 """The directories of the domains that this process has started."""
 
@@ -25,6 +28,9 @@ def layout_of(description: Description) -> Layout:
 
 def client_of(description: Description, status: DomainStatus, *, policy: CallPolicy | None = None) -> Domain:
     """A client of a domain that this process has started."""
+    if description.certs:
+        url = url_of(description, status)
+        return connect(url, certs=description.certs, name=CLIENT, policy=policy)
     return connect(url_of(description, status), dir=layout_of(description).directory, policy=policy)
 
 
