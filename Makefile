@@ -76,7 +76,7 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@bash scripts/ensure-debian redis-server redis-server
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
-fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events, MINUTES=10)
+fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events|ldap|dn|search_filter|ldif|schema, MINUTES=10)
 	@$(BIN)/python -m pip install --quiet -r requirements/fuzz.txt
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=60 -rss_limit_mb=1024
 

@@ -131,6 +131,8 @@ async def wait_until_alive(
                     raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
                 await asyncio.sleep(POLL_S)
                 status = await _status_or_none(layout, description)
+                if status is not None and status.not_admitted:
+                    raise Unavailable(status.not_admitted)
                 progress(status)
     except TimeoutError:
         if status is None:

@@ -89,7 +89,7 @@ def move(
 
     Groups go on serving calls meanwhile; what needs the authority (failovers, new groups, joining hosts)
     waits from `sealed` to `released`, mostly less than a second. A move that was interrupted is taken up
-    again by the same command; without that, the hosts give it up after ten seconds, and the domain stays
+    again by the same command; without that, the hosts give it up after five seconds, and the domain stays
     where it was.
 
     Parameters

@@ -23,6 +23,7 @@ from holdfast.agent.status_client import (
     url_of,
 )
 from holdfast.client.admin_client import give
+from holdfast.client.domain import Domain, connect
 from holdfast.model.admin.groups import (
     Answer,
     GroupHistory,
@@ -58,6 +59,14 @@ class LocalDomain:
         Raises ``InvalidRequest`` when there is no domain, ``Unavailable`` when none of its hosts lives.
         """
         return await url_of(self.layout, self.layout.read())
+
+    async def client(self) -> Domain:
+        """Return a client of the domain, to be entered."""
+        return connect(await self.url(), dir=self.layout.directory)
+
+    def files(self, host: HostId) -> Path:
+        """Return the directory of *host*."""
+        return self.layout.host(host)
 
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""

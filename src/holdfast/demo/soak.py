@@ -104,7 +104,7 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher, en
             style: count(
                 loads[style].callers,
                 await asyncio.to_thread(
-                    read_members, domain.layout, in_sync[style], numbers[style], definition
+                    read_members, domain.files, in_sync[style], numbers[style], definition
                 ),
             )
             for style in STYLES

@@ -274,6 +274,8 @@ def _modifications(lines: list[_Line]) -> Iterator[Modification]:
                 f"add:, delete:, replace: or increment: is expected, not {quoted(lines[at].name)}",
             )
         description = _text(lines[at]).strip()
+        if _NAME.fullmatch(description.encode()) is None:
+            raise InvalidLdif(lines[at].number, f"{quoted(description)} is no attribute")
         at += 1
         values = []
         while at < len(lines) and lines[at].name != "-":

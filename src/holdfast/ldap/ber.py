@@ -64,7 +64,9 @@ class Splitter:
         return len(self._partial) + len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Add what arrived. All messages that were whole before must have been taken."""
+        """Add what arrived. Messages that were whole before need not have been taken."""
+        if self._at < len(self._data):
+            data = self._data[self._at :] + data
         if self._partial:
             self._partial += data
             if len(data) < self.missing:
@@ -190,11 +192,17 @@ class Reader:
 
     def text(self, tag: int = OCTETS) -> str:
         """Take an octet string of UTF-8."""
-        begin = self.at
+        data, at = self.data, self.at
+        start = at + 2
         try:
-            return str(self.octets(tag), "utf-8")
+            if start <= self.end and data[at] == tag and (length := data[at + 1]) < 0x80:
+                stop = start + length
+                if stop <= self.end:
+                    self.at = stop
+                    return data[start:stop].decode()
+            return self.octets(tag).decode()
         except UnicodeDecodeError as error:
-            raise NotUtf8(f"the string at byte {begin} is not UTF-8") from error
+            raise NotUtf8(f"the string at byte {at} is not UTF-8") from error
 
     def integer(self, tag: int = INTEGER) -> int:
         data, at = self.data, self.at
@@ -208,20 +216,34 @@ class Reader:
         return int.from_bytes(data[start:stop], "big", signed=True)
 
     def enumerated(self) -> int:
+        data, at = self.data, self.at
+        if at + 3 <= self.end and data[at] == ENUMERATED and data[at + 1] == 1 and data[at + 2] < 0x80:
+            self.at = at + 3
+            return data[at + 2]
         return self.integer(ENUMERATED)
 
     def boolean(self, tag: int = BOOLEAN) -> bool:
         """Take a boolean. RFC 4511 sends TRUE as 0xFF; some clients send 1, which BER allows."""
-        at = self.at
+        data, at = self.data, self.at
+        if at + 3 <= self.end and data[at] == tag and data[at + 1] == 1:
+            self.at = at + 3
+            return data[at + 2] != 0
         start, stop = self._take(tag, "a boolean")
         if stop - start != 1:
             raise BerError(f"the boolean at byte {at} has {stop - start} bytes instead of 1")
-        return self.data[start] != 0
+        return data[start] != 0
 
     def inside(self, tag: int = SEQUENCE) -> "Reader":
         """Take a constructed element, and return a reader of what is in it."""
+        data, at = self.data, self.at
+        start = at + 2
+        if start <= self.end and data[at] == tag and (length := data[at + 1]) < 0x80:
+            stop = start + length
+            if stop <= self.end:
+                self.at = stop
+                return Reader(data, start, stop)
         start, stop = self._take(tag, "a sequence" if tag == SEQUENCE else "a constructed element")
-        return Reader(self.data, start, stop)
+        return Reader(data, start, stop)
 
     def ignore_rest(self) -> None:
         """Pass over what a later version may have added (RFC 4511, 4), which must still be elements."""

@@ -189,7 +189,8 @@ def _search(reader: Reader) -> SearchRequest:
     types_only = reader.boolean()
     filter_ = read_filter(reader)
     attributes = _texts_until_end(reader.inside()) if reader.at < reader.end else ()
-    reader.ignore_rest()
+    if reader.at < reader.end:
+        reader.ignore_rest()
     return SearchRequest(base, scope, filter_, attributes, dereference, size_limit, time_limit_s, types_only)
 
 

@@ -61,7 +61,8 @@ def _read(reader: Reader, depth: int, parts: list[int]) -> Filter:
     if comparison is not None:
         inner = reader.inside(tag)
         found = comparison(inner.text(), inner.octets())
-        inner.ignore_rest()
+        if inner.at < inner.end:
+            inner.ignore_rest()
         return found
     if tag == _PRESENT:
         return Present(reader.text(_PRESENT))

@@ -62,6 +62,10 @@ class Kind(IntEnum):
     # 96-127: the replicated sequence, and the leases between hosts (sequence.messages)
     SEQUENCE = 96
 
+    # 144-159: files between hosts (shipping.messages)
+    SHIPPING_ASK = 144
+    SHIPPING_ANSWER = 145
+
 
 FIRST_APPLICATION_KIND: Final = 16
 

@@ -64,7 +64,7 @@ def test_messages_are_the_bytes_that_the_standard_says(written: str) -> None:
 
 
 @given(whole_messages)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_every_message_is_read_back(message: Message) -> None:
     assert decode(encode(message)) == message
 

@@ -36,8 +36,8 @@ DIED = HostDied(host=HostId("b"), incarnation=Incarnation(3), proof="waitpid", h
 class FakeAgent:
     """Listens as *role*; reports one death, twice, to every subscriber."""
 
-    def __init__(self, role: Role = Role.AGENT) -> None:
-        self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"), credentials=secret_of("d"))
+    def __init__(self, role: Role = Role.AGENT, id: str = "agent1") -> None:
+        self.endpoint = ConnectionSettings(PeerIdentity("d", role, id), credentials=secret_of("d"))
         self.reports: list[HostReport] = []
         self.connections: list[Connection] = []
 
@@ -175,6 +175,23 @@ def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session()
             assert not agents.deaths
             await agents.close()
             agent.reports.clear()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_an_agent_of_another_name_at_the_right_address_is_not_believed() -> None:
+    """Addresses are given to other machines; with TLS, nobody but the agent has its certificate (K2)."""
+
+    async def story() -> None:
+        stranger = FakeAgent(id="agent9")
+        server = await stranger.start()
+        agents = agents_of(server)
+        agents.set_peers({HostId("b"): session("b", str(server.address), incarnation=3)})
+        await until(lambda: bool(stranger.reports))
+        await asyncio.sleep(0.1)
+        assert not agents.deaths
+        await agents.close()
         await server.close()
 
     asyncio.run(story())
