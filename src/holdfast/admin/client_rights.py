@@ -88,3 +88,7 @@ class ClientRules:
         if peer.role is not Role.CLIENT or by is ProvenBy.SECRET or client is None:
             return None
         return ClientRights(peer.id, client.grade, client.calls)
+
+
+NO_RULES: Final = ClientRules({})
+"""Only the roles of clients limit them."""

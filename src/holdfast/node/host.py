@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from holdfast.admin.client_rights import ClientRules
+from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
@@ -78,8 +78,6 @@ EARLY_MAX: Final = 1_000
 """How many client frames to keep while the host is starting: clients connect as soon as it listens."""
 OTHER_CODE_MAX: Final = 5
 """The host reports at most so many groups to its agent whose code differs from its own."""
-
-NO_RULES: Final = ClientRules({})
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -360,10 +358,8 @@ class Host:
 
     def _receiver(self, connection: Connection) -> Receiver:
         rights = self._clients.rights(connection.peer, connection.proven_by)
-        if rights is None:
-            return self
         catalog = None if self._groups is None or self._dispatch is None else self._groups.directory
-        return ClientFilter(self, rights, catalog)
+        return self if rights is None else ClientFilter(self, rights, catalog)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._early = [each for each in self._early if each[0] is not connection]
