@@ -75,6 +75,8 @@ class Progress:
     """What came although it was here by then."""
     damaged: int = 0
     """The number of chunks that had the wrong hash, on the way or on the disk."""
+    damage: str = ""
+    """The last of them, with its file and offset."""
     attempts: int = 0
     """How many sources in a row gave nothing."""
     problem: str = ""
@@ -406,7 +408,7 @@ class Fetch:
         elif self._checks < self._config.checks_max:
             self._fetch()
         else:
-            self._end(Unavailable(f"{self.contents!r}: this disk damages it: {self.progress.problem}"))
+            self._end(Unavailable(f"{self.contents!r}: this disk damages it: {self.progress.damage}"))
 
     def _note_damage(self, chunk: Chunk, found: bytes, where: str) -> None:
         damage = Corruption(
@@ -417,7 +419,7 @@ class Fetch:
             found=found.hex()[:12],
         )
         self.progress.damaged += 1
-        self.progress.problem = str(damage)
+        self.progress.damage = str(damage)
         self._trace.note("shipping-damage", manifest=self.contents.id.hex()[:12], damage=str(damage))
 
     # --- writing, and the end

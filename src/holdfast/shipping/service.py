@@ -9,6 +9,7 @@ if files are large: reading and hashing take their time there.
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,8 @@ OFFERED_BYTES_PER_S: Final = 64 << 20
 """How fast a host serves files, to all others together."""
 FREE_BYTES_MIN: Final = 256 << 20
 """What a fetch leaves free on its disk. The host's log needs room for far less than that."""
+CONNECT_S: Final = 0.5
+"""How long a fetch waits for its first connection, so as not to ask where nobody can be heard yet."""
 
 log = LibraryLog("holdfast.shipping")
 
@@ -72,6 +75,9 @@ class OfferServer:
 
     def withdraw(self, manifest: ManifestId) -> None:
         self._offering.withdraw(manifest)
+
+    def offered(self) -> list[Contents]:
+        return [offer.contents for offer in self._offering.offers.values()]
 
     def unasked_s(self, manifest: ManifestId) -> float:
         """For how long nobody has asked for a chunk of that offer; infinite when it is not offered."""
@@ -180,6 +186,7 @@ class Fetcher:
             self._require_room(contents)
             running = self._running = _Running(self, contents, sources)
             try:
+                await running.connected()
                 self.guard(running.fetch.start)
                 await running.ended
             finally:
@@ -187,6 +194,11 @@ class Fetcher:
                 running.fetch.stop()
                 await running.close()
             return running.fetch.progress
+
+    async def keep_only(self, manifests: Sequence[Contents]) -> None:
+        """Remove from the shelf what belongs to none of these, between two fetches."""
+        async with self._turn:
+            self.guard(self.shelf.keep_only, manifests)
 
     async def close(self) -> None:
         """Stop; what was fetched stays on the shelf."""
@@ -213,7 +225,7 @@ class Fetcher:
         return Link(
             f"files of {host}",
             partial(self._where, host),
-            lambda _: running,
+            running.on_up,
             replace(self._settings, expected=replace(self._settings.expected, id=host)),
             random=self._random,
             insecure=self._insecure,
@@ -266,7 +278,18 @@ class _Running:
         self.fetch: Final = Fetch(
             contents, sources, fetcher.shelf, fetcher.fetch_ports(self), self.end, fetcher.config
         )
+        self._is_up = asyncio.Event()
         self._links = {host: fetcher.link(host, self) for host in sources}
+
+    async def connected(self) -> None:
+        """Wait until a source is connected, but not for long: it may be that none is needed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await self._is_up.wait()
+
+    def on_up(self, connection: Connection) -> "_Running":
+        self._is_up.set()
+        return self
 
     def end(self, error: HoldfastError | None) -> None:
         if error is None:

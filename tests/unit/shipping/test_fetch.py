@@ -180,7 +180,7 @@ def test_damage_on_the_disk_is_noticed_before_it_counts(pair: Pair) -> None:
     pair.run(1000)
     assert_whole(pair, contents, FILES)
     assert fetch.progress.damaged == 1
-    assert f"a chunk on this disk: data.db at byte {3 * CHUNK}: " in fetch.progress.problem
+    assert f"a chunk on this disk: data.db at byte {3 * CHUNK}: " in fetch.progress.damage
     assert received(pair) == contents.bytes + CHUNK
 
 

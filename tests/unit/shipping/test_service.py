@@ -169,7 +169,7 @@ def test_a_flipped_byte_is_found_and_mended(net: Net) -> None:
             shelved.write_bytes(data)
             progress = await fetcher.fetch(contents, [A])
             assert (progress.damaged, progress.received) == (1, CHUNK)
-            assert f"data.db at byte {20 * CHUNK}" in progress.problem
+            assert f"data.db at byte {20 * CHUNK}" in progress.damage
             assert fetcher.shelf.holds(contents.id)
 
     uvloop.run(main())

@@ -70,6 +70,7 @@ MACHINE: Final = (
     "node/*",
     "shipping/checkout.py",
     "shipping/service.py",
+    "shipping/shipping_thread.py",
     "sim/engine/sealed.py",
     "sim/lint/imports.py",
     "sim/runner/report.py",
