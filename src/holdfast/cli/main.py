@@ -29,7 +29,9 @@ app.command("holdfast.cli.domain:down", name="down", help="Stop the domain.")
 app.command("holdfast.cli.domain:status", name="status", help="Show hosts, agent and authority.")
 app.command("holdfast.cli.demo:demo", name="demo", help="See a service survive kills and pauses, counted.")
 app.command("holdfast.cli.soak:soak", name="soak", help="Every kind of fault for an hour, all counted.")
-app.command("holdfast.cli.group:app", name="group", help="Create, show, move, recover and delete groups.")
+app.command(
+    "holdfast.cli.group.commands:app", name="group", help="Create, show, move, recover and delete groups."
+)
 app.command("holdfast.cli.call:call", name="call", help="Call a method of a group.")
 app.command("holdfast.cli.chaos:app", name="chaos", help="Break something, to see it survive.")
 app.command(

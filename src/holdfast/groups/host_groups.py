@@ -124,13 +124,9 @@ class HostGroups:
             config.calling,
             self._lines,
         )
+        abroad = ClientId(f"{host}:{incarnation}@{ports.domain}")
         self._other_domains = OutboundDomains(
-            ClientId(f"{host}:{incarnation}@{ports.domain}"),
-            stamps,
-            ports,
-            guard.timers,
-            config.calling,
-            self._lines,
+            abroad, stamps, ports, guard.timers, config.calling, self._lines
         )
         self._deadlocks = DeadlockProbes(host, self.hosted, self.directory, ports, guard)
         stale_reads = StaleReads(self.hosted, ports.clock, guard.timers, ports.network)

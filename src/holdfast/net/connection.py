@@ -385,10 +385,9 @@ class Connection(asyncio.Protocol):
             # This process stood still: bytes from the peer may be unread, so its silence proves nothing.
             self._heard_at = now
         heard_at = max(self._heard_at, self._flow.reading_since)
-        unwritable_since = self._flow.unwritable_since
         if self._flow.is_reading and now - heard_at > idle_s:
             self.close(Reason(Why.IDLE, f"nothing was heard for {idle_s:g} s"))
-        elif unwritable_since is not None and now - unwritable_since > idle_s:
+        elif (since := self._flow.unwritable_since) is not None and now - since > idle_s:
             self.close(Reason(Why.TOO_SLOW, f"nothing could be sent for {idle_s:g} s"))
         elif self._loan is not None and (overdue := self._loan.overdue()) is not None:
             self.close(overdue)
@@ -423,8 +422,7 @@ class Connection(asyncio.Protocol):
 
     def _linger(self) -> None:
         """Give the peer some time to read what was written; then the socket is closed in any case."""
-        transport = self._transport
-        if transport is None:
+        if (transport := self._transport) is None:
             return
         self._set_timer(self._limits.linger_s, transport.abort)
         self._layer.close()

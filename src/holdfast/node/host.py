@@ -38,7 +38,7 @@ from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.machine.trace import CountingTrace
 from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
-from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
+from holdfast.model.errors import Corruption, DiskFailed, NoSpace
 from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
@@ -71,7 +71,7 @@ from holdfast.node.machines import DomainMachines
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
-from holdfast.node.store import STORE, HostStore
+from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 
 EARLY_MAX: Final = 1_000
@@ -146,7 +146,7 @@ class Host:
         try:
             await _until_one_ends(self._stopped_in_order(), self._open_session_and_serve(lock))
         except (Corruption, DiskFailed, NoSpace) as error:
-            error.add_note(_advice(error, self._directory / STORE))
+            error.add_note(advice(error, self._directory / STORE))
             raise
         finally:
             await self._close()
@@ -429,16 +429,6 @@ async def _until_one_ends(*work: Coroutine[object, object, object]) -> None:
     for task in tasks:
         if task in done:
             task.result()
-
-
-def _advice(error: HoldfastError, store: Path) -> str:
-    """What a person can do about the disk error that ended the host."""
-    if isinstance(error, Corruption):
-        return (
-            f"`holdfast log inspect {store}` shows the damage; once {store} is moved away, the host joins as "
-            "new and is brought up to date by its peers"
-        )
-    return f"see to the disk of {store}; the host tries again by itself"
 
 
 def _peer_report(state: PeerState) -> PeerReport:

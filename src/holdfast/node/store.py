@@ -19,7 +19,7 @@ from holdfast.authority.identity import AuthorityBehind
 from holdfast.authority.recipe import Authority, Seen, perform
 from holdfast.groups.stamps import Stamps
 from holdfast.machine import LogTrace, LoopTimers, MachineClock
-from holdfast.model.errors import BrokenInvariant, HoldfastError
+from holdfast.model.errors import BrokenInvariant, Corruption, HoldfastError
 from holdfast.model.ids import HostId, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
 from holdfast.storage.checkpoints import CheckpointStore
@@ -236,3 +236,13 @@ class HostStore:
         await asyncio.wait((done, self._failure), return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
             await self._failure
+
+
+def advice(error: HoldfastError, store: Path) -> str:
+    """What a person can do about the disk error that ended the host."""
+    if isinstance(error, Corruption):
+        return (
+            f"`holdfast log inspect {store}` shows the damage; once {store} is moved away, the host joins as "
+            "new and is brought up to date by its peers"
+        )
+    return f"see to the disk of {store}; the host tries again by itself"

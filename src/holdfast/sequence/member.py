@@ -139,9 +139,8 @@ class Member:
         turn. Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest``; then nothing has changed."""
         if self.is_serving:
             return self._lead.submission.order(body, count)
-        raise Unavailable(
-            f"group {self._on.group}: {'its state is lost' if self.is_lost else 'not served here'}"
-        )
+        why = "its state is lost" if self.is_lost else "not served here"
+        raise Unavailable(f"group {self._on.group}: {why}")
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
@@ -213,8 +212,7 @@ class Member:
 
     def on_death(self) -> None:
         """Handle that a process was proven dead (K2): claim the group, or drop the backup."""
-        is_primary = self._lead.submission.is_primary
-        (self._lead.make_due_changes if is_primary else self._maybe_claim)()
+        (self._lead.make_due_changes if self._lead.submission.is_primary else self._maybe_claim)()
 
     def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
         """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
@@ -306,10 +304,9 @@ class Member:
                 self._state_request.look()
 
     def _on_time_to_claim(self) -> None:
-        on = self._on
         if self._claim.is_comparing:
             self._claim.decide()
-        elif on.standing.epoch == on.epoch or not self._acceptance.is_fed_since(None):
+        elif self._on.standing.epoch == self._on.epoch or not self._acceptance.is_fed_since(None):
             self._maybe_claim()
         # Otherwise another member has claimed and is followed; its view, death or silence will be reported.
 

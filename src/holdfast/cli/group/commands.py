@@ -9,9 +9,9 @@ from cyclopts import App, Parameter
 
 from holdfast.cli.admin import check_host, give_at, order_at
 from holdfast.cli.explain import print_codes, print_history, print_poisoned, print_unkept
-from holdfast.cli.group_members import add_member, primary_set, remove_member, sends, set_primary
-from holdfast.cli.group_recover import EXIT_DECLINED, recover
-from holdfast.cli.group_upgrade import upgrade
+from holdfast.cli.group.members import add_member, primary_set, remove_member, sends, set_primary
+from holdfast.cli.group.recover import EXIT_DECLINED, recover
+from holdfast.cli.group.upgrade import upgrade
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
 from holdfast.cli.where import HERE, Where

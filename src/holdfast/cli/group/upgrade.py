@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from holdfast.agent.rolling_upgrade import Given, RollingUpgrade, has, is_served_by, probe, to_restart
 from holdfast.cli.admin import give_at, order_at
 from holdfast.cli.explain import change_in_words
-from holdfast.cli.group_recover import EXIT_DECLINED
+from holdfast.cli.group.recover import EXIT_DECLINED
 from holdfast.cli.output import Output, is_agreed, print_json, talk
 from holdfast.cli.where import Dir
 from holdfast.model.admin.groups import GroupHistory, GroupInfo, ListGroups, Order
