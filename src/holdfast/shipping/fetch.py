@@ -250,14 +250,18 @@ class Fetch:
     def _work(self) -> None:
         """Do a turn's share of the present search or check."""
         budget = STEP_BYTES
-        for cost in self._job:
-            budget -= cost
+        while budget > 0:
             if not self._has_room(self.contents.manifest.chunk_bytes):
                 self._sync()  # and then go on
                 return
-            if budget <= 0:
-                self._work_on()
+            cost = next(self._job, None)
+            if cost is None:
+                self._worked()
                 return
+            budget -= cost
+        self._work_on()
+
+    def _worked(self) -> None:
         if self.progress.phase is Phase.SEARCHING:
             self._fetch()
         elif self.progress.phase is Phase.CHECKING:
