@@ -315,7 +315,7 @@ async def _where(layout: Layout, description: Description, output: Output) -> in
 
 
 def _places(layout: Layout, description: Description) -> Places:
-    return Places(authority_connector(description, admin_endpoint(description), layout))
+    return Places(authority_connector(description, admin_endpoint(layout, description), layout))
 
 
 async def _found(places: Places, layout: Layout, description: Description) -> Serving | Undecided:

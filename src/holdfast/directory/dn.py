@@ -155,7 +155,7 @@ _ESCAPE: Final = re.compile(r'\\([ "#+,;<=>\\]|[0-9A-Fa-f]{2})')
 _HEX: Final = re.compile(r"#((?:[0-9A-Fa-f]{2})+) *(?=[,+]|$)")
 
 _STRING_TAGS: Final = frozenset({0x04, 0x0C, 0x12, 0x13, 0x14, 0x16, 0x1A})
-"""The tags of BER whose content is the value's text: octet, UTF-8, numeric, printable, teletex, IA5, visible."""
+"""The tags of BER whose content is text: octet, UTF-8, numeric, printable, teletex, IA5, visible strings."""
 
 
 def _parse(text: str) -> tuple[Rdn, ...]:

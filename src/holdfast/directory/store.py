@@ -1,8 +1,8 @@
 """The store port: ordered maps of bytes, changed in transactions that survive whole or not at all.
 
 Entries, changes and vectors of a replica are written in one transaction, so that none of them ever tells of
-what the others have lost. Bindings: :mod:`.memory_store`, with the rules of the simulated disk, and later
-LMDB. ``tests/unit/directory_store_contract.py`` has what each must do.
+what the others have lost. Bindings: :mod:`.lmdb_store`, and :mod:`.memory_store` with the rules of the
+simulated disk. ``tests/unit/directory_store_contract.py`` has what each must do.
 
 - ``write`` queues a transaction. Transactions are applied in the order of the calls.
   ``on_committed(token, ok)`` follows each, in that order, when it is on the disk.

@@ -15,6 +15,10 @@ from unicodedata import ucd_3_2_0 as unicode_3_2
 _ASCII_NOTHING: Final = dict.fromkeys([*range(9), *range(0x0E, 0x20), 0x7F])
 _SPACES: Final = re.compile(" +")
 
+COMBINING_MAX: Final = 30
+"""How many combining characters in a row are put in order together, as Unicode's stream-safe text has it.
+Python takes the square of their number, and a client could send half a million."""
+
 _NOTHING_ALSO: Final = frozenset({"\u00ad", "\u1806", "\u034f", "\u200b", "\ufffc"})
 """Characters that RFC 4518 (2.2) maps to nothing and that no table of stringprep has under that heading."""
 
@@ -61,15 +65,17 @@ def _without_controls(text: str) -> str:
 
 
 def _runs(text: str) -> list[tuple[bool, str]]:
-    """Cut *text* where characters that Unicode 3.2 has meet those that it lacks."""
+    """Cut *text* where characters that Unicode 3.2 has meet those that it lacks, and after too many marks."""
     runs: list[tuple[bool, str]] = []
     begin = 0
     kind = False
+    marks = 0
     for at, character in enumerate(text):
         later = character > "\x7f" and unicode_3_2.category(character) == "Cn"
-        if later != kind:
+        marks = marks + 1 if character > "\x7f" and unicode_3_2.combining(character) else 0
+        if later != kind or marks > COMBINING_MAX:
             runs.append((kind, text[begin:at]))
-            begin, kind = at, later
+            begin, kind, marks = at, later, 0
     runs.append((kind, text[begin:]))
     return runs
 

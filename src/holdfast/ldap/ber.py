@@ -64,7 +64,9 @@ class Splitter:
         return len(self._partial) + len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Add what arrived. All messages that were whole before must have been taken."""
+        """Add what arrived. Messages that were whole before need not have been taken."""
+        if self._at < len(self._data):
+            data = self._data[self._at :] + data
         if self._partial:
             self._partial += data
             if len(data) < self.missing:

@@ -5,8 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.directory.dn import parse_rdn
+from holdfast.directory.matching import NotComparable
 from holdfast.directory.results import DirectoryError, ResultCode
-from holdfast.directory.schema import InvalidSchema, Schema, check_entry, standard_schema, violations
+from holdfast.directory.schema import (
+    InvalidSchema,
+    Schema,
+    check_entry,
+    check_writable,
+    standard_schema,
+    violations,
+)
 from holdfast.directory.schema.checking import classes_of, structural_class
 from holdfast.directory.schema.descriptions import (
     AttributeDescription,
@@ -22,6 +30,7 @@ from holdfast.directory.schema.descriptions import (
     parse_rule_use,
     parse_syntax,
 )
+from holdfast.directory.schema.schema import KEY_BYTES_MAX
 
 SCHEMA = standard_schema()
 TEXT = "1.3.6.1.4.1.1466.115.121.1.15"
@@ -282,6 +291,28 @@ def test_what_is_wrong_is_said(
     with pytest.raises(DirectoryError) as caught:
         check_entry(SCHEMA, entry, rdn=parse_rdn(rdn))
     assert caught.value.diagnostic == found[0].diagnostic
+
+
+def test_what_the_server_sets_is_refused_to_clients() -> None:
+    check_writable(SCHEMA, ["cn", "description;lang-de", "objectClass"])
+    for each in ("createTimestamp", "entryUUID", "2.5.18.4", "lastModifiedCSN"):
+        with pytest.raises(DirectoryError, match="server alone") as caught:
+            check_writable(SCHEMA, ["cn", each])
+        assert caught.value.result == ResultCode.CONSTRAINT_VIOLATION
+
+
+def test_keys_of_long_values_are_short_and_differ() -> None:
+    photo = SCHEMA.describe("jpegPhoto").type
+    keys = {photo.key(b"x" * size, SCHEMA) for size in range(240, 300)}
+    assert len(keys) == 60
+    assert max(map(len, keys)) <= KEY_BYTES_MAX + 1
+    long = photo.key(b"x" * 1000, SCHEMA)
+    assert photo.key(long, SCHEMA) != long  # nobody can write the cut key of another value
+    name = SCHEMA.describe("cn").type
+    assert name.key(b"A  " * 1000, SCHEMA) == name.key(b"a " * 1000, SCHEMA)
+    assert name.assertion_key(b"A" * 1000, SCHEMA) == name.key(b"a" * 1000, SCHEMA)
+    with pytest.raises(NotComparable):
+        name.assertion_key(b"\xff", SCHEMA)
 
 
 def test_an_extensible_object_may_have_anything() -> None:

@@ -36,6 +36,18 @@ def test_every_split_in_two_and_three_gives_the_same_messages() -> None:
         assert taken([head[:first], head[first:second], head[second:]]) == [SHORT, LEADING_ZEROS, SHORT]
 
 
+def test_messages_may_be_taken_later_than_the_next_arrive() -> None:
+    splitter = Splitter(BOUND)
+    for at in range(0, len(STREAM), 20):
+        splitter.feed(STREAM[at : at + 20])
+        if at % 3 == 0:
+            splitter.take()
+    splitter = Splitter(BOUND)
+    for at in range(0, len(STREAM), 50):
+        splitter.feed(STREAM[at : at + 50])
+    assert [splitter.take() for _ in range(5)] == [SHORT, LEADING_ZEROS, LONG, SHORT, None]
+
+
 def test_byte_by_byte_it_says_how_much_is_missing_at_least() -> None:
     splitter = Splitter(BOUND)
     found = []

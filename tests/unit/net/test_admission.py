@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from net_world import World, run
+from net_world import SECRET, World, run
 
 from holdfast.admin.dispatch import AdminDispatch
 from holdfast.admin.fault_injection import PartitionFilter
@@ -93,7 +93,7 @@ def test_a_server_takes_from_each_role_what_it_names_and_nothing_else(server: st
         there = Taken(answers=True)
         listening = await world.serve(lambda _: there, admits=admits)
         here = Taken(answers=False)
-        endpoint = ConnectionSettings(PeerIdentity("test", role, "peer"))
+        endpoint = ConnectionSettings(PeerIdentity("test", role, "peer"), credentials=SECRET)
         if role not in roles_in(admits):
             with pytest.raises(NotConnected, match=f"role {role} is not admitted here"):
                 await world.connect(listening, lambda _: here, endpoint)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
+from net_world import secret_of
 
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.authority.sessions import Session
@@ -46,7 +47,7 @@ class Host:
         self.partition = PartitionFilter()
         self.heartbeat_thread = HeartbeatThread(
             name,
-            ConnectionSettings(PeerIdentity("main", Role.HOST, name)),
+            ConnectionSettings(PeerIdentity("main", Role.HOST, name), credentials=secret_of("main")),
             listen=Address("127.0.0.1", 0),
             config=HeartbeatConfig(hang_limit_ns=LIMIT_NS),
             partition=self.partition,

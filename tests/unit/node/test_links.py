@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from net_world import SECRET
 
 from holdfast.admin.snapshot import LOCATION
 from holdfast.authority.sessions import Session
@@ -39,7 +40,7 @@ def nobody(_: Connection) -> Receiver:
 
 
 async def listening(at: Address, directory: Path) -> Server:
-    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1))
+    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1), credentials=SECRET)
     return await listen(at, directory, lambda address: serve(address, nobody, endpoint, admits=HOST_ADMITS))
 
 

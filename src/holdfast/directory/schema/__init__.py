@@ -6,7 +6,7 @@ from the tables in :mod:`.operational`, :mod:`.core`, :mod:`.cosine`, :mod:`.ine
 :mod:`.nis`.
 """
 
-from holdfast.directory.schema.checking import check_entry, violations
+from holdfast.directory.schema.checking import check_entry, check_writable, violations
 from holdfast.directory.schema.schema import AttributeType, Described, InvalidSchema, ObjectClass, Schema
 from holdfast.directory.schema.standard import standard_schema
 
@@ -17,6 +17,7 @@ __all__ = [
     "ObjectClass",
     "Schema",
     "check_entry",
+    "check_writable",
     "standard_schema",
     "violations",
 ]

@@ -44,6 +44,16 @@ def violations(schema: Schema, entry: Entry, *, rdn: Rdn = ()) -> Iterator[Direc
     yield from _naming_violations(schema, attributes, rdn)
 
 
+def check_writable(schema: Schema, descriptions: Iterable[str]) -> None:
+    """Raise if a client's request names an attribute that the server alone sets."""
+    for each in descriptions:
+        described = schema.describe(each)
+        if described.type.is_read_only:
+            raise _error(
+                ResultCode.CONSTRAINT_VIOLATION, f"the attribute {described.name} is set by the server alone"
+            )
+
+
 def _error(result: ResultCode, diagnostic: str) -> DirectoryError:
     return DirectoryError(result, diagnostic)
 

@@ -4,6 +4,7 @@ A schema never changes; :meth:`Schema.extended_with` makes another. It is checke
 so that looking something up later cannot fail half way.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +34,13 @@ OPTIONS_MAX: Final = 16
 
 INHERITED_MAX: Final = 32
 """How many steps up a type or class may inherit. It also ends a search that goes in a circle."""
+
+KEY_BYTES_MAX: Final = 256
+"""How long the key of a value is at most as it is. A longer one is cut, and ends in its digest: keys stand in
+indexes and travel with each change, and a photograph's need not be a photograph."""
+
+_KEY_BYTES_CUT: Final = KEY_BYTES_MAX - 31
+"""What is left of a long key. With its digest it is longer than every key that is not cut."""
 
 _UNCOMPARABLE: Final = b"\xff"
 """What the key of a value begins with that its rule cannot read. No key of a rule that can fail begins so."""
@@ -74,9 +82,13 @@ class AttributeType:
     def key(self, value: bytes, vocabulary: Vocabulary) -> bytes:
         """What two equal values have in common. Every value has one, also one that is wrong."""
         try:
-            return (self.equality or matching.OCTETS).key(value, vocabulary)
+            return self.assertion_key(value, vocabulary)
         except NotComparable:
-            return _UNCOMPARABLE + value
+            return _bounded(_UNCOMPARABLE + value)
+
+    def assertion_key(self, value: bytes, vocabulary: Vocabulary) -> bytes:
+        """The key of the values that equal what a client compares with; raises NotComparable if none can."""
+        return _bounded((self.equality or matching.OCTETS).key(value, vocabulary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +210,9 @@ class Schema:
         if found is None:
             # A replicated name may have an attribute that this schema lacks: it is compared as most are.
             try:
-                return attribute.lower(), _CASE_IGNORE.key(value, self)
+                return attribute.lower(), _bounded(_CASE_IGNORE.key(value, self))
             except NotComparable:
-                return attribute.lower(), _UNCOMPARABLE + value
+                return attribute.lower(), _bounded(_UNCOMPARABLE + value)
         return found.oid, found.key(value, self)
 
     # --- the subschema entry
@@ -230,6 +242,12 @@ class Schema:
             )
             if applies:
                 yield RuleUseDescription(rule.oid, (rule.name,), applies)
+
+
+def _bounded(key: bytes) -> bytes:
+    if len(key) <= KEY_BYTES_MAX:
+        return key
+    return key[:_KEY_BYTES_CUT] + hashlib.sha256(key).digest()
 
 
 _CASE_IGNORE: Final = matching.BY_NAME["caseignorematch"]
