@@ -142,7 +142,6 @@ class Fetcher:
         random: Random,
         config: FetchConfig,
         free_bytes_min: int = FREE_BYTES_MIN,
-        insecure: bool = False,
     ) -> None:
         config.validate()
         self._free_bytes_min = free_bytes_min
@@ -153,7 +152,6 @@ class Fetcher:
         self._on_failed = on_failed
         self._random = random
         self._config = config
-        self._insecure = insecure
         self._loop = asyncio.get_running_loop()
         self._disk = FileDisk(directory, self._on_synced, self._loop.call_soon_threadsafe)
         self.shelf: Final = Shelf(self._disk, self, self._fail)
@@ -242,7 +240,6 @@ class Fetcher:
             running.on_up,
             replace(self._settings, expected=replace(self._settings.expected, id=host)),
             random=self._random,
-            insecure=self._insecure,
         )
 
     def fetch_ports(self, running: "_Running") -> FetchPorts:

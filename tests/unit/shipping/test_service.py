@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 import uvloop
-from net_world import LOOPBACK
+from net_world import LOOPBACK, SECRET
 from shipped_files import manifest_of, pattern
 
 from holdfast.model.errors import DiskFailed, HoldfastError, InvalidRequest, Overloaded, Unavailable
@@ -42,7 +42,7 @@ A, C = HostId("a"), HostId("c")
 
 
 def settings(host: str) -> ConnectionSettings:
-    return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1))
+    return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1), credentials=SECRET)
 
 
 def written(directory: Path, files: dict[str, bytes]) -> Contents:
@@ -286,7 +286,7 @@ def test_only_hosts_may_ask(net: Net) -> None:
 
     async def main() -> None:
         async with net.source(contents) as offers:
-            client = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "x", 1))
+            client = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "x", 1), credentials=SECRET)
             with pytest.raises(NotConnected, match="role client is not admitted"):
                 await connect(net.addresses[A], lambda _: offers, client)
 
