@@ -19,7 +19,8 @@ import uvloop
 
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role, serve
+from holdfast.net import Address, ConnectionSettings, DomainSecret, PeerIdentity, Role, serve
+from holdfast.net.credentials import SECRET_BYTES
 from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import decode_manifest
 from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer
@@ -27,6 +28,7 @@ from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer
 LOOK_S = 0.002
 CONFIG = FetchConfig(window_bytes=256 << 10, attempts_max=40, pause_most_ns=200_000_000)
 SOURCE = HostId("source")
+SECRET = DomainSecret("test", b"s" * SECRET_BYTES)
 
 
 def say(line: str) -> None:
@@ -44,7 +46,7 @@ async def tell(word: str, count: Callable[[], int]) -> None:
 
 
 def settings(host: str) -> ConnectionSettings:
-    return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1))
+    return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1), credentials=SECRET)
 
 
 class Say:

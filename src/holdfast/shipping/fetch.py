@@ -12,7 +12,6 @@ A fetch that fails, or whose process ends, leaves on the shelf what it has; the 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
 from typing import Final
@@ -24,6 +23,7 @@ from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.shipping.manifest import DIGEST_BYTES, Chunk, Contents, FileEntry, digest_of
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent
+from holdfast.shipping.progress import Phase, Progress
 from holdfast.shipping.rate import Rate
 from holdfast.shipping.shelf import Place, Shelf
 
@@ -51,36 +51,13 @@ class FetchConfig(Struct, frozen=True, kw_only=True):
     checks_max: int = 4
     """After this many checks that found damage, the disk is given up."""
 
-
-class Phase(StrEnum):
-    OPENING = "opening"
-    SEARCHING = "searching"
-    FETCHING = "fetching"
-    CHECKING = "checking"
-    NAMING = "naming"
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a fetch is, in bytes where nothing else is said."""
-
-    total: int
-    phase: Phase = Phase.OPENING
-    found: int = 0
-    """What was here already, in whatever file."""
-    received: int = 0
-    repeated: int = 0
-    """What came although it was here by then."""
-    damaged: int = 0
-    """The number of chunks that had the wrong hash, on the way or on the disk."""
-    damage: str = ""
-    """The last of them, with its file and offset."""
-    attempts: int = 0
-    """How many sources in a row gave nothing."""
-    problem: str = ""
-    """Why the last source was left."""
+    def validate(self) -> None:
+        """Raise ``InvalidRequest`` naming every setting that is out of range."""
+        wrong = [name for name in self.__struct_fields__ if getattr(self, name) < 1]
+        if self.pause_first_ns > self.pause_most_ns:
+            wrong.append("pause_first_ns > pause_most_ns")
+        if wrong:
+            raise InvalidRequest(f"settings of a fetch out of range (each is at least 1): {', '.join(wrong)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +227,18 @@ class Fetch:
     def _work(self) -> None:
         """Do a turn's share of the present search or check."""
         budget = STEP_BYTES
-        for cost in self._job:
-            budget -= cost
+        while budget > 0:
             if not self._has_room(self.contents.manifest.chunk_bytes):
                 self._sync()  # and then go on
                 return
-            if budget <= 0:
-                self._work_on()
+            cost = next(self._job, None)
+            if cost is None:
+                self._worked()
                 return
+            budget -= cost
+        self._work_on()
+
+    def _worked(self) -> None:
         if self.progress.phase is Phase.SEARCHING:
             self._fetch()
         elif self.progress.phase is Phase.CHECKING:

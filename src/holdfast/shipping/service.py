@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.machine.real_ports import LoopTimers, MachineClock
 from holdfast.machine.trace import LibraryLog
-from holdfast.model.errors import Corruption, HoldfastError, Unavailable
+from holdfast.model.errors import Corruption, HoldfastError, Overloaded, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.ports import Timers, Token, Trace
 from holdfast.net import (
@@ -34,10 +34,11 @@ from holdfast.net import (
     Reason,
     Role,
 )
-from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts, Progress
+from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent, decode_message, encode_message
 from holdfast.shipping.offering import Offering
+from holdfast.shipping.progress import Progress
 from holdfast.shipping.shelf import Shelf
 from holdfast.storage.disk import Directory, FileDisk
 
@@ -47,6 +48,8 @@ OFFERED_BYTES_PER_S: Final = 64 << 20
 """How fast a host serves files, to all others together."""
 FREE_BYTES_MIN: Final = 256 << 20
 """What a fetch leaves free on its disk. The host's log needs room for far less than that."""
+WAITING_MAX: Final = 1024
+"""The most fetches at a time, the running one included. Each holds its manifest in memory."""
 CONNECT_S: Final = 0.5
 """How long a fetch waits for its first connection, so as not to ask where nobody can be heard yet."""
 
@@ -139,8 +142,8 @@ class Fetcher:
         random: Random,
         config: FetchConfig,
         free_bytes_min: int = FREE_BYTES_MIN,
-        insecure: bool = False,
     ) -> None:
+        config.validate()
         self._free_bytes_min = free_bytes_min
         self._directory = directory
         self._settings = replace(settings, expected=Expected(roles=frozenset({Role.HOST})))
@@ -149,12 +152,12 @@ class Fetcher:
         self._on_failed = on_failed
         self._random = random
         self._config = config
-        self._insecure = insecure
         self._loop = asyncio.get_running_loop()
         self._disk = FileDisk(directory, self._on_synced, self._loop.call_soon_threadsafe)
         self.shelf: Final = Shelf(self._disk, self, self._fail)
         self._opened: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
+        self._waiting = 0
         self._running: _Running | None = None
         self.failure: HoldfastError | None = None
 
@@ -177,8 +180,17 @@ class Fetcher:
         Called for a manifest that counts already, it hashes everything again and mends what is damaged.
         Raises ``Unavailable`` when no source gives what is lacking or the disk has too little room: what was
         fetched stays, and another call goes on from there. Raises ``InvalidRequest`` for a manifest that
-        contradicts itself, and the disk's own errors.
+        contradicts itself, ``Overloaded`` when too many wait, and the disk's own errors.
         """
+        if self._waiting >= WAITING_MAX:
+            raise Overloaded(f"{self._waiting} fetches wait for their turn")
+        self._waiting += 1
+        try:
+            return await self._fetch_in_turn(contents, sources)
+        finally:
+            self._waiting -= 1
+
+    async def _fetch_in_turn(self, contents: Contents, sources: Sequence[HostId]) -> Progress:
         async with self._turn:
             if self.failure is not None:
                 raise self.failure
@@ -228,7 +240,6 @@ class Fetcher:
             running.on_up,
             replace(self._settings, expected=replace(self._settings.expected, id=host)),
             random=self._random,
-            insecure=self._insecure,
         )
 
     def fetch_ports(self, running: "_Running") -> FetchPorts:

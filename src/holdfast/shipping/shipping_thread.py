@@ -20,8 +20,9 @@ from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.ports import Trace
 from holdfast.net import Address, ConnectionSettings, Server, serve
-from holdfast.shipping.fetch import FetchConfig, Progress
+from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import Contents, ManifestId
+from holdfast.shipping.progress import Progress
 from holdfast.shipping.service import OFFERED_BYTES_PER_S, SHIPPING_ADMITS, Fetcher, OfferServer
 
 CLOSE_WAIT_S: Final = 10.0

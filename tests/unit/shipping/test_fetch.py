@@ -9,8 +9,8 @@ from shipped_files import CHUNK, CONFIG, Files, Pair, pattern
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MICROSECOND, SECOND
-from holdfast.shipping.fetch import Phase
 from holdfast.shipping.manifest import Contents, FileEntry
+from holdfast.shipping.progress import Phase
 from holdfast.shipping.shelf import MANIFEST, PART, WANTED, file_name
 
 FILES = {"data.db": pattern(40 * CHUNK + 17), "empty": b"", "log/1": pattern(3 * CHUNK, salt=1)}

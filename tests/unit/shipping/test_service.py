@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 import uvloop
-from net_world import LOOPBACK
+from net_world import LOOPBACK, SECRET
 from shipped_files import manifest_of, pattern
 
-from holdfast.model.errors import DiskFailed, HoldfastError, Unavailable
+from holdfast.model.errors import DiskFailed, HoldfastError, InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import Epoch, HostId, Position
 from holdfast.model.ports import NoTrace
 from holdfast.net import (
@@ -26,9 +26,11 @@ from holdfast.net import (
     connect,
     serve,
 )
-from holdfast.shipping.fetch import FetchConfig, Phase
+from holdfast.shipping import service
+from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import Contents, describe
 from holdfast.shipping.messages import Ask, encode_message
+from holdfast.shipping.progress import Phase
 from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer
 from holdfast.shipping.shelf import PART, file_name
 from holdfast.storage.disk import Directory
@@ -40,7 +42,7 @@ A, C = HostId("a"), HostId("c")
 
 
 def settings(host: str) -> ConnectionSettings:
-    return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1))
+    return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1), credentials=SECRET)
 
 
 def written(directory: Path, files: dict[str, bytes]) -> Contents:
@@ -193,6 +195,32 @@ def test_fetches_take_turns(net: Net) -> None:
     uvloop.run(main())
 
 
+def test_too_many_fetches_are_refused(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = written(net.tmp / "source", FILES)
+    monkeypatch.setattr(service, "WAITING_MAX", 2)
+
+    async def main() -> None:
+        async with net.source(contents), net.fetcher() as fetcher:
+            fetches = [asyncio.ensure_future(fetcher.fetch(contents, [A])) for _ in range(3)]
+            ended = await asyncio.gather(*fetches, return_exceptions=True)
+            assert [isinstance(each, Overloaded) for each in ended] == [False, False, True]
+            await fetcher.fetch(contents, [A])
+
+    uvloop.run(main())
+
+
+def test_settings_out_of_range_are_all_named(net: Net) -> None:
+    wrong = FetchConfig(bytes_per_s=0, attempts_max=0, pause_first_ns=2, pause_most_ns=1)
+
+    async def main() -> None:
+        with pytest.raises(InvalidRequest, match="bytes_per_s, attempts_max, pause_first_ns > pause_most_ns"):
+            async with net.fetcher(wrong):
+                pass
+        assert not (net.tmp / "shelf").exists()
+
+    uvloop.run(main())
+
+
 def test_a_source_that_is_not_there_is_said(net: Net) -> None:
     contents = manifest_of(FILES)
     config = FetchConfig(attempts_max=2, pause_first_ns=1_000_000)
@@ -258,7 +286,7 @@ def test_only_hosts_may_ask(net: Net) -> None:
 
     async def main() -> None:
         async with net.source(contents) as offers:
-            client = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "x", 1))
+            client = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "x", 1), credentials=SECRET)
             with pytest.raises(NotConnected, match="role client is not admitted"):
                 await connect(net.addresses[A], lambda _: offers, client)
 

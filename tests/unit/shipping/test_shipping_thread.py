@@ -7,7 +7,7 @@ from random import Random
 from time import sleep
 
 import pytest
-from net_world import LOOPBACK
+from net_world import LOOPBACK, SECRET
 from shipped_files import pattern
 
 from holdfast.model.errors import HoldfastError, Unavailable
@@ -37,7 +37,7 @@ class Hosts:
     def _made(self, host: HostId) -> ShippingThread:
         settings = ShippingSettings(
             directory=self.tmp / host,
-            connection=ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1)),
+            connection=ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1), credentials=SECRET),
             where=self.addresses.get,
             on_failed=self.failures.append,
             listen_at=LOOPBACK,
@@ -102,7 +102,7 @@ def test_a_fetch_can_be_watched_and_given_up(hosts: Hosts, contents: Contents) -
 def test_what_keeps_it_from_starting_is_said(hosts: Hosts) -> None:
     settings = ShippingSettings(
         directory=hosts.tmp / "other",
-        connection=ConnectionSettings(PeerIdentity("test", Role.HOST, "x", 1)),
+        connection=ConnectionSettings(PeerIdentity("test", Role.HOST, "x", 1), credentials=SECRET),
         where=hosts.addresses.get,
         on_failed=hosts.failures.append,
         listen_at=hosts.addresses[A],

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.errors import Corruption, HoldfastError, InvalidRequest
 from holdfast.model.ports import Token
-from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
+from holdfast.shipping.fetch import Fetch, FetchPorts
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent, ShippingMessage
 from holdfast.shipping.offering import Offering
@@ -17,14 +17,6 @@ from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.shipping.library import PUBLISH_NS, ROT, Library
 from holdfast.sim.scenarios.shipping.library import SHELF as DIRECTORY
 
-CONFIG: Final = FetchConfig(
-    window_bytes=4096,
-    bytes_per_s=300_000,
-    silence_ns=150 * MILLISECOND,
-    attempts_max=6,
-    pause_first_ns=10 * MILLISECOND,
-    pause_most_ns=100 * MILLISECOND,
-)
 AGAIN_NS: Final = 60 * MILLISECOND
 SOURCES: Final = ("a", "b")
 
@@ -136,7 +128,9 @@ class Fetcher:
         ports = FetchPorts(self._ports.clock, self._ports.timers, self, self)
         sources = list(SOURCES)
         self._ports.random.stream("sources").shuffle(sources)
-        self.fetch = Fetch(self._library.newest, sources, self.shelf, ports, self._ended, CONFIG)
+        self.fetch = Fetch(
+            self._library.newest, sources, self.shelf, ports, self._ended, self._library.config
+        )
         self.fetch.start()
 
     def _refuse_trap(self) -> None:

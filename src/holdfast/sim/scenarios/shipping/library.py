@@ -4,6 +4,7 @@ import random
 from typing import Final
 
 from holdfast.model.ids import Epoch, Position
+from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import Contents, FileEntry, Manifest, ManifestId, describe
 from holdfast.shipping.messages import Ask, ChunkSent
 from holdfast.shipping.shelf import PART, Shelf, file_name
@@ -47,6 +48,16 @@ class Library:
     def __init__(self, world: World) -> None:
         self.world = world
         self._rng = world.rng("library")
+        # With a small window every chunk waits for a sync of its own.
+        is_quick = world.options.disk.sync_mean_ns <= MILLISECOND
+        self.config = FetchConfig(
+            window_bytes=self._rng.choice((1, 700, 4096, 4096) if is_quick else (4096,)),
+            bytes_per_s=300_000,
+            silence_ns=150 * MILLISECOND,
+            attempts_max=6,
+            pause_first_ns=10 * MILLISECOND,
+            pause_most_ns=100 * MILLISECOND,
+        )
         self.versions: list[tuple[Contents, Files]] = []
         self._by_id: dict[ManifestId, tuple[Contents, Files]] = {}
         self._counted: dict[str, ManifestId] = {}
@@ -144,13 +155,14 @@ class Library:
                 self.world.violation("W5", f"{node.name}: {what}")
                 return
 
-    def check_sent(self, window: int) -> None:
+    def check_sent(self) -> None:
         """Require that little was sent twice: nothing but what was on its way when a process ended (W6)."""
         world = self.world
         if any(world.faults[kind] for kind in (*RESENDS, *ROT, "wipe")) or world.options.network.loss:
             return
         if world.options.network.duplicate or world.options.network.late:
             return
+        window = max(self.config.window_bytes, CHUNK_BYTES)
         ended = sum(node.incarnation for node in world.nodes.values()) + world.faults["pause"]
         for (to, manifest), count in self._sent.items():
             allowed = self._by_id[ManifestId(manifest)][0].bytes * 11 // 10 + window * ended

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from holdfast.shipping import manifest
-from holdfast.shipping.fetch import Fetch, Phase
+from holdfast.shipping.fetch import Fetch
 from holdfast.shipping.manifest import Contents, FileEntry, digest_of
 from holdfast.shipping.messages import ChunkSent
+from holdfast.shipping.progress import Phase
 from holdfast.shipping.shelf import PART, Place, Shelf, file_name
 from holdfast.sim.runner.planted import Planting
 

@@ -22,7 +22,7 @@ from holdfast.sim.faults import (
     Parameters,
 )
 from holdfast.sim.runner.scenario import Bound, Scenario
-from holdfast.sim.scenarios.shipping.hosts import CONFIG, SOURCES, Fetcher, Source
+from holdfast.sim.scenarios.shipping.hosts import SOURCES, Fetcher, Source
 from holdfast.sim.scenarios.shipping.library import CHUNK_BYTES, PUBLISH_NS, ROT, Library
 
 FETCHERS = ("c", "d")
@@ -77,7 +77,8 @@ class ShippingScenario(Scenario):
             world.after(PUBLISH_NS, self._publish, world)
 
     def each_step(self, world: World) -> None:
-        most = max(CONFIG.window_bytes, CHUNK_BYTES)
+        assert self._library is not None
+        most = max(self._library.config.window_bytes, CHUNK_BYTES)
         for name in FETCHERS:
             fetcher: Fetcher | None = world.nodes[name].core
             if fetcher is not None and fetcher.fetch is not None and fetcher.fetch.held_up_bytes > most:
@@ -94,7 +95,7 @@ class ShippingScenario(Scenario):
                     "progress", f"{name} has no version {wanted}: {got}; {world.nodes[name].stops[-1:]}"
                 )
                 return
-        self._library.check_sent(CONFIG.window_bytes)
+        self._library.check_sent()
 
 
 SCENARIO = ShippingScenario
