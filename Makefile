@@ -8,8 +8,9 @@ TESTS  ?= tests
 JOBS   ?= 3
 MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
+DIST   ?= dist
 
-.PHONY: help setup etcd run demo test check checklists sim soak long bench fuzz clean
+.PHONY: help setup etcd run demo test check dist checklists sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -52,6 +53,12 @@ check: setup     ## format, lint, types, layering
 	@$(BIN)/mypy tests/typing
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layering.py
 
+dist: setup      ## the wheel, in dist/; needs no network
+	@rm -rf build
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) .
+	@rm -rf build
+	@ls $(DIST)/holdfast-*.whl
+
 checklists:      ## write which tests show which rows of docs/checklists, and the totals there
 	@$(PYTHON) scripts/checklists --write
 
@@ -69,7 +76,7 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@bash scripts/ensure-debian redis-server redis-server
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
-fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events, MINUTES=10)
+fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events|ldap|dn|search_filter|ldif|schema, MINUTES=10)
 	@$(BIN)/python -m pip install --quiet -r requirements/fuzz.txt
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=60 -rss_limit_mb=1024
 

@@ -7,9 +7,10 @@ import pytest
 from authority_backends import EtcdBackend
 from etcd_cluster import EtcdCluster
 from faults.disk import FaultyDisk
-from faults.internet import Internet
 from faults.machine import require_fuse, require_tun
 from faults.preload import build_library
+
+from holdfast.demo.network.internet import Internet
 
 
 @pytest.fixture

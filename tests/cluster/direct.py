@@ -5,7 +5,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -30,7 +30,6 @@ from holdfast.net import (
     Expected,
     Kind,
     NotConnected,
-    PeerIdentity,
     Reason,
     Role,
     connect,
@@ -63,13 +62,11 @@ class DirectCaller:
         self._asked: dict[int, asyncio.Future[Answer | None]] = {}
         self._outcome: asyncio.Future[Outcome] | None = None
 
-    async def open(self, address: str, domain: str, *, insecure: bool = False) -> None:
+    async def open(self, address: str, endpoint: ConnectionSettings) -> None:
         """Connect to the host. Raises ``NotConnected``."""
-        endpoint = ConnectionSettings(
-            PeerIdentity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
-        )
+        endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
         self.close()
-        self._connection = await connect(Address.parse(address), lambda _: self, endpoint, insecure=insecure)
+        self._connection = await connect(Address.parse(address), lambda _: self, endpoint)
 
     def send(self, method: str, *arguments: object) -> "asyncio.Future[Answer | None]":
         """Make a call and return its answer; None when the host refuses the call or closes the connection."""

@@ -22,7 +22,7 @@ from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupInfo, Order
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import SECOND, HostId
-from holdfast.net import NotConnected
+from holdfast.net import ConnectionSettings, NotConnected, PeerIdentity, Role
 from holdfast.node.layout import Layout
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -47,6 +47,15 @@ class GroupClient(ABC):
     @abstractmethod
     async def address(self, host: HostId) -> str:
         """Return the address of *host*, which is running."""
+
+    def files(self, host: HostId) -> Path:
+        """Return the directory of *host*."""
+        return self.layout.host(host)
+
+    def endpoint(self) -> ConnectionSettings:
+        """Return the identity with which hosts are called directly."""
+        secret = self.layout.secret(self.name)
+        return ConnectionSettings(PeerIdentity(self.name, Role.CLIENT, "direct"), credentials=secret)
 
     async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
         """Create a ledger as soon as enough hosts can take a member."""
@@ -89,7 +98,7 @@ class GroupClient(ABC):
     async def _ask_once(self, found: GroupInfo, method: str, *arguments: object) -> Answer | None:
         caller = DirectCaller(found.primary, found.group, found.epoch)
         try:
-            await caller.open(await self.address(found.primary), self.name, insecure=True)
+            await caller.open(await self.address(found.primary), self.endpoint())
             return await caller.send(method, *arguments)
         except NotConnected:
             return None
@@ -114,7 +123,7 @@ class GroupClient(ABC):
 
     def _connecting(self, host: HostId) -> Callable[[DirectCaller], Awaitable[None]]:
         async def connecting(caller: DirectCaller) -> None:
-            await caller.open(await self.address(host), self.name, insecure=True)
+            await caller.open(await self.address(host), self.endpoint())
 
         return connecting
 
@@ -190,7 +199,9 @@ def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
 
     async def connected() -> T:
         layout = Layout(domain.directory)
-        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
+        async with connect(
+            await url_of(layout, layout.read()), dir=domain.directory, policy=POLICY
+        ) as connection:
             return await work(Client(domain, connection))
 
     return asyncio.run(connected())

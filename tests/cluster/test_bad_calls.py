@@ -119,7 +119,7 @@ def test_a_request_past_its_expiration_is_never_executed(domain: Domain) -> None
     async def work(client: Client, strict: Group[Any]) -> None:
         found = await client.info("strict")
         caller = DirectCaller("late", found.group, found.epoch)
-        await caller.open(await client.address(found.primary), client.name)
+        await caller.open(await client.address(found.primary), client.endpoint())
         try:
             outcome = await caller.outcome_of("keep", "x", expiration_s=1)
             assert isinstance(outcome, Refused)
@@ -254,7 +254,10 @@ def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
     async def work(client: Client) -> None:
         description = client.layout.read()
         (address, *_) = await addresses_of(client.layout, description)
-        later = ConnectionSettings(PeerIdentity(description.domain, Role.HOST, "later"))
+        later = ConnectionSettings(
+            PeerIdentity(description.domain, Role.HOST, "later"),
+            credentials=client.layout.secret(description.domain),
+        )
         asker = Asker()
         connection = await connect(address, asker.begin, later, deadline_s=30.0)
         try:

@@ -8,9 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from faults.internet import Internet
 from faults.machine import require_tun
 from faults.signals import Victim
+
+from holdfast.demo.network.internet import Internet
 
 pytestmark = pytest.mark.cluster
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from faults.content import SECTOR_BYTES, Content
-from faults.links import MS, Conditions, Link
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from holdfast.demo.network.links import MS, Conditions, Link
 
 LIMIT = 6 * SECTOR_BYTES
 

@@ -3,13 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import pytest
-from faults.internet import Internet
 from faults.machine import require_tun
 from spread_domain import AUTHORITY, HOSTS, MACHINES, SpreadClient, SpreadDomain
 from workload import LAST, Workload, check_members
+
+from holdfast.demo.network.internet import Internet
 
 LEASES_BACK_S = 1.0
 """Usually enough for heartbeats to pass again. If it is too short, the test proves less and still passes."""
@@ -20,10 +20,11 @@ FAULT_S = 1.5
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture
-def domain(tmp_path: Path) -> Iterator[SpreadDomain]:
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpreadDomain]:
     require_tun()
-    with Internet(MACHINES, seed=1) as net, SpreadDomain(net, tmp_path / "d") as made:
+    directory = tmp_path_factory.mktemp("spread")
+    with Internet(MACHINES, seed=1) as net, SpreadDomain(net, directory) as made:
         yield made
 
 

@@ -217,6 +217,28 @@ def _result(url: str, method: str, path: str, body: object, **headers: str) -> A
     return response.json()["result"] if response.status_code == 200 else None
 
 
+def test_an_active_group_is_handed_over(whole: Domain) -> None:
+    """Where members are moved off a machine by a program, groups of every style must go."""
+    url = next(iter(doors(whole).values()))
+    made = ask(
+        url, "POST", "/v1/groups", {"name": "moving", "class_name": "ledger:Ledger", "style": "active"}
+    )
+    assert made.status_code == 201, made.text
+
+    def members() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = ask(url, "GET", "/v1/groups/moving/reference").json()["members"]
+        return found
+
+    deadline = time.monotonic() + WAIT_S
+    while not all(each["in_sync"] for each in members()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    to = members()[1]["host"]
+    assert ask(url, "POST", "/v1/groups/moving/primary", {"location": to}).status_code == 400
+    moved = ask(url, "POST", "/v1/groups/moving/handover", {"location": to})
+    assert (moved.status_code, moved.json()["members"][0]["host"]) == (200, to)
+    assert ask(url, "DELETE", "/v1/groups/moving").status_code in (200, 204)
+
+
 def test_an_outcome_can_be_asked_for_and_is_settled_by_it(whole: Domain) -> None:
     """Any host can be asked; a request that has not run by then never will, whoever sends it."""
     one, other = list(doors(whole).values())[:2]

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from holdfast.client.admin_client import AdminRefused
 from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupInfo
 from holdfast.model.admin.hosts import DrainHost, HostList, ListHosts, RemoveHost
 from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.ids import HostId
 
 pytestmark = pytest.mark.cluster
 
@@ -164,5 +166,21 @@ def test_a_host_that_is_empty_is_removed_for_good(domain: Domain) -> None:
         with pytest.raises(AdminRefused, match="takes no members"):
             await ledger.add_member(gone)
         assert (await client.wait_in_sync("outlives")).placed_on != before.placed_on
+        await check_name_is_used_again(domain, client, ledger, gone)
 
     run(domain, work)
+
+
+async def check_name_is_used_again(domain: Domain, client: Client, ledger: Any, name: str) -> None:
+    """A host of the removed one's name begins with nothing, takes members, and is in sync."""
+    files = client.layout.host(HostId(name))
+    words = [*HOLDFAST, "host", "add", name, "--dir", str(domain.directory)]
+    done = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    again = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
+    assert (again.returncode, f"there is a host '{name}'" in again.stderr) == (2, True), again.stderr
+    await asyncio.to_thread(domain.wait, f"{name} lives again", is_whole)
+    assert files.with_name(f"{name}.removed-1").is_dir()
+    await ledger.add_member(name)
+    while name not in (await client.wait_in_sync("outlives")).in_sync:
+        await asyncio.sleep(0.05)

@@ -2,8 +2,10 @@
 which it has the object (E7)."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 
@@ -22,9 +24,20 @@ from holdfast.storage.checkpoint import checkpoint_of
 pytestmark = pytest.mark.cluster
 
 
+def free_base() -> int:
+    """A base from which on the ports of a domain of three hosts are free now."""
+    for base in range(12_000, 19_000, 50):
+        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+            for port in range(base, base + 40):
+                opened.enter_context(socket.create_server(("127.0.0.1", port)))
+            return base
+    raise AssertionError("no forty ports in a row are free")
+
+
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
-    with Domain(tmp_path_factory.mktemp("orderly") / "d", "--app", str(EXAMPLES)) as made:
+    directory, base = tmp_path_factory.mktemp("orderly") / "d", str(free_base())
+    with Domain(directory, "--app", str(EXAMPLES), "--port-base", base) as made:
         made.wait("every host hears every other", is_whole)
         yield made
 
@@ -52,8 +65,11 @@ def test_sigterm_hands_the_groups_over_before_the_host_ends(domain: Domain) -> N
 
 
 def test_all_hosts_are_restarted_one_by_one_by_url_while_calls_go_on(domain: Domain) -> None:
-    """No call fails, and the commands need no directory of the domain, only its address."""
+    """No call fails, the commands need no directory of the domain, only its address, and every host is back
+    on the port that `--port-base` gave it."""
     before = {host["id"]: host["incarnation"] for host in domain.status()["hosts"]}
+    addresses = [host["address"] for host in domain.status()["hosts"]]
+    assert [int(each.rpartition(":")[2]) % 50 for each in addresses] == [10, 20, 30]
 
     async def work(client: Client) -> None:
         url = ["--connect", await url_of(client.layout, client.layout.read())]
@@ -66,6 +82,7 @@ def test_all_hosts_are_restarted_one_by_one_by_url_while_calls_go_on(domain: Dom
         after = {host["id"]: host["incarnation"] for host in shown["hosts"] if host["alive"]}
         assert set(after) == set(before)
         assert all(after[host] > before[host] for host in before)
+        assert [host["address"] for host in shown["hosts"]] == addresses
 
     run(domain, work)
 

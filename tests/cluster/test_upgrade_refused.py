@@ -123,7 +123,7 @@ async def spoilt_too_late(app: App, client: Client) -> None:
     history = await give_at(client.layout, ShowHistory(name=NAME), GroupHistory)
     dropped = {in_words(each) for each in history.views if each.why == "dropped"}
     assert dropped
-    assert all(each.endswith("was dropped: its process has ended") for each in dropped), dropped
+    assert all(each.endswith("was dropped: its host is being stopped") for each in dropped), dropped
 
 
 async def upgraded_though_killed(app: App, client: Client) -> None:

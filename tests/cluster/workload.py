@@ -104,7 +104,7 @@ async def check_members(client: GroupClient, calls: Mapping[str, Workload]) -> N
     found = {name: await _settled(client, name) for name in calls}
     await client.stop_hosts()
     for name, info in found.items():
-        kept = [ledger_of(client.layout.host(host), info.group) for host in info.placed_on]
+        kept = [ledger_of(client.files(host), info.group) for host in info.placed_on]
         for member in kept:
             assert member.balances[LAST] == kept[0].balances[LAST]
             calls[name].check(member.balances)

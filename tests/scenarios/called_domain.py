@@ -30,6 +30,7 @@ from holdfast.sim.scenarios.groups.failing_objects import FOR_EVER_NS, Deaths
 from holdfast.sim.scenarios.groups.host import Codec, Host
 from holdfast.sim.scenarios.groups.observer import Book, Losses
 from holdfast.sim.scenarios.groups.setup import CALLING, Stage
+from holdfast.sim.scenarios.groups.space_faults import SPACE
 from holdfast.sim.scenarios.sequence import disk_damage
 from holdfast.sim.scenarios.sequence.host import CONFIG, LEASES
 from holdfast.styles.config import StyleConfig
@@ -93,7 +94,7 @@ class CalledDomain(Domain):
         stage = Stage(
             hosts,
             (_record("g", style, hosts), _record("h", style, hosts[-1:])),
-            GroupsConfig(leases=LEASES, sequence=CONFIG, style=self._style, calling=CALLING),
+            GroupsConfig(leases=LEASES, sequence=CONFIG, style=self._style, calling=CALLING, space=SPACE),
             turn_ns=0,
             hand_overs=0.0,
             deadly=0,

@@ -17,7 +17,7 @@ from holdfast.execution.effects import Outgoing
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import SECOND, Epoch, GroupId, Position, ReplicaId
+from holdfast.model.ids import SECOND, Epoch, GroupId, HostId, Position, ReplicaId
 from holdfast.model.ports import NoTrace, Trace
 from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.ports import Captured, Kept
@@ -185,6 +185,7 @@ class FakeMember:
     damage: Corruption | None = None
     """Raised by every read."""
     log_bytes_max: int = 1 << 40
+    lacks_space: HostId | None = None
     unreadable: int = 0
     """How many of the next reads fail for the moment."""
     read_from: list[Position] = field(default_factory=list)

@@ -14,6 +14,7 @@ PAGES = (
     "Makefile",
     "docs/start.md",
     "docs/operating.md",
+    "docs/deploying.md",
     "docs/filters.md",
     "examples/ledger.py",
 )

@@ -1,30 +1,30 @@
 """Lists, drains and removes the hosts of a domain, as operators order it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.proposals import granted
 from holdfast.admin.snapshot import location_of
 from holdfast.control.desired import changes
 from holdfast.groups.catalog import GroupCatalog
-from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost, ReturnHost
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 
 
 class HostsAdmin:
-    """Executes orders about hosts through one host. *hosts* are those of the domain's description."""
+    """Executes orders about hosts through one host. *hosts* are those of all machines, and may grow."""
 
     def __init__(
         self,
         directory: GroupCatalog,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
     ) -> None:
         self._directory = directory
         self._control = control
-        self._hosts = tuple(hosts)
+        self._hosts = hosts
 
     def list(self) -> HostList:
         """All hosts, as this one knows them."""
@@ -84,6 +84,21 @@ class HostsAdmin:
                 f"`holdfast host drain {order.host}`; or say --lost if it never comes back"
             )
         granted(await self._control.wish(changes.RemoveHost(host=order.host)))
+        return self.list()
+
+    async def take_back(self, order: ReturnHost) -> HostList:
+        """Let the name of a removed host be used again.
+
+        Raises as :meth:`drain` does, and ``Unavailable`` while a process of the old host is in session. What
+        groups still know of the old host does no harm: the new one has another store, and takes the place of
+        the old one as if its disk had been wiped (V5, M1).
+        """
+        host = order.host
+        if host not in self._control.state().removed:
+            return self.list()
+        if host in self._directory.sessions:
+            raise Unavailable(f"{host} was removed, and its last process has not ended yet; try again soon")
+        granted(await self._control.wish(changes.ReturnHost(host=host)))
         return self.list()
 
     def _known(self, host: HostId) -> HostInfo:

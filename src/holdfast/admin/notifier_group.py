@@ -4,7 +4,8 @@ It is an ordinary group, created by the first host that needs it; a domain witho
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -45,9 +46,9 @@ class NotifierGroups:
     """Finds the fault notifier for one host, or creates it."""
 
     def __init__(
-        self, groups: HostGroups, groups_admin: GroupsAdmin, desired: DesiredStateView, hosts: int
+        self, groups: HostGroups, groups_admin: GroupsAdmin, desired: DesiredStateView, hosts: Sized
     ) -> None:
-        """*hosts* is the number of hosts in the domain."""
+        """*hosts* are the hosts of the domain, which may become more."""
         self._groups = groups
         self._groups_admin = groups_admin
         self._desired = desired
@@ -88,7 +89,7 @@ class NotifierGroups:
             replicas=REPLICAS,
             minimum=1,
             membership="infrastructure",
-            min_in_sync=min_in_sync_default(min(REPLICAS, self._hosts)),
+            min_in_sync=min_in_sync_default(min(REPLICAS, len(self._hosts))),
             nonce=MADE_BY,
         )
         made = await self._groups_admin.create(order, self._places, is_system=True)
@@ -113,9 +114,7 @@ class NotifierLine:
     ) -> None:
         self._groups = groups
         self._hosts = HostConnections(
-            ConnectionSettings(
-                endpoint.identity, tls=endpoint.tls, expected=Expected(roles=frozenset({Role.HOST}))
-            ),
+            replace(endpoint, expected=Expected(roles=frozenset({Role.HOST}))),
             self,
             ClientConfig(),
             insecure=False,

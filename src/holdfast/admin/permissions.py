@@ -24,7 +24,7 @@ from holdfast.model.admin.groups import (
     SetPrimary,
     ShowHistory,
 )
-from holdfast.model.admin.hosts import Deafen, DrainHost, ListHosts, RemoveHost, RestartHost
+from holdfast.model.admin.hosts import Deafen, DrainHost, ListHosts, RemoveHost, RestartHost, ReturnHost
 from holdfast.model.admin.objects import (
     CreateMember,
     CreateObject,
@@ -76,6 +76,7 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     DropIndexes: ADMINS,
     DrainHost: ADMINS,
     RemoveHost: ADMINS,
+    ReturnHost: ADMINS,
     RestartHost: ADMINS,
     InspectDomain: ADMINS,
     RecoverDomain: ADMINS,

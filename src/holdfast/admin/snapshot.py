@@ -3,7 +3,7 @@
 It also resolves locations by name: a location is a failure domain, and so is each single host (FTC-170).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -40,15 +40,15 @@ class DomainSnapshot:
     def __init__(
         self,
         directory: GroupCatalog,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
         clock: Clock,
         *,
         loss_ns: int,
         removed: Callable[[], tuple[HostId, ...]],
     ) -> None:
-        """*hosts* are those of the domain's description; *removed* returns those that have left it."""
+        """*hosts* are those of all machines, and may grow; *removed* returns those that have left."""
         self._directory = directory
-        self._hosts = tuple(hosts)
+        self._hosts = hosts
         self._clock = clock
         self._loss_ns = loss_ns
         self._removed = removed

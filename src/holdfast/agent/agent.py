@@ -15,7 +15,9 @@ from typing import Final
 import msgspec
 import structlog
 
+from holdfast.agent.membership import MachineMembership
 from holdfast.agent.process import Death, ProcessState, SupervisedProcess
+from holdfast.authority.move.place import Place
 from holdfast.execution.crash_attempts import Attempt
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -24,9 +26,7 @@ from holdfast.model.versions import Decoder, LaterKind
 from holdfast.net import (
     Address,
     Connection,
-    ConnectionSettings,
     Kind,
-    PeerIdentity,
     Reason,
     Role,
     Server,
@@ -36,6 +36,7 @@ from holdfast.net import (
 )
 from holdfast.net.handshake import AGENT_ADMITS
 from holdfast.node.crash_note import read_slot
+from holdfast.node.endpoints import endpoint_of
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import (
     AgentStatus,
@@ -47,8 +48,8 @@ from holdfast.node.messages import (
     Subscribe,
     ToAgent,
 )
+from holdfast.node.session import connect_authority
 
-AGENT_ID: Final = "agent1"
 DEATHS_KEPT: Final = 256
 """Deaths repeated to a host that subscribes late: more than can happen between two of its connections."""
 REPORT_FRESH_NS: Final = 5 * SECOND
@@ -68,7 +69,9 @@ class Agent:
         self._clock = MachineClock()
         self._started_at = self._clock.now()
         self._hosts = {host: self._host_process(host) for host in description.hosts}
-        self._authority = self._authority_process(description.authority_address)
+        self._authority = self._authority_process()
+        self._endpoint = endpoint_of(layout, description, Role.AGENT, description.agent)
+        self._membership: MachineMembership | None = None
         self._reports: dict[HostId, tuple[int, HostReport]] = {}
         self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
         self._subscribers: dict[Connection, None] = {}
@@ -84,6 +87,10 @@ class Agent:
         server = await self._listen()
         if self._authority is not None:
             self._authority.start()
+        if self._description.machine:
+            authority = connect_authority(self._description, self._endpoint, self._layout)
+            self._membership = MachineMembership(authority, self._description)
+            self._membership.start()
         for process in self._hosts.values():
             process.start()
         loop.add_signal_handler(signal.SIGHUP, self._reload_description)
@@ -91,6 +98,8 @@ class Agent:
         await self._stop.wait()
         await asyncio.gather(*self._leaving)
         await asyncio.gather(*(process.stop() for process in self._hosts.values()))
+        if self._membership is not None:
+            await self._membership.close()
         # The authority stops last, because hosts close their sessions with it.
         if self._authority is not None:
             await self._authority.stop()
@@ -99,10 +108,22 @@ class Agent:
     def _reload_description(self) -> None:
         """Read the description again: stop the hosts that it no longer names for good, start new ones."""
         try:
-            hosts = self._layout.read().hosts
+            description = self._layout.read()
         except InvalidRequest as error:
             log.error("the domain's description cannot be read", why=str(error))
             return
+        hosts = description.hosts
+        if self._authority is None and description.authority_listens is not None:
+            # The domain is about to move to this machine's embedded authority (A8).
+            log.info("authority is added", address=str(description.authority_listens))
+            self._description = msgspec.structs.replace(
+                self._description, authority_address=description.authority_address, serves_authority=True
+            )
+            self._authority = self._authority_process()
+            if self._authority is not None:
+                self._authority.start()
+        if self._membership is not None:
+            self._membership.on_description(msgspec.structs.replace(self._description, hosts=hosts))
         for host in [each for each in self._hosts if each not in hosts]:
             log.info("host is removed", host=host)
             task = asyncio.get_running_loop().create_task(self._stop_host(host))
@@ -120,9 +141,8 @@ class Agent:
 
     async def _listen(self) -> Server:
         address = Address.parse(self._description.agent_address)
-        endpoint = ConnectionSettings(PeerIdentity(self._description.domain, Role.AGENT, AGENT_ID))
         try:
-            return await serve(address, lambda _: self, endpoint, admits=AGENT_ADMITS)
+            return await serve(address, lambda _: self, self._endpoint, admits=AGENT_ADMITS)
         except Unavailable as error:
             # Hosts that outlived an agent look for the next one at this address, so another port would not
             # do.
@@ -199,6 +219,10 @@ class Agent:
                 address=self._description.agent_address,
                 uptime_s=round((self._clock.now() - self._started_at) / SECOND, 3),
             ),
+            machine=self._description.machine,
+            machines=self._membership.statuses() if self._membership is not None else (),
+            not_admitted=self._membership.problem if self._membership is not None else "",
+            dangers=dangers(self._description, is_on_etcd=self._place().kind == "etcd"),
         )
 
     def _host_status(self, host: HostId, process: SupervisedProcess) -> HostStatus:
@@ -225,12 +249,13 @@ class Agent:
 
     def _authority_status(self) -> AuthorityStatus:
         process = self._authority
-        if process is None:
+        place = self._place()
+        if process is None or place.kind == "etcd":  # or it is on another machine
             return AuthorityStatus(
-                kind="etcd",
+                kind=place.kind,
                 alive=self._hosts_in_session() > 0,
                 pid=None,
-                address=",".join(self._description.etcd_endpoints),
+                address=place.where,
                 restarts=0,
                 last_exit=None,
             )
@@ -243,6 +268,12 @@ class Agent:
             restarts=process.restarts.count,
             last_exit=process.last_exit,
         )
+
+    def _place(self) -> Place:
+        try:
+            return self._layout.authority_place(self._description)
+        except InvalidRequest:
+            return self._description.first_place
 
     def _hosts_in_session(self, *, if_none_reports: int = 0) -> int:
         found = [self._fresh_report(host, process) for host, process in self._hosts.items()]
@@ -262,21 +293,45 @@ class Agent:
             on_death=self._on_host_death,
         )
 
-    def _authority_process(self, address: str | None) -> SupervisedProcess | None:
-        if address is None:
+    def _authority_process(self) -> SupervisedProcess | None:
+        description = self._description
+        listens = description.authority_listens
+        if listens is None:
             return None
         directory = self._layout.authority
+        options = ["--certs", description.certs] if description.certs else []
+        options += ["--insecure"] if description.insecure else []
+        options += ["--secret-dir", str(self._layout.directory)]
         return SupervisedProcess(
             "authority",
             directory=directory,
             command=[
-                *(*_PROGRAM, "authority", "serve", "--dir", str(directory), "--listen", address),
-                *("--domain", self._description.domain),
+                *(*_PROGRAM, "authority", "serve", "--dir", str(directory), "--listen", str(listens)),
+                *("--domain", description.domain, *options),
             ],
             output=self._layout.output("authority"),
             clock=self._clock,
             on_death=self._on_authority_death,
         )
+
+
+def dangers(description: Description, *, is_on_etcd: bool = False) -> tuple[str, ...]:
+    """What is not as it should be on the machine of *description*, in words. *is_on_etcd* says that the
+    authority has moved to an etcd since the machine joined."""
+    found = []
+    if description.insecure and not description.here.is_loopback:
+        found.append(
+            "INSECURE: this machine talks to others by plain TCP; whoever is on the way can read and change "
+            "everything. `holdfast machine set --certs DIR` ends that"
+        )
+    if description.machine and description.authority_address is not None and not is_on_etcd:
+        where = "this machine" if description.serves_authority else f"{description.authority_address}"
+        found.append(
+            f"the authority is embedded, on {where} alone: while that machine is down no group fails over, "
+            "and if its disk is lost the domain is lost with it. An etcd on three machines is the way out: "
+            "`holdfast authority move --to etcd://HOST,HOST,HOST`"
+        )
+    return tuple(found)
 
 
 _PROGRAM: Final = (sys.executable, "-m", "holdfast")

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from holdfast.agent.status_client import ask_agent
+from holdfast.authority.move.place import EtcdAccess
 from holdfast.machine.child_process import Output
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
@@ -41,15 +42,17 @@ def describe(
     *,
     hosts: int | None,
     etcd: Sequence[str],
+    etcd_access: EtcdAccess | None = None,
     app: Path | None = None,
     allows_chaos: bool = True,
     loss_s: float | None = None,
     allowed_classes: Sequence[str] | None = None,
+    port_base: int | None = None,
 ) -> Description:
     """The domain's existing description, updated, or a new one. Raises ``InvalidRequest`` if they conflict.
 
-    *app*, *allows_chaos*, *loss_s* and *allowed_classes* may change each time: they say how the domain is
-    run, not what it is. Without *app*, the last one stays, so that a domain can be started from any
+    *app*, *allows_chaos*, *loss_s*, *allowed_classes* and *port_base* may change each time: they say how the
+    domain is run, not what it is. Without *app*, the last one stays, so that a domain can be started from any
     directory; for a new domain it is the current directory.
     """
     known = layout.read() if layout.exists else None
@@ -65,7 +68,14 @@ def describe(
         description = _with_free_ports(layout, known)
     else:
         description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
+    if etcd_access is not None:
+        description = msgspec.structs.replace(description, etcd_access=etcd_access)
     description = msgspec.structs.replace(description, app=str(app.absolute()), allows_chaos=allows_chaos)
+    if port_base is not None and port_base != description.port_base:
+        if _runs(layout, description):
+            how = f"`holdfast down --dir {layout.directory}`"
+            raise InvalidRequest(f"processes of the domain still run, on other ports: stop them with {how}")
+        description = description.with_ports(port_base)
     if loss_s is not None:
         description = msgspec.structs.replace(description, loss_s=loss_s)
     if allowed_classes is not None:
@@ -120,13 +130,15 @@ async def wait_until_alive(
                 if agent.poll() is not None:
                     raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
                 await asyncio.sleep(POLL_S)
-                status = await _status_or_none(description)
+                status = await _status_or_none(layout, description)
+                if status is not None and status.not_admitted:
+                    raise Unavailable(status.not_admitted)
                 progress(status)
     except TimeoutError:
         if status is None:
             said = last_output(layout, "agent")
             raise Unavailable(f"the agent did not answer within {within_s:g} s; it said:\n{said}") from None
-    if not any(host.alive for host in status.hosts):
+    if status.hosts and not any(host.alive for host in status.hosts):
         raise Unavailable(why_not_alive(layout, status))
     return status
 
@@ -153,9 +165,9 @@ def _is_settled(host: HostStatus) -> bool:
     return host.alive or host.restarts >= HOPELESS_RESTARTS
 
 
-async def _status_or_none(description: Description) -> DomainStatus | None:
+async def _status_or_none(layout: Layout, description: Description) -> DomainStatus | None:
     try:
-        return await ask_agent(description)
+        return await ask_agent(layout, description)
     except (NotConnected, OutcomeUnknown):
         return None
 
@@ -173,7 +185,9 @@ def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
 
 def _with_free_ports(layout: Layout, known: Description) -> Description:
     """*known*, with new ports where others are in use, unless one of its processes relies on the old ones."""
-    if any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority):
+    if known.machine or known.port_base:
+        return known  # others know it by its ports
+    if _runs(layout, known):
         return known
     agent, authority = known.agent_address, known.authority_address
     if not _is_free(agent):
@@ -181,6 +195,12 @@ def _with_free_ports(layout: Layout, known: Description) -> Description:
     if authority is not None and not _is_free(authority):
         (authority,) = _free_ports(1)
     return msgspec.structs.replace(known, agent_address=agent, authority_address=authority)
+
+
+def _runs(layout: Layout, known: Description) -> bool:
+    return (
+        any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority) is not None
+    )
 
 
 def _free_ports(count: int) -> list[str]:

@@ -12,27 +12,25 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
-    Expected,
     Kind,
     NotConnected,
-    PeerIdentity,
     Reason,
     Requests,
     Role,
     connect,
 )
+from holdfast.node.endpoints import admin_endpoint, expecting
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import AuthorityStatus, DomainStatus, HostReport, HostStatus
 from holdfast.storage.lock import Holder, holder_of
@@ -55,40 +53,38 @@ class _Asker:
         self.requests.on_closed(reason)
 
 
-async def ask_agent(description: Description) -> DomainStatus:
-    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``."""
-    return await _status(description.agent_address, description, Role.AGENT, DomainStatus)
+async def ask_agent(layout: Layout, description: Description) -> DomainStatus:
+    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``, and
+    ``InvalidRequest`` if this user cannot read the domain's secret."""
+    return await _status(description.own_agent, layout, description, Role.AGENT, DomainStatus)
 
 
 async def status_of(layout: Layout, description: Description) -> DomainStatus:
     """The domain's status from its agent, or from the processes' locks if the agent does not answer."""
     try:
-        return await ask_agent(description)
+        return await ask_agent(layout, description)
     except (NotConnected, OutcomeUnknown):
         return _status_by_locks(layout, description)
 
 
-async def ask_host(address: str, description: Description) -> HostReport:
+async def ask_host(address: str, layout: Layout, description: Description) -> HostReport:
     """A host's own report."""
-    return await _status(address, description, Role.HOST, HostReport)
+    return await _status(address, layout, description, Role.HOST, HostReport)
 
 
-async def ask_agent_at(
-    address: Address, endpoint: ConnectionSettings, *, insecure: bool = False
-) -> DomainStatus:
+async def ask_agent_at(address: Address, endpoint: ConnectionSettings) -> DomainStatus:
     """A machine's part of a domain as its agent sees it. Raises as :func:`ask_agent` does."""
-    return await _ask(address, endpoint, Role.AGENT, DomainStatus, insecure=insecure)
+    return await _ask(address, endpoint, Role.AGENT, DomainStatus)
 
 
-async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
-    endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "cli"))
-    return await _ask(Address.parse(address), endpoint, role, kind)
-
-
-async def _ask(
-    address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer], *, insecure: bool = False
+async def _status(
+    address: str, layout: Layout, description: Description, role: Role, kind: type[Answer]
 ) -> Answer:
-    connection, asker = await _connect(address, endpoint, role, insecure=insecure)
+    return await _ask(Address.parse(address), admin_endpoint(layout, description), role, kind)
+
+
+async def _ask(address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer]) -> Answer:
+    connection, asker = await _connect(address, endpoint, role)
     try:
         body = await asker.requests.ask(Kind.STATUS_REQUEST, b"", deadline_s=ASK_S)
     finally:
@@ -97,34 +93,34 @@ async def _ask(
     return msgspec.msgpack.decode(body, type=kind)
 
 
-async def _connect(
-    address: Address, endpoint: ConnectionSettings, role: Role, *, insecure: bool
-) -> tuple[Connection, _Asker]:
+async def _connect(address: Address, endpoint: ConnectionSettings, role: Role) -> tuple[Connection, _Asker]:
     askers: list[_Asker] = []
 
     def on_connection(connection: Connection) -> _Asker:
         askers.append(_Asker(connection))
         return askers[0]
 
-    expecting = replace(endpoint, expected=Expected(roles=frozenset({role})))
-    connection = await connect(address, on_connection, expecting, deadline_s=ASK_S, insecure=insecure)
+    settings = expecting(endpoint, role)
+    connection = await connect(address, on_connection, settings, deadline_s=ASK_S)
     return connection, askers[0]
 
 
 def _status_by_locks(layout: Layout, description: Description) -> DomainStatus:
     authority = holder_of(layout.authority)
+    place = layout.authority_place(description)
     return DomainStatus(
         domain=description.domain,
         hosts=tuple(_host_by_lock(host, holder_of(layout.host(host))) for host in description.hosts),
         authority=AuthorityStatus(
-            kind="etcd" if description.etcd_endpoints else "sqlite",
+            kind=place.kind,
             alive=authority is not None,
             pid=None if authority is None else authority.pid,
-            address=description.authority_address or ",".join(description.etcd_endpoints),
+            address=place.where,
             restarts=0,
             last_exit=None,
         ),
         agent=None,
+        machine=description.machine,
     )
 
 
@@ -143,10 +139,17 @@ def _host_by_lock(host: HostId, holder: Holder | None) -> HostStatus:
     )
 
 
+def reachable(status: DomainStatus) -> list[str]:
+    """The addresses of the hosts that are alive, those of this machine first."""
+    here = [host.address for host in status.hosts if host.alive and host.address is not None]
+    known = [host for machine in status.machines for host in machine.hosts if host.alive]
+    return list(dict.fromkeys([*here, *(host.address for host in known)]))
+
+
 async def addresses_of(layout: Layout, description: Description) -> list[Address]:
     """The addresses of the hosts that are alive. Raises ``Unavailable`` if none is."""
     status = await status_of(layout, description)
-    found = [host.address for host in status.hosts if host.alive and host.address is not None]
+    found = reachable(status)
     if not found:
         raise Unavailable(
             f"no host of {layout.directory} lives; `holdfast status --dir {layout.directory}` says why, "
@@ -158,7 +161,14 @@ async def addresses_of(layout: Layout, description: Description) -> list[Address
 async def address_of(layout: Layout, description: Description, host: HostId) -> Address:
     """The address of that host. Raises ``Unavailable`` if it is not alive."""
     status = await status_of(layout, description)
-    (found,) = (each for each in status.hosts if each.id == host)
+    elsewhere = [each for machine in status.machines for each in machine.hosts if each.id == host]
+    if host not in description.hosts and elsewhere:
+        if not elsewhere[0].alive:
+            raise Unavailable(f"{host} does not live now; `holdfast machine list` shows when it does")
+        return Address.parse(elsewhere[0].address)
+    found = next((each for each in status.hosts if each.id == host), None)
+    if found is None:
+        raise InvalidRequest(f"there is no host {host!r}; `holdfast machine list` shows which there are")
     if not found.alive or found.address is None:
         raise Unavailable(f"{host} does not live now ({found.state}); `holdfast status` shows when it does")
     return Address.parse(found.address)

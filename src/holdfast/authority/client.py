@@ -29,6 +29,7 @@ from holdfast.authority.contract import (
     Result,
     Unknown,
     WatchEvent,
+    plain,
 )
 from holdfast.authority.wire import (
     REQUESTS_IN_FLIGHT_MAX,
@@ -56,6 +57,8 @@ class _Subscription:
     prefix: str
     next: Revision
     """The first revision this subscription has not seen."""
+    seat: Revision
+    """The seat under which it was asked for."""
     number: int = 0
     received: int = 0
     """How many events of watch *number* have arrived, counted without gaps."""
@@ -90,12 +93,14 @@ class Subscriptions:
         self._by_number: dict[int, _Subscription] = {}
         self._number = 0
 
-    def add(self, token: Hashable, prefix: str, revision: Revision, session: int | None) -> None:
+    def add(
+        self, token: Hashable, prefix: str, revision: Revision, seat: Revision, session: int | None
+    ) -> None:
         if len(prefix) > KEY_BYTES_MAX:
             raise InvalidRequest(f"a prefix of {len(prefix)} characters; at most {KEY_BYTES_MAX}")
         if len(self._by_token) >= WATCHES_MAX:
             raise Overloaded(f"{WATCHES_MAX} watches at the authority already")
-        self._by_token[token] = subscription = _Subscription(token, prefix, revision)
+        self._by_token[token] = subscription = _Subscription(token, prefix, revision, seat)
         if session is not None:
             self._start(subscription, session)
 
@@ -152,9 +157,12 @@ class Subscriptions:
         subscription.received = subscription.acknowledged = subscription.owed = 0
         subscription.early.clear()
         self._by_number[subscription.number] = subscription
-        self._send(WatchStart(session, subscription.number, subscription.prefix, subscription.next))
+        where = (subscription.prefix, subscription.next, subscription.seat)
+        self._send(WatchStart(session, subscription.number, *where))
 
 
+NEVER_SEATED: Final = Revision(0)
+"""The seat of an authority to which nothing was ever moved (A8)."""
 REQUESTS_MAX: Final = 16_384
 """The most requests that may be unanswered at once, whether sent or waiting to be sent."""
 
@@ -181,7 +189,7 @@ class _Pending:
 
     @property
     def is_read(self) -> bool:
-        return isinstance(self.request, Get | List)
+        return isinstance(plain(self.request)[1], Get | List)
 
 
 class AuthorityClient:
@@ -233,12 +241,12 @@ class AuthorityClient:
         self._send_waiting()
         self._set_deadline(pending.deadline)
 
-    def watch(self, prefix: str, revision: Revision, token: Hashable) -> None:
+    def watch(self, prefix: str, revision: Revision, token: Hashable, seat: Revision = NEVER_SEATED) -> None:
         """Start a watch: ``on_watch(token, event)`` follows for each change from *revision* on.
 
-        The last event is ``Compacted``.
+        The last event is ``Compacted``, which also comes when the authority has another seat than *seat*.
         """
-        self._subscriptions.add(token, prefix, revision, self._session)
+        self._subscriptions.add(token, prefix, revision, seat, self._session)
 
     def unwatch(self, token: Hashable) -> None:
         self._subscriptions.remove(token, self._session)

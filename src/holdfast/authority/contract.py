@@ -62,7 +62,14 @@ class Equals(Struct, frozen=True, tag="equals", array_like=True):
     value: bytes
 
 
-Compare = Absent | Unchanged | Equals
+class Older(Struct, frozen=True, tag="older", array_like=True):
+    """Holds when the key exists and was last changed before *revision*."""
+
+    key: str
+    revision: Revision
+
+
+Compare = Absent | Unchanged | Equals | Older
 
 
 class Put(Struct, frozen=True, tag="put", array_like=True):
@@ -129,7 +136,21 @@ class LeaseRevoke(Struct, frozen=True, tag="lease_revoke", array_like=True):
     lease: LeaseId
 
 
-Request = Get | List | Txn | LeaseGrant | LeaseKeep | LeaseRevoke
+Plain = Get | List | Txn | LeaseGrant | LeaseKeep | LeaseRevoke
+
+
+class Under(Struct, frozen=True, tag="under", array_like=True):
+    """Carry out *request* while the seat was last changed at *seat* -> its result | Elsewhere (A8).
+
+    0 stands for an authority that has no such key, because nothing was ever moved. A request that comes
+    alone counts as one under 0.
+    """
+
+    seat: Revision
+    request: Plain
+
+
+Request = Plain | Under
 
 
 # --- results
@@ -179,7 +200,18 @@ class Invalid(Struct, frozen=True, tag="invalid", array_like=True):
     reason: str
 
 
-Result = Got | Listed | Applied | Refused | LeaseGranted | LeaseGone | Unknown | Invalid
+class Elsewhere(Struct, frozen=True, tag="elsewhere", array_like=True):
+    """The request came under another seat than this authority has now: nothing was read or changed (A8)."""
+
+    seat: KeyValue | None
+
+
+Result = Got | Listed | Applied | Refused | LeaseGranted | LeaseGone | Unknown | Invalid | Elsewhere
+
+
+def plain(request: Request) -> tuple[Revision, Plain]:
+    """The seat that *request* was made under, and what it asks for."""
+    return (request.seat, request.request) if isinstance(request, Under) else (Revision(0), request)
 
 
 # --- watching
@@ -210,7 +242,7 @@ WatchEvent = Events | Compacted
 
 def broken_bound(request: Request) -> Invalid | None:
     """Return what makes *request* invalid for every backend, or None."""
-    return next((Invalid(reason) for reason in _complaints(request)), None)
+    return next((Invalid(reason) for reason in _complaints(plain(request)[1])), None)
 
 
 def granted_seconds(asked: int) -> int:
@@ -218,7 +250,7 @@ def granted_seconds(asked: int) -> int:
     return min(max(asked, LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
 
 
-def _complaints(request: Request) -> Iterator[str]:
+def _complaints(request: Plain) -> Iterator[str]:
     if isinstance(request, Get):
         yield from _about_key(request.key)
     elif isinstance(request, List):

@@ -18,9 +18,12 @@ from typing import Final
 import httpx
 import msgspec
 
+from holdfast.authority import keys
+from holdfast.authority.client import NEVER_SEATED
 from holdfast.authority.contract import (
     Applied,
     Compacted,
+    Elsewhere,
     Events,
     Get,
     Invalid,
@@ -31,6 +34,7 @@ from holdfast.authority.contract import (
     LeaseRevoke,
     List,
     Listed,
+    Plain,
     Put,
     Request,
     Result,
@@ -39,8 +43,16 @@ from holdfast.authority.contract import (
     WatchEvent,
     broken_bound,
     granted_seconds,
+    plain,
 )
-from holdfast.authority.etcd_gateway import TRANSPORT_ERRORS, Deadlines, Declined, EtcdGateway, NoReply
+from holdfast.authority.etcd_gateway import (
+    TRANSPORT_ERRORS,
+    Deadlines,
+    Declined,
+    EtcdGateway,
+    EtcdUser,
+    NoReply,
+)
 from holdfast.authority.etcd_wire import (
     KeepAliveResponse,
     KeyDomain,
@@ -180,61 +192,89 @@ class EtcdAuthority:
         *,
         prefix: str = DEFAULT_PREFIX,
         tls: ssl.SSLContext | None = None,
+        user: EtcdUser | None = None,
         deadlines: Deadlines | None = None,
     ) -> None:
         """*endpoints* are client URLs; *prefix* separates the keys of this domain from those of others."""
-        self._gateway = EtcdGateway(endpoints, tls=tls, deadlines=deadlines or Deadlines())
+        self._gateway = EtcdGateway(endpoints, tls=tls, user=user, deadlines=deadlines or Deadlines())
         self._domain = KeyDomain(prefix)
 
     async def check(self) -> None:
         """Raise ``InvalidRequest`` with the reason if this etcd cannot serve. Call it once, at start."""
-        await self._gateway.check()
+        await self._gateway.check(self._domain.key(""))
 
     async def ask(self, request: Request) -> Result:
         broken = broken_bound(request)
         if broken is not None:
             return broken
+        seat, asked = plain(request)
         try:
-            return await self._ask(request)
+            return await self._ask(seat, asked)
         except NoReply as silence:
             return Unknown(str(silence))
         except Declined as declined:
-            return _declined(request, declined)
+            return _declined(asked, declined)
 
-    def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
+    def watch(
+        self, prefix: str, revision: Revision, seat: Revision = NEVER_SEATED
+    ) -> AsyncIterator[WatchEvent]:
+        """See :meth:`.recipe.Authority.watch`. Every stay at an etcd has its own prefix, so *seat* adds
+        nothing here (A8)."""
         return watch(self._gateway, self._domain, prefix, revision)
 
     async def close(self) -> None:
         await self._gateway.close()
 
-    async def _ask(self, request: Request) -> Result:
+    async def _ask(self, seat: Revision, request: Plain) -> Result:
         match request:
             case Get(key=key):
-                return self._domain.got(await self._range(RangeRequest(self._domain.key(key))))
+                found = await self._read(seat, RangeRequest(self._domain.key(key)))
+                return found if isinstance(found, Elsewhere) else self._domain.got(found)
             case List():
-                return await self._list(request)
+                return await self._list(seat, request)
             case Txn():
-                asked = self._domain.txn_request(request)
+                asked = self._domain.txn_request(seat, request)
                 response = await self._gateway.post("/v3/kv/txn", asked, TxnResponse, is_repeatable=False)
-                return self._domain.decided(response)
+                return self._domain.decided(seat, response)
+            case LeaseKeep(lease=lease):
+                # A transaction cannot renew a lease. It is renewed first, so that a move which is given up
+                # costs nobody their session; a sealed etcd still answers that the domain is elsewhere.
+                kept = await self._keep(lease)
+                return await self._elsewhere(seat, is_urgent=True) or kept
+        elsewhere = await self._elsewhere(seat)
+        if elsewhere is not None:
+            return elsewhere
+        match request:
             case LeaseGrant(seconds=seconds):
                 return await self._grant(granted_seconds(seconds))
-            case LeaseKeep(lease=lease):
-                return await self._keep(lease)
             case LeaseRevoke(lease=lease):
                 revoked = await self._lease("revoke", LeaseRequest(ID=lease))
                 return Applied(Revision(revoked.header.revision))
         raise BrokenInvariant(f"the contract has no request {request}")
 
-    async def _list(self, request: List) -> Listed:
+    async def _list(self, seat: Revision, request: List) -> Listed | Elsewhere:
         asked = self._domain.list_request(request)
         if asked is None:
-            now = await self._range(RangeRequest(self._domain.key(request.prefix), count_only=True))
-            return Listed((), Revision(now.header.revision))
-        return self._domain.listed(await self._range(asked))
+            now = await self._read(seat, RangeRequest(self._domain.key(request.prefix), count_only=True))
+            return now if isinstance(now, Elsewhere) else Listed((), Revision(now.header.revision))
+        found = await self._read(seat, asked)
+        return found if isinstance(found, Elsewhere) else self._domain.listed(found)
 
-    async def _range(self, request: RangeRequest) -> RangeResponse:
-        return await self._gateway.post("/v3/kv/range", request, RangeResponse, is_repeatable=True)
+    async def _elsewhere(self, seat: Revision, *, is_urgent: bool = False) -> Elsewhere | None:
+        found = await self._read(seat, RangeRequest(self._domain.key(keys.SEAT)), is_urgent=is_urgent)
+        return found if isinstance(found, Elsewhere) else None
+
+    async def _read(
+        self, seat: Revision, request: RangeRequest, *, is_urgent: bool = False
+    ) -> RangeResponse | Elsewhere:
+        response = await self._gateway.post(
+            "/v3/kv/txn",
+            self._domain.read_request(seat, request),
+            TxnResponse,
+            is_repeatable=True,
+            is_urgent=is_urgent,
+        )
+        return self._domain.was_read(response)
 
     async def _grant(self, seconds: int) -> LeaseGranted:
         granted = await self._lease("grant", LeaseRequest(TTL=seconds))
@@ -255,7 +295,7 @@ class EtcdAuthority:
         return await self._gateway.post(f"/v3/lease/{verb}", request, LeaseResponse, is_repeatable=False)
 
 
-def _declined(request: Request, declined: Declined) -> Result:
+def _declined(request: Plain, declined: Declined) -> Result:
     """Translate etcd's refusal into a result of the contract."""
     if declined.message == LEASE_NOT_FOUND:
         match request:

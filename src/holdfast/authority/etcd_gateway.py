@@ -10,13 +10,14 @@ import asyncio
 import ssl
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Final, TypeVar
 
 import httpx
 import msgspec
 
-from holdfast.authority.etcd_wire import GatewayError
+from holdfast.authority.etcd_wire import AuthRequest, AuthResponse, GatewayError, RangeRequest
 from holdfast.model.errors import InvalidRequest
 
 if find_spec("sniffio") is None:
@@ -40,6 +41,14 @@ REQUIRE_LEADER: Final = {"Grpc-Metadata-hasleader": "true"}
 NO_LEADER: Final = "etcdserver: no leader"
 TOO_MANY: Final = "etcdserver: too many requests"
 _NEVER_PROPOSED: Final = (NO_LEADER, TOO_MANY)
+_TOKEN_REFUSED: Final = (
+    "etcdserver: invalid auth token",
+    "etcdserver: user name is empty",
+    "etcdserver: revision of auth store is old",
+)
+"""etcd carried nothing out, because it does not know our token (any more)."""
+COMMON_NAME: Final = b"CommonName of client sending a request against gateway will be ignored"
+AUTH_NOT_ENABLED: Final = "etcdserver: authentication is not enabled"
 # gRPC codes that mean "try later or elsewhere": cancelled, unknown, deadline exceeded, internal, unavailable.
 _TROUBLE_CODES: Final = (1, 2, 4, 13, 14)
 
@@ -63,6 +72,14 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     """A watch silent for this long is reopened at another endpoint: a vanished peer does not end it."""
 
 
+@dataclass(frozen=True, slots=True)
+class EtcdUser:
+    """Who we are for an etcd with authentication."""
+
+    name: str
+    password: str = field(repr=False)
+
+
 class NoReply(Exception):
     """Raised when no endpoint answered in time; a change may have been applied."""
 
@@ -78,11 +95,19 @@ class Declined(Exception):
 class EtcdGateway:
     """Sends POST requests to whichever endpoint answers."""
 
-    def __init__(self, endpoints: Sequence[str], *, tls: ssl.SSLContext | None, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        tls: ssl.SSLContext | None,
+        deadlines: Deadlines,
+        user: EtcdUser | None = None,
+    ) -> None:
         if not endpoints:
             raise InvalidRequest("etcd needs at least one endpoint")
         self._endpoints = [endpoint.rstrip("/") for endpoint in endpoints]
         self._current = 0
+        self._user = user
         self._room = asyncio.Semaphore(CALLS_MAX)
         self.deadlines = deadlines
         self.client = httpx.AsyncClient(
@@ -137,6 +162,13 @@ class EtcdGateway:
         while (left := deadline - loop.time()) > 0:
             endpoint = self.endpoint
             try:
+                await self.authenticate(endpoint, min(left, self.deadlines.attempt_s))
+            except (*TRANSPORT_ERRORS, msgspec.DecodeError) as error:
+                self.leave(endpoint)
+                reason = _said(endpoint, error)
+                await asyncio.sleep(ROUND_PAUSE_S)
+                continue
+            try:
                 async with asyncio.timeout(min(left, self.deadlines.attempt_s) if is_repeatable else left):
                     response = await self.client.post(endpoint + path, content=content)
                 if response.status_code == httpx.codes.OK:
@@ -154,19 +186,50 @@ class EtcdGateway:
                 await asyncio.sleep(ROUND_PAUSE_S)
         raise NoReply(f"{reason} (waited {self.deadlines.call_s:g} s)")
 
-    async def check(self) -> None:
-        """Raise ``InvalidRequest`` when an endpoint is too old or has its gateway switched off."""
+    async def authenticate(self, endpoint: str, within_s: float) -> None:
+        """Get a token for our user, unless we have one. etcd forgets tokens when it restarts, or in time.
+
+        Raises ``InvalidRequest`` when etcd does not accept the user or the password.
+        """
+        if self._user is None or "Authorization" in self.client.headers:
+            return
+        asked = msgspec.json.encode(AuthRequest(self._user.name, self._user.password))
+        async with asyncio.timeout(within_s):
+            response = await self.client.post(endpoint + "/v3/auth/authenticate", content=asked)
+        if response.status_code == httpx.codes.OK:
+            answer = msgspec.json.decode(response.content, type=AuthResponse, strict=False)
+            self.client.headers["Authorization"] = answer.token
+            return
+        if COMMON_NAME in response.content:
+            raise InvalidRequest(
+                f"{endpoint}: an etcd with users takes no client certificate with a common name (CN) through "
+                "its gateway: give one without, or only the user"
+            )
+        said = msgspec.json.decode(response.content, type=GatewayError)
+        if said.message == AUTH_NOT_ENABLED:
+            self.client.headers["Authorization"] = ""
+            return
+        if said.code not in _TROUBLE_CODES:
+            raise InvalidRequest(f"{endpoint} does not let the user {self._user.name!r} in: {said.message}")
+        raise httpx.HTTPError(said.message)
+
+    async def check(self, key: bytes = b"\0") -> None:
+        """Raise ``InvalidRequest`` when an endpoint is too old, has its gateway switched off, or does not let
+        us read *key*."""
+        probed = msgspec.json.encode(RangeRequest(key))
         for endpoint in self._endpoints:
             try:
                 async with asyncio.timeout(self.deadlines.attempt_s):
                     found = await self.client.get(endpoint + "/version")
                     # The version comes first: an etcd that is too old may answer nothing else.
                     _check_version(endpoint, found)
-                    probe = await self.client.post(endpoint + "/v3/kv/range", content=b'{"key":"AA=="}')
+                    await self.authenticate(endpoint, self.deadlines.attempt_s)
+                    probe = await self.client.post(endpoint + "/v3/kv/range", content=probed)
             except TRANSPORT_ERRORS:
                 continue  # An endpoint that is down or slow is not an error: the others serve meanwhile.
             if probe.status_code == httpx.codes.NOT_FOUND:
                 raise _no_gateway(endpoint)
+            _check_permission(endpoint, probe)
 
     async def close(self) -> None:
         await self.client.aclose()
@@ -188,6 +251,9 @@ class EtcdGateway:
                     raise _no_gateway(endpoint) from None
                 return str(_no_gateway(endpoint)), False
             return f"{endpoint}: HTTP {response.status_code}", True
+        if error.message in _TOKEN_REFUSED and self._user is not None:
+            self.client.headers.pop("Authorization", None)
+            return f"{endpoint}: {error.message}", False
         if error.message in _NEVER_PROPOSED:
             return f"{endpoint}: {error.message}", False
         if error.code in _TROUBLE_CODES:
@@ -199,6 +265,17 @@ def _check_version(endpoint: str, found: httpx.Response) -> None:
     version = msgspec.json.decode(found.content, type=dict[str, str]).get("etcdserver", "0")
     if tuple(int(part) for part in version.split(".")[:2]) < VERSION_MIN:
         raise InvalidRequest(f"{endpoint} runs etcd {version}; Holdfast needs 3.4 or newer")
+
+
+def _check_permission(endpoint: str, probe: httpx.Response) -> None:
+    if probe.status_code in (httpx.codes.OK, httpx.codes.SERVICE_UNAVAILABLE):
+        return
+    try:
+        error = msgspec.json.decode(probe.content, type=GatewayError)
+    except msgspec.DecodeError:
+        return
+    if error.code not in _TROUBLE_CODES and error.message not in _NEVER_PROPOSED:
+        raise InvalidRequest(f"{endpoint} does not let us read our keys: {error.message}")
 
 
 def _said(endpoint: str, error: Exception) -> str:

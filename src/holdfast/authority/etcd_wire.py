@@ -9,17 +9,20 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from holdfast.authority import keys
 from holdfast.authority.contract import (
     Absent,
     Applied,
     Change,
     Changed,
     Compare,
+    Elsewhere,
     Events,
     Got,
     KeyValue,
     List,
     Listed,
+    Older,
     Put,
     Refused,
     Txn,
@@ -81,7 +84,7 @@ class Comparison(Struct, omit_defaults=True):
 class Operation(Struct, omit_defaults=True):
     request_put: PutRequest | None = None
     request_delete_range: KeyRequest | None = None
-    request_range: KeyRequest | None = None
+    request_range: RangeRequest | None = None
 
 
 class TxnRequest(Struct):
@@ -153,6 +156,15 @@ class GatewayError(Struct):
     code: int = 0
 
 
+class AuthRequest(Struct):
+    name: str
+    password: str
+
+
+class AuthResponse(Struct):
+    token: str
+
+
 class StreamError(Struct):
     """An error inside a stream. Older gateways use another name for the code."""
 
@@ -184,13 +196,29 @@ class KeyDomain:
         start, end = self.range(request.prefix, request.after)
         return None if end != b"\0" and start >= end else RangeRequest(start, end, limit=request.limit)
 
-    def txn_request(self, txn: Txn) -> TxnRequest:
-        """The etcd request for *txn*. Its else branch reads every compared key for ``Refused.found``."""
+    def txn_request(self, seat: Revision, txn: Txn) -> TxnRequest:
+        """The etcd request for *txn* under *seat*. Its else branch reads the seat, and every compared key for
+        ``Refused.found``."""
+        compared = [RangeRequest(self.key(each.key)) for each in (Absent(keys.SEAT), *txn.compares)]
         return TxnRequest(
-            compare=[self._comparison(each) for each in txn.compares],
+            compare=[self._seat_comparison(seat), *(self._comparison(each) for each in txn.compares)],
             success=[self._operation(each) for each in txn.changes],
-            failure=[Operation(request_range=KeyRequest(self.key(each.key))) for each in txn.compares],
+            failure=[Operation(request_range=each) for each in compared],
         )
+
+    def read_request(self, seat: Revision, read: RangeRequest) -> TxnRequest:
+        """The etcd request that reads only under *seat*; its else branch reads the seat (A8)."""
+        return TxnRequest(
+            compare=[self._seat_comparison(seat)],
+            success=[Operation(request_range=read)],
+            failure=[Operation(request_range=RangeRequest(self.key(keys.SEAT)))],
+        )
+
+    def was_read(self, response: TxnResponse) -> RangeResponse | Elsewhere:
+        """What a request of :meth:`read_request` found."""
+        (found,) = response.responses
+        read = found.response_range or RangeResponse(response.header)
+        return read if response.succeeded else Elsewhere(self._first(read))
 
     def got(self, response: RangeResponse) -> Got:
         return Got(self._first(response), Revision(response.header.revision))
@@ -199,15 +227,21 @@ class KeyDomain:
         items = tuple(self._item(each) for each in response.kvs)
         return Listed(items, Revision(response.header.revision), response.more)
 
-    def decided(self, response: TxnResponse) -> Applied | Refused:
+    def decided(self, seat: Revision, response: TxnResponse) -> Applied | Refused | Elsewhere:
         revision = Revision(response.header.revision)
         if response.succeeded:
             return Applied(revision)
         ranges = [each.response_range for each in response.responses]
-        return Refused(tuple(None if each is None else self._first(each) for each in ranges), revision)
+        current, *found = [None if each is None else self._first(each) for each in ranges]
+        if seat != (0 if current is None else current.modified):
+            return Elsewhere(current)
+        return Refused(tuple(found), revision)
 
     def events(self, revision: int, events: Sequence[WatchedEvent]) -> Events:
         return Events(Revision(revision), tuple(self._changed(each) for each in events))
+
+    def _seat_comparison(self, seat: Revision) -> Comparison:
+        return self._comparison(Unchanged(keys.SEAT, seat) if seat else Absent(keys.SEAT))
 
     def _comparison(self, compare: Compare) -> Comparison:
         key = self.key(compare.key)
@@ -216,6 +250,8 @@ class KeyDomain:
         if isinstance(compare, Unchanged):
             # For etcd an absent key was last changed at revision 0; for the contract it was never changed.
             return Comparison(key, "MOD", mod_revision=compare.modified or _NEVER)
+        if isinstance(compare, Older):
+            return Comparison(key, "MOD", result="LESS", mod_revision=compare.revision)
         return Comparison(key, "VALUE", value=compare.value)
 
     def _operation(self, change: Change) -> Operation:

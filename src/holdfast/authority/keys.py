@@ -7,17 +7,25 @@ domain in front of every key.
 from typing import Final
 
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import GroupId, HostId, StoreId
+from holdfast.model.ids import GroupId, HostId, LeaseId, StoreId
 
 NAME_BYTES_MAX: Final = 400
 """The longest name that leaves room for the rest of the key within the contract's KEY_BYTES_MAX."""
 
 IDENTITY: Final = "authority/identity"
+SEAT: Final = "authority/seat"
+"""Whether this authority serves the domain, and where the domain is if it does not (A8)."""
+MOVED_LEASES: Final = "authority/leases/"
+"""Which lease continues one of the authority from which the domain came."""
+MOVED_REVISIONS: Final = "authority/revisions/"
+"""The revisions that keys had at the authority from which the domain came."""
 SESSIONS: Final = "sessions/"
 NAMES: Final = "names/"
 GROUPS: Final = "groups/"
 VIEWS: Final = "views/"
 
+MACHINES: Final = "machines/"
+MACHINE_GUARD: Final = "guards/machines"
 NAME_GUARD: Final = "guards/names"
 GROUP_GUARD: Final = "guards/groups"
 GROUP_COUNTER: Final = "counters/groups"
@@ -40,6 +48,10 @@ def host(host: HostId) -> str:
 
 def session(host: HostId) -> str:
     return SESSIONS + _word(host)
+
+
+def machine(machine: str) -> str:
+    return MACHINES + _word(machine)
 
 
 def name(name: str) -> str:
@@ -86,6 +98,19 @@ def member(host: HostId) -> str:
 
 def transaction(cas: int) -> str:
     return f"{TRANSACTION_LOG}{cas:020d}"
+
+
+def moved_lease(lease: LeaseId) -> str:
+    return f"{MOVED_LEASES}{lease:020d}"
+
+
+def moved_revisions(number: int) -> str:
+    return f"{MOVED_REVISIONS}{number:020d}"
+
+
+def is_of_moves(key: str) -> bool:
+    """Whether *key* is about moves of the domain, and not of the domain itself."""
+    return key == SEAT or key.startswith((MOVED_LEASES, MOVED_REVISIONS))
 
 
 def is_word(text: str) -> bool:

@@ -4,11 +4,13 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.client import NEVER_SEATED, AuthorityClient, ClientConfig
 from holdfast.authority.contract import Compacted, Events, Request, Result, Unknown, WatchEvent
 from holdfast.authority.wire import ClientMessage, decode_server_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
@@ -27,12 +29,14 @@ class RemoteAuthority:
 
     def __init__(
         self,
-        address: Address,
+        address: Address | Callable[[], Address],
         endpoint: ConnectionSettings,
         *,
         config: ClientConfig | None = None,
         insecure: bool = False,
     ) -> None:
+        """*address* may be a function, which is asked before every attempt to connect."""
+        where: Callable[[], Address] = partial(_itself, address) if isinstance(address, Address) else address
         self._loop = asyncio.get_running_loop()
         self._tokens = itertools.count(1)
         self._asked: dict[Hashable, asyncio.Future[Result]] = {}
@@ -41,7 +45,7 @@ class RemoteAuthority:
         self._is_closed = False
         random = MachineRandom()
         self._core = AuthorityClient(
-            server=str(address),
+            server=str(where()),
             clock=MachineClock(),
             timers=self._make_timers,
             network=self,
@@ -54,9 +58,9 @@ class RemoteAuthority:
         limits = msgspec.structs.replace(endpoint.limits, idle_s=min(endpoint.limits.idle_s, IDLE_S))
         self._link = Link(
             "the authority",
-            lambda: address,
+            where,
             self._on_up,
-            ConnectionSettings(endpoint.identity, limits, endpoint.tls, endpoint.expected),
+            replace(endpoint, limits=limits),
             random=random.stream("authority-link"),
             insecure=insecure,
         )
@@ -81,11 +85,13 @@ class RemoteAuthority:
         finally:
             del self._asked[token]
 
-    async def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
+    async def watch(
+        self, prefix: str, revision: Revision, seat: Revision = NEVER_SEATED
+    ) -> AsyncIterator[WatchEvent]:
         """Yield the changes below *prefix* from *revision* on; see :meth:`.recipe.Authority.watch`."""
         token = next(self._tokens)
         self._watches[token] = watch = _Watch(revision)
-        self._core.watch(prefix, revision, token)
+        self._core.watch(prefix, revision, token, seat)
         try:
             while not self._is_closed:
                 while watch.events:
@@ -95,7 +101,7 @@ class RemoteAuthority:
                         return
                 if watch.is_stopped:
                     watch.is_stopped = False
-                    self._core.watch(prefix, watch.next, token)
+                    self._core.watch(prefix, watch.next, token, seat)
                 watch.arrived.clear()
                 await watch.arrived.wait()
         finally:
@@ -112,6 +118,16 @@ class RemoteAuthority:
         for watch in self._watches.values():
             watch.arrived.set()
         await self._link.close()
+
+    @property
+    def failure(self) -> str | None:
+        """Why the authority could not be reached at the last attempt, if it could not."""
+        return self._link.failure
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether that is because it refuses this process, or this process refuses it."""
+        return self._link.is_refused
 
     # --- the core's network and callbacks
 
@@ -153,6 +169,10 @@ class RemoteAuthority:
         # The connection can send only once it knows its receiver.
         self._loop.call_soon(self._core.on_connected)
         return self
+
+
+def _itself(address: Address) -> Address:
+    return address
 
 
 class _Watch:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from holdfast.authority import keys
 from holdfast.authority.contract import KEY_BYTES_MAX, Compacted, Events, Unknown, WatchEvent
 from holdfast.authority.sqlite import SqliteStore
 from holdfast.authority.wire import (
@@ -72,7 +73,12 @@ class ClientWatches:
             return
         watch = _Watch(start.session, start.watch, peer, start.prefix, start.revision)
         watches[start.watch] = watch
-        self._catch_up(watch)
+        seat = self._store.seat
+        if start.seat != (0 if seat is None else seat.modified):
+            # Its client must learn, by listing again, where the domain is now (A8).
+            self._end(watch)
+        else:
+            self._catch_up(watch)
 
     def stop(self, session: int, number: int) -> None:
         self._watches.get(session, {}).pop(number, None)
@@ -99,17 +105,29 @@ class ClientWatches:
         """Send the newly committed revisions to every watch that is up to date with the ones before."""
         if not fresh:
             return
+        if any(changed.key == keys.SEAT for events in fresh for changed in events.changes):
+            self._end_all()
         for watches in self._watches.values():
             for watch in watches.values():
                 if watch.next == fresh[0].revision:
                     self._offer(watch, fresh)
 
+    def _end_all(self) -> None:
+        """End every watch: who watches must learn, by listing again, where the domain is now (A8)."""
+        for watches in self._watches.values():
+            for watch in watches.values():
+                if not watch.is_over:
+                    self._end(watch)
+
+    def _end(self, watch: _Watch) -> None:
+        self._send(watch, Compacted(self._store.oldest))
+        watch.is_over = True
+
     def _catch_up(self, watch: _Watch) -> None:
         while watch.has_room and watch.next != self._store.revision + 1:
             # A future revision belongs to a history that this file has lost (A5): it counts as compacted.
             if not self._store.oldest <= watch.next <= self._store.revision:
-                self._send(watch, Compacted(self._store.oldest))
-                watch.is_over = True
+                self._end(watch)
             else:
                 self._offer(watch, self._store.history(watch.next, HISTORY_PAGE))
 

@@ -53,6 +53,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     """The address of its heartbeat thread, which has its own loop and its own port."""
     agent_address: str = ""
     """The address of the agent that started it and that can prove its death (K2)."""
+    agent: str = ""
+    """The id of that agent. Its certificate names it, so that no other agent can speak for it."""
     details: dict[str, str] = {}
     """Facts about the host for people: pid, location, version. Members are placed by the location."""
     codes: dict[str, Code] = {}
@@ -75,6 +77,7 @@ def open_session(
     nonce: Nonce,
     heartbeat_address: str = "",
     agent_address: str = "",
+    agent: str = "",
     details: dict[str, str] | None = None,
     codes: dict[str, Code] | None = None,
 ) -> Recipe[Seen[Session] | LeaseGone | Contended | InDoubt]:
@@ -94,6 +97,7 @@ def open_session(
             nonce=nonce,
             heartbeat_address=heartbeat_address,
             agent_address=agent_address,
+            agent=agent,
             details=details or {},
             codes=codes or {},
         )

@@ -20,6 +20,7 @@ from typing import Final
 import apsw
 import msgspec
 
+from holdfast.authority import keys
 from holdfast.authority.contract import (
     Absent,
     Applied,
@@ -27,6 +28,7 @@ from holdfast.authority.contract import (
     Changed,
     Compare,
     Delete,
+    Elsewhere,
     Equals,
     Events,
     Get,
@@ -40,6 +42,8 @@ from holdfast.authority.contract import (
     LeaseRevoke,
     List,
     Listed,
+    Older,
+    Plain,
     Put,
     Refused,
     Request,
@@ -47,8 +51,10 @@ from holdfast.authority.contract import (
     Txn,
     broken_bound,
     granted_seconds,
+    plain,
 )
 from holdfast.authority.identity import Identity
+from holdfast.authority.move.seat import SeatState, seat_state
 from holdfast.authority.sqlite_file import StoreFailed, integers, open_database, read_identity
 from holdfast.model.ids import SECOND, LeaseId, Revision
 
@@ -214,10 +220,17 @@ class SqliteStore:
             self._history = History(self._db, limits or HistoryLimits())
             self._leases = Leases(self._db, now_ns)
             self.identity: Identity = read_identity(self._db)
+            self._seat = self._stored_seat()
+        self._is_unsealed = False
 
     @property
     def revision(self) -> Revision:
         return self._history.newest
+
+    @property
+    def seat(self) -> KeyValue | None:
+        """What the key of the seat holds (A8)."""
+        return self._seat
 
     @property
     def oldest(self) -> Revision:
@@ -229,10 +242,19 @@ class SqliteStore:
         with self._guard():
             results = [self._judge(request, now_ns) for request in requests]
             self._commit()
+        if self._is_unsealed:
+            # Nobody could renew a lease while no request was carried out (A4, A8).
+            self._is_unsealed = False
+            self._leases.keep_all(now_ns)
         return results
 
     def expire(self, now_ns: int) -> list[LeaseId]:
-        """End every lease whose time is over; each that held keys gets its own revision."""
+        """End every lease whose time is over; each that held keys gets its own revision.
+
+        A sealed authority ends none: what it holds is being copied, and its leases cannot be renewed (A8).
+        """
+        if seat_state(self._seat) is SeatState.SEALED:
+            return []
         with self._guard():
             ended = self._leases.due(now_ns)
             for lease in ended:
@@ -274,10 +296,16 @@ class SqliteStore:
 
     # --- one request
 
-    def _judge(self, request: Request, now_ns: int) -> Result:
-        broken = broken_bound(request)
+    def _judge(self, asked: Request, now_ns: int) -> Result:
+        broken = broken_bound(asked)
         if broken is not None:
             return broken
+        seat, request = plain(asked)
+        if seat != (0 if self._seat is None else self._seat.modified):
+            return Elsewhere(self._seat)
+        return self._carry_out(request, now_ns)
+
+    def _carry_out(self, request: Plain, now_ns: int) -> Result:
         if isinstance(request, Txn):
             return self._txn(request)
         if isinstance(request, Get):
@@ -339,9 +367,9 @@ class SqliteStore:
 
     def _end_lease(self, lease: LeaseId) -> Revision:
         self._begin()
-        keys = [key for (key,) in self._db.execute(_READ_LEASE, (lease,))]
+        leased = [key for (key,) in self._db.execute(_READ_LEASE, (lease,))]
         self._leases.end(lease)
-        return self._change(tuple([Delete(key) for key in keys]))
+        return self._change(tuple([Delete(key) for key in leased]))
 
     def _change(self, changes: tuple[Change, ...]) -> Revision:
         self._begin()
@@ -355,9 +383,20 @@ class SqliteStore:
         if isinstance(change, Put):
             (created,) = integers(self._db, _PUT, (change.key, change.value, revision, change.lease))
             item = KeyValue(change.key, change.value, Revision(created), revision, change.lease)
+            if change.key == keys.SEAT:
+                self._take_seat(item)
             return Changed(change.key, item)
+        if change.key == keys.SEAT:
+            self._seat = None
         existed = self._db.execute(_DELETE, (change.key,)).fetchall()
         return Changed(change.key, None) if existed else None
+
+    def _stored_seat(self) -> KeyValue | None:
+        return self._read(keys.SEAT)
+
+    def _take_seat(self, item: KeyValue) -> None:
+        self._seat = item
+        self._is_unsealed = seat_state(item) is SeatState.SERVING
 
     # --- the transaction itself
 
@@ -394,6 +433,8 @@ def _holds(compare: Compare, found: KeyValue | None) -> bool:
         return found is None
     if found is None:
         return False
+    if isinstance(compare, Older):
+        return found.modified < compare.revision
     return found.value == compare.value if isinstance(compare, Equals) else found.modified == compare.modified
 
 

@@ -50,12 +50,13 @@ class Ask(Struct, frozen=True, tag="ask", array_like=True):
 
 
 class WatchStart(Struct, frozen=True, tag="watch_start", array_like=True):
-    """Send all changes below *prefix* from *revision* on."""
+    """Send all changes below *prefix* from *revision* on, while the authority's seat is *seat* (A8)."""
 
     session: int
     watch: int
     prefix: str
     revision: Revision
+    seat: Revision = Revision(0)
 
 
 class WatchStop(Struct, frozen=True, tag="watch_stop", array_like=True):

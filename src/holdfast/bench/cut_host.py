@@ -24,6 +24,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress
+from holdfast.bench.access import remember
 from holdfast.bench.harm import Subject, Times, connected
 from holdfast.bench.objects import CLASSES
 from holdfast.machine import MachineClock
@@ -120,6 +121,7 @@ def _processes(directory: Path, description: Description) -> Iterator[tuple[str,
     layout = Layout(directory / "domain")
     authority = [*(sys.executable, "-m", "holdfast", "authority", "serve"), "--dir", str(layout.authority)]
     options = ["--listen", str(description.authority_address), "--domain", description.domain]
+    options += ["--secret-dir", str(layout.directory)]
     yield "authority", NEAR, [*authority, *options]
     for host, side in HOSTS.items():
         run = [sys.executable, "-m", __spec__.name, "host", str(directory), host, ADDRESSES[side]]
@@ -172,6 +174,7 @@ async def _measure(directory: Path, rounds: int) -> list[Times]:
     url = f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
     near = [address for address, side in zip(addresses, HOSTS.values(), strict=True) if side == NEAR]
     found = []
+    remember(description, layout)
     async with connected(url, description, near, directory) as made:
         for number in range(rounds):
             found.append(await _cut(made))
@@ -200,8 +203,8 @@ async def _address(layout: Layout, host: HostId) -> Address:
         return address
 
 
-async def _host(layout: Layout, host: HostId, listen: Address) -> None:
-    await Host(layout, layout.read(), host, listen=listen).run()
+async def _host(layout: Layout, host: HostId, listen: str) -> None:
+    await Host(layout, msgspec.structs.replace(layout.read(), listen=listen), host).run()
 
 
 def main(what: str, directory: str, *rest: str) -> None:
@@ -210,7 +213,7 @@ def main(what: str, directory: str, *rest: str) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(found))
         return
     end_with(os.getppid(), signal.SIGKILL)
-    uvloop.run(_host(Layout(Path(directory) / "domain"), HostId(rest[0]), Address(rest[1], 0)))
+    uvloop.run(_host(Layout(Path(directory) / "domain"), HostId(rest[0]), rest[1]))
 
 
 if __name__ == "__main__":

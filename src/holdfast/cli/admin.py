@@ -6,14 +6,16 @@ from typing import TypeVar
 from holdfast.agent.status_client import address_of, addresses_of
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.cli.output import talk
-from holdfast.cli.where import ADMIN_ID, Remote, Target
+from holdfast.cli.where import Remote, Target
 from holdfast.client.admin_client import AboutGroups, give
 from holdfast.client.domain import Domain
 from holdfast.model.admin.groups import Answer, CreateGroup, GroupInfo, GroupList, ListGroups, Order
 from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import Address, ConnectionSettings, Expected, PeerIdentity, Role, Tls
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role, Tls
+from holdfast.net.secret_file import find_secret
+from holdfast.node.endpoints import admin_endpoint, expecting
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 Given = TypeVar("Given", bound=Answer)
@@ -28,7 +30,7 @@ async def give_at(target: Target, wanted: Order, kind: type[Given], *, host: Hos
     """Have *wanted* executed by *host*, or by any host. Raises ``InvalidRequest`` if there is no such host,
     ``Unavailable`` if it is not alive."""
     addresses = await addresses_at(target) if host is None else [await _address_at(target, host)]
-    return await give(addresses, endpoint_at(target), wanted, kind, insecure=is_insecure(target))
+    return await give(addresses, endpoint_at(target), wanted, kind)
 
 
 async def connect_at(target: Target, policy: CallPolicy | None = None) -> Domain:
@@ -38,7 +40,7 @@ async def connect_at(target: Target, policy: CallPolicy | None = None) -> Domain
         await addresses_at(target),
         policy or CallPolicy(),
         ClientConfig(),
-        insecure=is_insecure(target),
+        insecure=False,  # the endpoint says what is permitted
     )
 
 
@@ -51,16 +53,13 @@ async def addresses_at(target: Target) -> list[Address]:
 
 def endpoint_at(target: Target) -> ConnectionSettings:
     """How the command line introduces itself to the domain's hosts: as an admin."""
-    domain, certs = (
-        (target.domain, target.certs) if isinstance(target, Remote) else (target.read().domain, None)
-    )
-    tls = Tls.load(certs, Role.ADMIN, ADMIN_ID) if certs is not None else None
-    expected = Expected(roles=frozenset({Role.HOST}))
-    return ConnectionSettings(PeerIdentity(domain, Role.ADMIN, ADMIN_ID), tls=tls, expected=expected)
-
-
-def is_insecure(target: Target) -> bool:
-    return isinstance(target, Remote) and target.insecure
+    if isinstance(target, Layout):
+        return expecting(admin_endpoint(target, target.read()), Role.HOST)
+    tls = Tls.load(target.certs, Role.ADMIN, target.name) if target.certs is not None else None
+    identity = PeerIdentity(target.domain, Role.ADMIN, target.name)
+    secret = find_secret(target.domain) if tls is None else None
+    endpoint = ConnectionSettings(identity, tls=tls, insecure=target.insecure, credentials=secret)
+    return expecting(endpoint, Role.HOST)
 
 
 async def hosts_at(target: Target) -> tuple[HostInfo, ...]:
@@ -100,7 +99,7 @@ async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
 def here(target: Target) -> str:
     """The options that make a command refer to this domain; empty if it is the default one."""
     if isinstance(target, Remote):
-        certs = f" --certs {target.certs}" if target.certs is not None else ""
+        certs = f" --certs {target.certs} --as {target.name}" if target.certs is not None else ""
         insecure = " --insecure" if target.insecure else ""
         url = f"holdfast://{','.join(map(str, target.addresses))}/{target.domain}"
         return f" --connect {url}{certs}{insecure}"
@@ -108,7 +107,8 @@ def here(target: Target) -> str:
 
 
 def check_host(target: Target, host: str) -> HostId:
-    """*host*, if the domain may have it: a domain elsewhere knows best itself. Raises ``InvalidRequest``."""
-    if isinstance(target, Layout) and host not in (hosts := target.read().hosts):
-        raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
+    """*host*, if the domain has it on this machine, or may have it on another. Raises ``InvalidRequest``."""
+    description = target.read() if isinstance(target, Layout) else None
+    if description is not None and not description.machine and host not in description.hosts:
+        raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(description.hosts)}")
     return HostId(host)

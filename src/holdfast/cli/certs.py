@@ -10,6 +10,7 @@ from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.net import certificates
 from holdfast.net.handshake import Role
 from holdfast.net.tls import CA_FILE
+from holdfast.node.layout import host_ids
 
 app = App(name="certs", help="Make a domain's certificates.")
 
@@ -36,6 +37,7 @@ def issue(
     dir: Directory,
     role: Role,
     id: str,
+    location: str = "",
     address: tuple[str, ...] = (),
     days: int = certificates.ISSUED_DAYS,
     renew: bool = False,
@@ -47,12 +49,62 @@ def issue(
     dir: Where the domain's certificates are kept.
     role: The role of the process.
     id: Its id in the domain.
+    location: Where the machine of a host is, as rack1/m2; the host cannot say that it is elsewhere.
     address: A name or IP address for clients that check it; may be repeated.
     days: How long it is valid.
     renew: Replace a certificate that exists, and its key.
     """
-    file = certificates.issue(dir, role, id, _now(), addresses=address, days=days, renew=renew)
+    file = certificates.issue(
+        dir, role, id, _now(), location=location, addresses=address, days=days, renew=renew
+    )
     talk.print(f"made {file} and its key; that process also needs {CA_FILE}")
+
+
+@app.command
+def machine(
+    *,
+    dir: Directory,
+    location: str,
+    name: str = "",
+    hosts: int = 1,
+    to: Path | None = None,
+    authority: bool = False,
+    address: tuple[str, ...] = (),
+    days: int = certificates.ISSUED_DAYS,
+    renew: bool = False,
+) -> None:
+    """Create all certificates of one machine: of its agent, its hosts and its command line.
+
+    Copy the directory to the machine and give it to `holdfast machine init --certs`. To renew them, create
+    them again with --renew and copy them over the old ones: running processes notice within seconds.
+
+    Parameters
+    ----------
+    dir: Where the domain's signing certificate and key are kept.
+    location: Where the machine is, as rack1/m2.
+    name: The machine's name; without it, the last part of its location.
+    hosts: How many hosts the machine has.
+    to: The directory to write them to; without it, DIR/machines/NAME.
+    authority: The domain's embedded authority is on this machine.
+    address: A name or IP address for clients that check it; may be repeated.
+    days: How long they are valid.
+    renew: Replace certificates that exist, and their keys.
+    """
+    name = name or location.rpartition("/")[2]
+    to = to or dir / "machines" / name
+    made = certificates.issue_machine(
+        dir,
+        name,
+        _now(),
+        to=to,
+        hosts=host_ids(name, hosts),
+        location=location,
+        with_authority=authority,
+        addresses=address,
+        days=days,
+        renew=renew,
+    )
+    talk.print(f"made {', '.join(file.stem for file in made)} in {to}; copy it to {name}", soft_wrap=True)
 
 
 @app.command
@@ -75,13 +127,14 @@ def show(*, dir: Directory, output: Output = "table") -> None:
             certificate.domain,
             certificate.name.role if certificate.name else "-",
             certificate.name.id if certificate.name else "-",
+            (certificate.name.location if certificate.name else "") or "-",
             f"{certificate.not_after:%Y-%m-%d}",
             certificate.days_left(now),
             _verdict(certificate, now),
         )
         for certificate in found
     ]
-    print_table(("file", "domain", "role", "id", "valid to", "days left", "verdict"), rows)
+    print_table(("file", "domain", "role", "id", "location", "valid to", "days left", "verdict"), rows)
 
 
 def _as_json(certificate: certificates.Certificate, now: datetime.datetime) -> dict[str, object]:
@@ -90,6 +143,7 @@ def _as_json(certificate: certificates.Certificate, now: datetime.datetime) -> d
         "domain": certificate.domain,
         "role": certificate.name.role if certificate.name else None,
         "id": certificate.name.id if certificate.name else None,
+        "location": certificate.name.location if certificate.name else None,
         "not_after": certificate.not_after.isoformat(),
         "days_left": certificate.days_left(now),
         "verdict": _verdict(certificate, now),

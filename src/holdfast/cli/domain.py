@@ -6,7 +6,7 @@ The domain is shown as a table of its hosts, with how to reach it and what was b
 import asyncio
 import signal
 import subprocess
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.agent.etcd_probe import why_none_answers
 from holdfast.agent.startup import (
     check_hosts,
     describe,
@@ -27,8 +28,17 @@ from holdfast.agent.startup import (
     wait_until_alive,
     why_not_alive,
 )
-from holdfast.agent.status_client import AGENT_GRACE_S, POLL_S, status_of, stop_domain, stop_orphans
+from holdfast.agent.status_client import (
+    AGENT_GRACE_S,
+    POLL_S,
+    reachable,
+    status_of,
+    stop_domain,
+    stop_orphans,
+)
+from holdfast.authority.move.place import EtcdAccess
 from holdfast.cli.admin import ensure_groups
+from holdfast.cli.etcd_flags import Etcd, EtcdFlags
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
 from holdfast.cli.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
@@ -56,7 +66,21 @@ def picture(status: DomainStatus) -> RenderableType:
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
     said = (*_cuts(status), *_lacking(status), *_unkept(status), *_other_code(status))
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
-    return Group(table, reached, *doors, *warnings)
+    told = (*([status.not_admitted] if status.not_admitted else []), *status.dangers)
+    dangers = (Text(line, style="bold red", overflow="fold") for line in told)
+    return Group(table, *_machines(status), reached, *doors, *warnings, *dangers)
+
+
+def _machines(status: DomainStatus) -> list[Text]:
+    """The other machines of a domain on several, one line each."""
+    lines = []
+    for each in status.machines:
+        if each.machine == status.machine:
+            continue
+        live = sum(host.alive for host in each.hosts)
+        text = f"{each.machine} at {each.location}: {live} of {len(each.hosts)} hosts live"
+        lines.append(Text(text, style="dim" if live == len(each.hosts) else "yellow", overflow="fold"))
+    return lines
 
 
 def _title(status: DomainStatus) -> Text:
@@ -87,7 +111,7 @@ def _row(host: HostStatus) -> list[str | Text]:
 
 def url_in(status: DomainStatus) -> str:
     """The URL that clients connect to; empty if no host is alive."""
-    addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
+    addresses = ",".join(reachable(status))
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
 
 
@@ -153,11 +177,13 @@ def up(
     dir: Dir = DIRECTORY_DEFAULT,
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
+    etcd_access: Etcd = None,
     app: Path | None = None,
     allow_class: Annotated[list[str] | None, Parameter(negative="")] = None,
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
     chaos: bool = True,
     loss_seconds: float | None = None,
+    port_base: int | None = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -184,6 +210,10 @@ def up(
     loss_seconds
         A host that is gone for so long is considered lost, and its members are replaced elsewhere (default
         10, or as the domain was last started).
+    port_base
+        Let processes listen on fixed ports: the agent on this one, the authority on the next, hosts from the
+        tenth on, ten for each (docs/deploying.md). 0: on any free ports. Without it, as the domain was last
+        started.
     detach
         Return once every host is alive; stop the domain later with `holdfast down`.
     """
@@ -196,15 +226,25 @@ def up(
             layout,
             hosts=hosts,
             etcd=etcd or (),
+            etcd_access=_access(layout, etcd or (), etcd_access),
             app=app,
             allows_chaos=chaos,
             loss_s=loss_seconds,
             allowed_classes=allow_class,
+            port_base=port_base,
         )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))
     finally:
         lock.release()
+
+
+def _access(layout: Layout, etcd: Sequence[str], flags: EtcdFlags | None) -> EtcdAccess | None:
+    if flags is None or not flags.is_given:
+        return None
+    if not etcd:
+        raise InvalidRequest("the --etcd-... flags say how an etcd is reached: name it with --etcd URL")
+    return flags.keep(layout.directory, tuple(etcd))
 
 
 def down(*, dir: Dir = DIRECTORY_DEFAULT) -> int:
@@ -296,7 +336,21 @@ async def _start(layout: Layout, description: Description, agent: "subprocess.Po
         def progress(status: DomainStatus | None) -> None:
             line.update(_progress(description, status))
 
-        return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+        telling = asyncio.create_task(_say_whom_it_waits_for(description))
+        try:
+            return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _say_whom_it_waits_for(description: Description) -> None:
+    """Say so if the domain's etcd does not answer: the hosts wait for it without a word."""
+    if description.etcd_endpoints:
+        why = await why_none_answers(description.etcd_endpoints)
+        if why is not None:
+            said = f"waiting for etcd, which does not answer: {why}; the hosts start when it does"
+            talk.print(said, markup=False, soft_wrap=True)
 
 
 async def _show(

@@ -3,6 +3,8 @@
 import asyncio
 import signal
 import sys
+import time
+from itertools import count
 
 import msgspec
 import uvloop
@@ -13,12 +15,15 @@ from holdfast.cli.admin import Given, give_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.where import HERE, Dir, Target, Where
 from holdfast.model.admin.groups import Order
-from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+from holdfast.storage.lock import holder_of
 
 POLL_S = 0.5
+PATIENCE_S = 5.0
+"""After so much time without progress, the person who waits is told what is waited for."""
 
 
 def list_(*, at: Where = HERE, output: Output = "table") -> int:
@@ -60,13 +65,16 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     Parameters
     ----------
     host
-        Its id, which no host of the domain has or ever had.
+        Its id, which no host of the domain has. The name of a host that was removed can be used again; the
+        new one begins with nothing, and the files of the old one are kept under another name.
     """
     layout = Layout(dir)
     description = layout.read()
-    if host in description.hosts or layout.host(HostId(host)).exists():
-        raise InvalidRequest(f"there is or was a host {host!r} in this domain; take another name")
+    if host in description.hosts:
+        raise InvalidRequest(f"there is a host {host!r} in this domain; take another name")
+    _free_name(layout, HostId(host))
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
+    grown = grown.with_ports(grown.port_base)
     if problems := grown.problems():
         raise InvalidRequest("; ".join(problems))
     layout.prepare(grown)
@@ -75,6 +83,22 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     when = "`holdfast status` shows when it lives" if is_running else "it starts with `holdfast up`"
     talk.print(f"{host} is added; {when}", markup=False)
     return 0
+
+
+def _free_name(layout: Layout, host: HostId) -> None:
+    """See to it that the name of a removed host can be used again, and its store is not.
+
+    Raises ``InvalidRequest`` while its process runs, ``Unavailable`` while the authority knows of one.
+    """
+    files = layout.host(host)
+    if holder_of(files) is not None:
+        raise InvalidRequest(f"{host} was removed and its process still runs; try again when it has ended")
+    if files.exists() or holder_of(layout.agent_directory) is not None:
+        uvloop.run(give_at(layout, ReturnHost(host=host), HostList))
+    if files.exists():
+        number = next(each for each in count(1) if not files.with_name(f"{host}.removed-{each}").exists())
+        files.rename(files.with_name(f"{host}.removed-{number}"))
+        talk.print(f"what the old {host} held is in hosts/{host}.removed-{number}", markup=False)
 
 
 def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "table") -> int:
@@ -89,7 +113,7 @@ def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "t
     output
         `table` for people, `json` for machines.
     """
-    info = uvloop.run(_drain(at.target, HostId(host), wait=wait))
+    info = uvloop.run(drained(at.target, HostId(host), wait=wait))
     if output == "json":
         print_json(info)
     return 0
@@ -204,15 +228,24 @@ def _is_agreed(host: str) -> bool:
     return is_agreed(f"Remove {host} from the domain for good? [y/N] ")
 
 
-async def _drain(target: Target, host: HostId, *, wait: bool) -> HostInfo:
+async def drained(target: Target, host: HostId, *, wait: bool) -> HostInfo:
+    """Move every member off a host, and say how far that is."""
     info = _of(await give_at(target, DrainHost(host=host), HostList), host)
-    said = ""
+    said, said_at, is_told = "", time.monotonic(), False
     while True:
         left = info.members + info.leaving
         says = f"{left} to go, primary of {info.primaries}" if left else "it is empty"
         if says != said:
-            said = says
+            said, said_at = says, time.monotonic()
             talk.print(f"{host}: {says}", markup=False)
+        elif not is_told and time.monotonic() - said_at > PATIENCE_S:
+            is_told = True
+            talk.print(
+                f"{host}: waits for another host that can take what is left; `holdfast explain GROUP` says "
+                "what a group lacks, and one more machine or host may be it. Ctrl-C ends the waiting",
+                markup=False,
+                soft_wrap=True,
+            )
         if not wait or not left:
             return info
         await asyncio.sleep(POLL_S)

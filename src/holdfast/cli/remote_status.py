@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.agent.status_client import ask_agent_at, status_of
-from holdfast.cli.admin import endpoint_at, hosts_at, is_insecure
+from holdfast.cli.admin import endpoint_at, hosts_at
 from holdfast.cli.where import Target
 from holdfast.model.admin.hosts import HostInfo
 from holdfast.model.errors import HoldfastError
@@ -16,10 +16,10 @@ async def status_at(target: Target) -> DomainStatus:
     """The domain as its agent on this machine sees it, or as all its agents that answer do."""
     if isinstance(target, Layout):
         return await status_of(target, target.read())
-    endpoint, insecure = endpoint_at(target), is_insecure(target)
+    endpoint = endpoint_at(target)
     hosts = await hosts_at(target)
     agents = dict.fromkeys(each.agent_address for each in hosts if each.agent_address)
-    asked = (ask_agent_at(Address.parse(each), endpoint, insecure=insecure) for each in agents)
+    asked = (ask_agent_at(Address.parse(each), endpoint) for each in agents)
     answers = await asyncio.gather(*asked, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, HoldfastError):

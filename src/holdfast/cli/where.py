@@ -13,11 +13,10 @@ from cyclopts import Parameter
 from holdfast.client.domain import parse_url
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address
+from holdfast.node.endpoints import ADMIN_ID
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 DIRECTORY_VARIABLE: Final = "HOLDFAST_DIR"
-ADMIN_ID: Final = "cli"
-"""The id of the command line in a domain: the certificate that it shows is that of the admin `cli`."""
 
 Dir = Annotated[
     Path, Parameter(name="--dir", env_var=DIRECTORY_VARIABLE, help="The domain's directory on this machine.")
@@ -31,6 +30,7 @@ class Remote:
     domain: str
     addresses: tuple[Address, ...]
     certs: Path | None = None
+    name: str = ADMIN_ID
     insecure: bool = False
 
 
@@ -52,8 +52,11 @@ class Where:
     ] = ""
     certs: Annotated[
         Path | None,
-        Parameter(help="With --connect: the directory with ca.pem and the certificate of the admin `cli`."),
+        Parameter(help="With --connect: the directory with ca.pem and an admin's certificate."),
     ] = None
+    admin: Annotated[
+        str, Parameter(name="--as", help="With --certs: the admin whose certificate is shown.")
+    ] = ADMIN_ID
     insecure: Annotated[
         bool, Parameter(negative="", help="With --connect: use plain TCP to another machine.")
     ] = False
@@ -65,8 +68,8 @@ class Where:
             if self.certs is not None or self.insecure:
                 raise InvalidRequest("--certs and --insecure say how to reach the domain of --connect")
             return Layout(self.dir)
-        domain, addresses = parse_url(self.connect)
-        return Remote(domain, tuple(addresses), self.certs, self.insecure)
+        domain, addresses, _ = parse_url(self.connect)
+        return Remote(domain, tuple(addresses), self.certs, self.admin, self.insecure)
 
 
 HERE: Final = Where()

@@ -170,7 +170,9 @@ def memory_backend(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
         incarnation=disk.me.incarnation,
         opening=Opening(0),
     )
-    ports = replace(disk.ports, log=log, durability=durability, checkpoints=keeping)
+    ports = replace(
+        disk.ports, log=log, durability=durability, checkpoints=keeping, lacks_space=lambda: False
+    )
     return Backend(me, ports, keeping, lambda: False), log
 
 

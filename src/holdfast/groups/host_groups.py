@@ -24,6 +24,7 @@ from holdfast.groups.checkpoint_jobs import CopyJobs, ReplayJobs
 from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.deadlock_probes import DeadlockProbes
+from holdfast.groups.disk_space import DiskSpace
 from holdfast.groups.group_history import GroupHistory, Histories
 from holdfast.groups.host_stop import HostStop
 from holdfast.groups.hosted_group import HostedGroup, definition_without_class, is_useful_without_class
@@ -157,7 +158,9 @@ class HostGroups:
             self.hosted, ports.clock, guard.timers, ports.trace, ports.journal, ports.on_finding
         )
         self._time_check = TimeCheck(clocks, self.hosted, guard.timers, ports.journal, ports.on_skew)
+        self._space = DiskSpace(store.space, self.hosted, guard.timers, ports.journal, config.space)
         self._peers = OtherHosts(incarnation, self.hosted, clocks, ports, config.leases, guard)
+        self.heard_at = self._peers.leases.heard_at
         on_disk = HostPorts(
             clock=ports.clock,
             timers=guard.timers,
@@ -178,6 +181,7 @@ class HostGroups:
             on_superseded=lambda group: self._lifecycle.on_superseded(group),
             on_lost=lambda group: self._restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
+            lacks_space=lambda: self._space.is_short,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         self._backends = Backends(disk, store, ports.journal, guard.soon)
@@ -236,6 +240,7 @@ class HostGroups:
             hosted.close()
         self._histories.close()
         self._time_check.close()
+        self._space.close()
         self._scheduler.close()
         self.outbound_calls.close()
         self._other_domains.close()
@@ -309,10 +314,6 @@ class HostGroups:
             self._peers.leases.on_own_death()
             return
         self._peers.on_death(host, incarnation)
-
-    def heard_at(self, host: HostId, incarnation: Incarnation) -> int | None:
-        """When a heartbeat of that process was last answered; None if none was lately (K7)."""
-        return self._peers.leases.heard_at(host, incarnation)
 
     def _on_doubt_settled(self) -> None:
         if not any(hosted.member.is_doubtful for hosted in self.hosted.values()):
@@ -413,10 +414,8 @@ class HostGroups:
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:
             return None
-        backend = self._backends.of(record)
-        return ReplayJobs(
-            record, self._ports.old_code, self._store.checkpoints, backend.ports.log, backend.keeping
-        )
+        kept = self._backends.of(record)
+        return ReplayJobs(record, self._ports.old_code, self._store.checkpoints, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
         ports = self._ports
@@ -433,6 +432,7 @@ class HostGroups:
             checkpoint=lambda: hosted.backend.keeping.newest(hosted.group),
             save_checkpoint=lambda captured: hosted.backend.keeping.keep(hosted.group, captured),
             pass_on=hosted.pass_on,
+            lacks_space=hosted.backend.ports.lacks_space,
             void_checkpoints=partial(hosted.backend.keeping.void, hosted.group),
             fault=partial(ports.on_fault, hosted.group),
             copies=hosted.copies,

@@ -9,6 +9,7 @@ All this only saves time. Whatever is left undone becomes a failover, as after a
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from holdfast.groups.catalog import GroupCatalog
@@ -68,13 +69,13 @@ class HostStop:
         self._tell(told)
 
     def hand_over(self) -> int:
-        """Hand over whatever can be handed over now. Returns how many groups this host is still primary of
-        although another member could serve them."""
+        """Hand over whatever can be handed over now, to all others alike. Returns how many groups this host
+        is still primary of although another member could serve them."""
         waiting = 0
         for each in list(self._hosted.values()):
             if each.is_primary and (not each.member.is_serving or each.able_successors()):
                 waiting += 1
-                self._guard.guarded(each.pass_on)(WHY)
+                self._guard.guarded(partial(each.pass_on, WHY, spread=each.group))()
         return waiting
 
     def leave(self) -> int:

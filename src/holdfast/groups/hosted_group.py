@@ -161,22 +161,26 @@ class HostedGroup:
     def ask_turn(self) -> None:
         self._later(self)
 
-    def pass_on(self, why: str, *, log_below: int | None = None) -> None:
+    def pass_on(
+        self, why: str, *, log_below: int | None = None, has_space: bool = False, spread: int = 0
+    ) -> None:
         """Hand over to another member because this one cannot serve. Each attempt picks the next member,
         because the previous one may be unable to serve as well. Members that report that they are unable (O3,
-        E8) are not tried, nor members whose log is not shorter than *log_below*; if no member is able, the
-        group stays here."""
+        E8) are not tried, nor members whose log is not shorter than *log_below*, nor, with *has_space*,
+        members whose host is short of disk space; if no member is able, the group stays here. *spread* says
+        with which of them to begin."""
         if not self.member.is_serving:
             return
         me = self.backend.me.host
-        others = sorted(self.able_successors(log_below), key=lambda host: (host < me, host))
+        able = self.able_successors(log_below, has_space=has_space)
+        others = sorted(able, key=lambda host: (host < me, host))
         if others:
-            self.member.hand_over(others[self._passed_on % len(others)], why)
+            self.member.hand_over(others[(self._passed_on + spread) % len(others)], why)
             self._passed_on += 1
 
-    def able_successors(self, log_below: int | None = None) -> list[HostId]:
+    def able_successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
         """The hosts that could take the group over and serve it, as far as this primary knows."""
-        found = self.member.successors(log_below)
+        found = self.member.successors(log_below, has_space=has_space)
         return [host for host in found if self.member.rank_of(host) < Rank.UNABLE]
 
     def make_anew(self, why: str) -> None:

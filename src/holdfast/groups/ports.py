@@ -29,6 +29,7 @@ from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.ports import Kept
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.free_space import FreeSpace, SpaceConfig
 from holdfast.storage.log import Log
 from holdfast.storage.record import Record
 from holdfast.styles.config import StyleConfig
@@ -91,6 +92,10 @@ class OpenStore(Protocol):
 
     @property
     def checkpoints(self) -> CheckpointStore: ...
+
+    def space(self) -> FreeSpace | None:
+        """The space on the disk, as last looked up; None if it is unknown (D5)."""
+        ...
 
     def fail(self, error: HoldfastError) -> None:
         """End the host, because its disk cannot be used any more (D1)."""
@@ -249,6 +254,7 @@ class GroupsConfig(Struct, frozen=True, kw_only=True):
     style: StyleConfig = StyleConfig()
     calling: ClientConfig = ClientConfig()
     """The settings for calls from groups to groups."""
+    space: SpaceConfig = SpaceConfig()
     asking_max: int = ASKING_MAX
     """How many members may ask one other host for a state at the same time."""
 

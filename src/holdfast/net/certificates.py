@@ -3,12 +3,15 @@
 They are kept in a directory: ``ca.pem`` and ``ca.key``, and for each process ``ROLE-ID.pem`` and
 ``ROLE-ID.key``. A process needs ``ca.pem`` and its own two files; ``ca.key`` stays where certificates are
 issued. The certificate contains the role and id as a URI (:func:`.tls.certificate_uri`), so that no process
-can claim another's name.
+can claim another's name; a host's also contains its location, so that no host can claim to be elsewhere.
+:func:`issue_machine` makes all that one machine needs, into a directory that is copied there.
 """
 
 import datetime
 import ipaddress
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,9 +27,13 @@ from holdfast.net.handshake import CertifiedName, Role, check_name
 from holdfast.net.tls import CA_FILE, certificate_uri, parse_certificate_uri
 
 CA_KEY_FILE: Final = "ca.key"
+AUTHORITY_ID: Final = "authority"
+"""The id of a domain's embedded authority, of which there is one."""
 CA_DAYS: Final = 3650
 ISSUED_DAYS: Final = 365
 DAYS_MAX: Final = 36500
+LOCATION_CHARACTERS_MAX: Final = 200
+_LOCATION: Final = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 CLOCK_SKEW: Final = datetime.timedelta(hours=1)
 """Certificates are valid from a little before they are made, because the clocks of machines differ."""
 
@@ -74,26 +81,29 @@ def issue(
     id: str,
     now: datetime.datetime,
     *,
+    location: str = "",
     addresses: tuple[str, ...] = (),
     days: int = ISSUED_DAYS,
     renew: bool = False,
+    to: Path | None = None,
 ) -> Path:
     """Make a certificate and a key for one process, or with *renew* replace both.
 
-    *addresses* (names or IP numbers) matter only to clients that check them, such as browsers. Raises
-    ``InvalidRequest`` when the certificate exists and is not to be renewed, or when the domain has no signing
-    certificate.
+    They are written to *to*, or else beside the signing certificate. *location* is for hosts. *addresses*
+    (names or IP numbers) matter only to clients that check them, such as browsers. Raises ``InvalidRequest``
+    when the certificate exists and is not to be renewed, or when the domain has no signing certificate.
     """
     check_name("id", id)
+    check_location(location)
     _check_days(days)
-    file = directory / f"{role}-{id}.pem"
+    file = (to or directory) / f"{role}-{id}.pem"
     if file.exists() and not renew:
         raise InvalidRequest(f"{file} exists; --renew replaces it and its key")
     ca, ca_key = _load_ca(directory)
     domain = _domain_of(ca)
     key = ec.generate_private_key(ec.SECP256R1())
     names = [
-        x509.UniformResourceIdentifier(certificate_uri(domain, role, id)),
+        x509.UniformResourceIdentifier(certificate_uri(domain, role, id, location)),
         *map(_address_name, addresses),
     ]
     certificate = (
@@ -114,6 +124,63 @@ def issue(
     _write_key(file.with_suffix(".key"), key)
     _write_certificate(file, certificate)
     return file
+
+
+def issue_machine(
+    directory: Path,
+    machine: str,
+    now: datetime.datetime,
+    *,
+    to: Path,
+    hosts: Sequence[str],
+    location: str,
+    with_authority: bool = False,
+    addresses: tuple[str, ...] = (),
+    days: int = ISSUED_DAYS,
+    renew: bool = False,
+) -> list[Path]:
+    """Make all certificates of one machine in *to*: its agent's, its hosts', an admin's for its command line,
+    and the embedded authority's if that is there. Raises as :func:`issue` does.
+    """
+    roles = [(Role.AGENT, machine), *((Role.HOST, host) for host in hosts), (Role.ADMIN, machine)]
+    if with_authority:
+        roles.append((Role.AUTHORITY, AUTHORITY_ID))
+    to.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = [
+        issue(
+            directory,
+            role,
+            id,
+            now,
+            location=location if role is Role.HOST else "",
+            addresses=addresses,
+            days=days,
+            renew=renew,
+            to=to,
+        )
+        for role, id in roles
+    ]
+    if to.resolve() != directory.resolve():
+        _write_certificate(to / CA_FILE, _read_certificate(directory / CA_FILE))
+    return made
+
+
+def name_in(file: Path) -> CertifiedName:
+    """The name in the certificate in *file*. Raises ``InvalidRequest`` if it is not one of ours."""
+    name = _name_in(_read_certificate(file))
+    if name is None:
+        raise InvalidRequest(f"{file} names no Holdfast role and id: make it with `holdfast certs`")
+    return name
+
+
+def check_location(location: str) -> None:
+    """Raise ``InvalidRequest`` unless *location* is empty or names separated by slashes."""
+    if location and not (len(location) <= LOCATION_CHARACTERS_MAX and _LOCATION.fullmatch(location)):
+        raise InvalidRequest(
+            f"location {location[:LOCATION_CHARACTERS_MAX]!r}: must be names of letters, digits, dots, "
+            f"dashes and underscores, separated by slashes, as rack1/m2; at most {LOCATION_CHARACTERS_MAX} "
+            "characters"
+        )
 
 
 def show(directory: Path) -> list[Certificate]:

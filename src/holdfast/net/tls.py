@@ -1,8 +1,9 @@
 """Mutual TLS 1.3, the layers between socket and session, and the settings of an endpoint.
 
-:class:`Tls` loads its contexts from a directory of certificates. A peer is known by the name in its
-certificate (role and id), never by its address. :class:`TlsPipe` runs TLS inside our own protocol instead of
-the event loop's TLS transport, so that a failed TLS handshake has a reason like every other end of a
+:class:`Tls` loads its contexts from a directory of certificates, and loads them again when the files are
+replaced, so that nobody has to restart anything before a certificate expires. A peer is known by the name in
+its certificate (role and id), never by its address. :class:`TlsPipe` runs TLS inside our own protocol instead
+of the event loop's TLS transport, so that a failed TLS handshake has a reason like every other end of a
 connection and falls under the same limits.
 
 A :class:`Layer` is either plain or TLS, and both look the same to a connection. A layer also notices a peer
@@ -14,28 +15,34 @@ can tell us, instead of both seeing a connection that breaks for no reason.
 
 import contextlib
 import ssl
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
+from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.net.frame import FrameDecoder, Kind, Reason, Why
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
     CertifiedName,
-    Expected,
-    PeerIdentity,
     Role,
     read_goodbye,
 )
-from holdfast.net.limits import Limits
 
 URI_SCHEME: Final = "holdfast"
 CA_FILE: Final = "ca.pem"
 READ_BYTES: Final = 64 * 1024
 RECORD_TYPES: Final = range(0x14, 0x18)
 """The first bytes of TLS records; no Holdfast frame begins with one (:data:`.frame.FRAME_BYTES_LIMIT`)."""
+
+
+LOCATION: Final = "location"
+"""The key of a host's location in the URI of its certificate."""
+
+log = LibraryLog("holdfast.net")
 
 
 class TlsFailed(HoldfastError):
@@ -45,30 +52,129 @@ class TlsFailed(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """One process's certificate, loaded for both ends of connections."""
+class Rotation:
+    """How soon replaced certificates are used."""
 
-    connector: ssl.SSLContext
-    acceptor: ssl.SSLContext
+    look_s: float = 1.0
+    """How often at most the files are looked at. A look is cheap, and new connections come often."""
+    renew_s: float = 5.0
+    """How often connections are compared with the certificates in use. The end that connected, if its files
+    were replaced, connects again within so much time."""
+    outdated_s: float = 30.0
+    """After so much time the accepting end closes what was accepted with files that have been replaced. It is
+    longer than any order takes, whose sender would not know what became of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The three files of one process: whom it trusts, its certificate and its key."""
+
+    directory: Path
+    name: str
+
+    @property
+    def paths(self) -> tuple[Path, Path, Path]:
+        return (
+            self.directory / CA_FILE,
+            self.directory / f"{self.name}.pem",
+            self.directory / f"{self.name}.key",
+        )
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """A value that differs once a file was replaced; empty while one is missing."""
+        try:
+            found = [file.stat() for file in self.paths]
+        except OSError:
+            return ()
+        return tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in found)
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Let *context* use these files for connections that are made from now on."""
+        _load(context, self)
+
+
+class Tls:
+    """One process's certificate, for both ends of connections. May be used from several threads.
+
+    New connections use the newest files. If those cannot be used (the key is there and its certificate is not
+    yet, say), the last ones stay in use and the log says so.
+    """
+
+    def __init__(
+        self,
+        connector: ssl.SSLContext,
+        acceptor: ssl.SSLContext,
+        files: TlsFiles | None = None,
+        rotation: Rotation | None = None,
+    ) -> None:
+        """Without *files*, the contexts stay what they are."""
+        self.files = files
+        self.rotation = rotation or Rotation()
+        self._contexts = connector, acceptor
+        self._stamp = files.stamp() if files is not None else ()
+        self._generation = 1
+        self._looked_at = time.monotonic()
+        self._loading = Lock()
 
     @classmethod
-    def load(cls, directory: Path, role: Role, id: str) -> "Tls":
+    def load(cls, directory: Path, role: Role, id: str, rotation: Rotation | None = None) -> "Tls":
         """Load ``ca.pem``, ``ROLE-ID.pem`` and ``ROLE-ID.key``. Raises ``InvalidRequest`` for a bad file."""
-        connector = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        acceptor = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        for context in (connector, acceptor):
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.minimum_version = ssl.TLSVersion.TLSv1_3
-            _load(context, directory, f"{role}-{id}")
-        # Without session tickets every connection is a full handshake, which checks the peer's certificate.
-        acceptor.num_tickets = 0
-        return cls(connector, acceptor)
+        files = TlsFiles(directory, f"{role}-{id}")
+        return cls(*_contexts(files), files, rotation)
+
+    @property
+    def connector(self) -> ssl.SSLContext:
+        self._look()
+        return self._contexts[0]
+
+    @property
+    def acceptor(self) -> ssl.SSLContext:
+        self._look()
+        return self._contexts[1]
+
+    @property
+    def generation(self) -> int:
+        """How often certificates were loaded: a connection of an earlier generation is to be renewed."""
+        self._look()
+        return self._generation
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if self.files is None or now - self._looked_at < self.rotation.look_s:
+            return
+        if not self._loading.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            self._looked_at = now
+            stamp = self.files.stamp()
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._contexts = _contexts(self.files)
+                self._generation += 1
+                log.info("renewed certificates are in use", name=self.files.name)
+        except InvalidRequest as error:
+            log.warning("renewed certificates cannot be used", name=self.files.name, why=str(error))
+        finally:
+            self._loading.release()
 
 
-def _load(context: ssl.SSLContext, directory: Path, name: str) -> None:
-    ca, certificate, key = directory / CA_FILE, directory / f"{name}.pem", directory / f"{name}.key"
-    for file in (ca, certificate, key):
+def _contexts(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    connector = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    acceptor = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for context in (connector, acceptor):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        _load(context, files)
+    # Without session tickets every connection is a full handshake, which checks the peer's certificate.
+    acceptor.num_tickets = 0
+    return connector, acceptor
+
+
+def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
+    directory, name = files.directory, files.name
+    ca, certificate, key = files.paths
+    for file in files.paths:
         if not file.is_file():
             raise InvalidRequest(f"no {file.name} in {directory}: make it with `holdfast certs`")
     try:
@@ -78,9 +184,10 @@ def _load(context: ssl.SSLContext, directory: Path, name: str) -> None:
         raise InvalidRequest(f"cannot use the certificates of {name} in {directory}: {error}") from error
 
 
-def certificate_uri(domain: str, role: Role, id: str) -> str:
+def certificate_uri(domain: str, role: Role, id: str, location: str = "") -> str:
     """The URI that names the owner in a certificate, as a subject alternative name."""
-    return f"{URI_SCHEME}://{domain}/{role}/{id}"
+    where = f"?{LOCATION}={quote(location)}" if location else ""
+    return f"{URI_SCHEME}://{domain}/{role}/{id}{where}"
 
 
 def parse_certificate_uri(uri: str) -> CertifiedName | None:
@@ -89,7 +196,10 @@ def parse_certificate_uri(uri: str) -> CertifiedName | None:
     path = parts.path.split("/")
     if parts.scheme != URI_SCHEME or len(path) != 3 or path[1] not in Role._value2member_map_:
         return None
-    return CertifiedName(parts.netloc, Role(path[1]), path[2])
+    locations = parse_qs(parts.query).get(LOCATION, [""])
+    if len(locations) != 1:
+        return None
+    return CertifiedName(parts.netloc, Role(path[1]), path[2], locations[0])
 
 
 def looks_like_tls(first: int) -> bool:
@@ -314,14 +424,3 @@ class TlsLayer:
         if frame is not None and frame[0] is Kind.GOODBYE:
             return LayerFailed(read_goodbye(frame[1]))
         return LayerFailed(Reason(Why.TLS, "the peer does not speak TLS"))
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """This end's identity, the peers it accepts, its TLS and its bounds."""
-
-    identity: PeerIdentity
-    limits: Limits = field(default_factory=Limits)
-    tls: Tls | None = None
-    """None means plain TCP, which is allowed only on loopback unless explicitly requested."""
-    expected: Expected = field(default_factory=Expected)

@@ -25,6 +25,10 @@ PROCESSES_KEPT: Final = 1024
 """How many processes to remember: one that died may have a successor in session before agents report it."""
 REPORT_S: Final = 1.0
 
+AgentName = tuple[str, str]
+"""Where an agent is reached, and its id. With TLS a certificate proves the id, so that an agent can speak for
+the hosts of its own machine only (K2)."""
+
 log = structlog.get_logger("holdfast.agents")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(HostDied).decode
@@ -33,6 +37,7 @@ _decode = msgspec.msgpack.Decoder(HostDied).decode
 class AgentLinks:
     """Connections to every agent that this host knows, by address.
 
+    *own* is where this host reaches its own agent, and *own_reached* where other machines do, if it differs.
     *report* builds what the host's own agent is told once a second. *on_death* is called once per death,
     *on_attempt* with the calls that a process was executing when it died, *on_died* with everything known
     of the death, and *on_hang* if the host ended itself because its loop hung.
@@ -43,6 +48,7 @@ class AgentLinks:
         own: str,
         endpoint: ConnectionSettings,
         *,
+        own_reached: str = "",
         random: Random,
         report: Callable[[], HostReport],
         on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
@@ -51,6 +57,7 @@ class AgentLinks:
         on_died: Callable[[HostDied], None] = lambda _: None,
     ) -> None:
         self._own = own
+        self._own_reached = own_reached or own
         self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
         self._random = random
         self.report = report
@@ -59,8 +66,8 @@ class AgentLinks:
         self._on_hang = on_hang
         self._on_died = on_died
         self._links: dict[str, Link] = {}
-        self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
-        """The processes lately seen in session, with the address of the agent that each session named."""
+        self._agent_of: dict[tuple[HostId, Incarnation], AgentName] = {}
+        """The processes lately seen in session, with the agent that each session named."""
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = MachineClock()
         self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
@@ -70,10 +77,11 @@ class AgentLinks:
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
         """Connect to the agents of exactly these hosts, and always to this host's own agent."""
         for host, session in sessions.items():
-            self._agent_of[host, session.incarnation] = session.agent_address
+            self._agent_of[host, session.incarnation] = (session.agent_address, session.agent)
         while len(self._agent_of) > PROCESSES_KEPT:
             del self._agent_of[next(iter(self._agent_of))]
-        self._follow({self._own, *(each.agent_address for each in sessions.values() if each.agent_address)})
+        named = {each.agent_address for each in sessions.values() if each.agent_address}
+        self._follow({self._own, *(named - {self._own_reached})})
 
     async def report_always(self) -> None:
         """Report this host's condition to its own agent once a second, until cancelled."""
@@ -87,8 +95,8 @@ class AgentLinks:
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
 
-    def on_told(self, died: HostDied, by: str) -> None:
-        """Handle a death reported by the agent at *by*. Only the dead host's own agent can know (K2)."""
+    def on_told(self, died: HostDied, by: AgentName) -> None:
+        """Handle a death reported by the agent *by*. Only the dead host's own agent can know (K2)."""
         if died.during is not None:
             # This comes first, so that the next primary knows of the attempt. Any agent may say it: the
             # only effect is that the call is watched more closely.
@@ -113,7 +121,8 @@ class AgentLinks:
             self._links[address] = self._link(address)
 
     def _link(self, address: str) -> Link:
-        where, receiver = Address.parse(address), _AgentReceiver(address, self)
+        known_as = self._own_reached if address == self._own else address
+        where, receiver = Address.parse(address), _AgentReceiver(known_as, self)
         return Link(f"agent at {address}", lambda: where, receiver.on_up, self._endpoint, random=self._random)
 
 
@@ -132,7 +141,7 @@ class _AgentReceiver:
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if kind is not Kind.AGENT_REPORT:
             raise msgspec.ValidationError(f"an agent sends a host no {kind.name}")
-        self._agents.on_told(_decode(payload), self._address)
+        self._agents.on_told(_decode(payload), (self._address, connection.peer.id))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None

@@ -4,7 +4,7 @@
 :class:`ClientConnection` is what the groups use to answer on a client's connection.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,7 +65,7 @@ class FrameDispatch:
         partition: PartitionFilter,
         reconciler: Reconciler,
         control: ControlPlane,
-        hosts: Iterable[HostId],
+        hosts: Sequence[HostId],
         *,
         allows_chaos: bool,
         stop: Callable[[], None],
@@ -74,9 +74,8 @@ class FrameDispatch:
         self._groups = groups
         self._partition = partition
         self._control = control
-        hosts = tuple(hosts)
         groups_admin = GroupsAdmin(groups, authority, control, fresh_nonce)
-        self.notifiers = NotifierGroups(groups, groups_admin, control, len(hosts))
+        self.notifiers = NotifierGroups(groups, groups_admin, control, hosts)
         self.admin_dispatch = AdminDispatch(
             groups,
             authority,

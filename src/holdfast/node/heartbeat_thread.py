@@ -27,16 +27,15 @@ from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
-    Expected,
     Kind,
     Link,
-    PeerIdentity,
     Reason,
     Role,
     Server,
     serve,
 )
 from holdfast.net.handshake import HEARTBEAT_ADMITS
+from holdfast.node.endpoints import expecting, incarnated
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.messages import Beat, BeatAnswer
@@ -76,7 +75,7 @@ class HeartbeatThread:
     def __init__(
         self,
         host: HostId,
-        domain: str,
+        endpoint: ConnectionSettings,
         *,
         listen: Address,
         config: HeartbeatConfig,
@@ -84,7 +83,6 @@ class HeartbeatThread:
     ) -> None:
         self._partition = partition
         self._host = host
-        self._domain = domain
         self._listen = listen
         self._config = config
         self._loop = uvloop.new_event_loop()
@@ -96,7 +94,7 @@ class HeartbeatThread:
         self._beats: LeaseHeartbeats | None = None
         self._links: dict[HostId, tuple[Incarnation, Link]] = {}
         self._random = MachineRandom().stream("heart")
-        self._endpoint = self._endpoint_as(Incarnation(0))
+        self._endpoint = expecting(endpoint, Role.HOST)
         self.heard: tuple[PeerState, ...] = ()
         """What is known of every peer, renewed with every heartbeat. May be read from any thread."""
 
@@ -135,9 +133,7 @@ class HeartbeatThread:
         end_on_broken_invariant(self._loop)
         try:
             self._server = self._loop.run_until_complete(
-                serve(
-                    self._listen, lambda _: self, self._endpoint_as(Incarnation(0)), admits=HEARTBEAT_ADMITS
-                )
+                serve(self._listen, lambda _: self, self._endpoint, admits=HEARTBEAT_ADMITS)
             )
         except Exception as error:
             self._failure = error
@@ -147,7 +143,7 @@ class HeartbeatThread:
         self._loop.run_forever()
 
     def _start(self, incarnation: Incarnation, vitals: Callable[[], Vitals]) -> None:
-        self._endpoint = self._endpoint_as(incarnation)
+        self._endpoint = incarnated(self._endpoint, incarnation)
         self._heartbeats = Heartbeats(
             host=self._host,
             incarnation=incarnation,
@@ -197,7 +193,8 @@ class HeartbeatThread:
 
     def _link(self, host: HostId, session: Session) -> Link:
         address = Address.parse(session.heartbeat_address)
-        return Link(f"heart of {host}", lambda: address, lambda _: self, self._endpoint, random=self._random)
+        endpoint = expecting(self._endpoint, Role.HOST, host)
+        return Link(f"heart of {host}", lambda: address, lambda _: self, endpoint, random=self._random)
 
     def send(self, peer: str, message: object) -> None:
         """Send a heartbeat of either kind: this object is the heartbeats' Network port."""
@@ -209,6 +206,8 @@ class HeartbeatThread:
         if connection.peer.id in self._partition.to:
             return
         if isinstance(message, Heartbeat):
+            if message.host != connection.peer.id:
+                raise msgspec.ValidationError(f"{connection.peer} sends heartbeats as {message.host}")
             if self._heartbeats is not None:
                 self._heartbeats.on_message(connection.peer.id, message)
         elif self._beats is not None:
@@ -216,10 +215,6 @@ class HeartbeatThread:
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None
-
-    def _endpoint_as(self, incarnation: Incarnation) -> ConnectionSettings:
-        identity = PeerIdentity(self._domain, Role.HOST, self._host, incarnation)
-        return ConnectionSettings(identity, expected=Expected(roles=frozenset({Role.HOST})))
 
 
 def _end_process(why: str, stood_ns: int) -> None:

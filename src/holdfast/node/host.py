@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -18,10 +19,11 @@ from typing import Final
 import msgspec
 import structlog
 
+from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
-from holdfast.admin.snapshot import DomainSnapshot
+from holdfast.admin.snapshot import LOCATION, DomainSnapshot
 from holdfast.app_code.known_code import other_code
 from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
@@ -41,11 +43,9 @@ from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
     Connection,
-    ConnectionSettings,
     Kind,
-    PeerIdentity,
     Reason,
-    Role,
+    Receiver,
     Server,
     Why,
     serve,
@@ -53,8 +53,11 @@ from holdfast.net import (
     with_number,
 )
 from holdfast.net.handshake import HOST_ADMITS
+from holdfast.net.secret_file import read_key
 from holdfast.node.agent_links import AgentLinks
-from holdfast.node.assembly import OutboundHosts, open_groups
+from holdfast.node.assembly import ABROAD, OutboundHosts, open_groups
+from holdfast.node.client_filter import ClientFilter
+from holdfast.node.endpoints import host_endpoint, incarnated
 from holdfast.node.faults.consumer import FaultConsumer
 from holdfast.node.faults.detector import DetectorReports, FaultDetector
 from holdfast.node.faults.shipper import FaultShipper
@@ -64,13 +67,13 @@ from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
+from holdfast.node.machines import DomainMachines
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore
 from holdfast.storage.lock import DirectoryLock, Holder
 
-ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """How many client frames to keep while the host is starting: clients connect as soon as it listens."""
 OTHER_CODE_MAX: Final = 5
@@ -89,14 +92,18 @@ class Host:
         description: Description,
         host: HostId,
         *,
-        listen: Address = ANY_LOOPBACK_PORT,
         heartbeats: HeartbeatConfig | None = None,
         doors: Sequence[Gateway] = (),
+        clients: ClientRules = NO_RULES,
     ) -> None:
-        """*listen* is where the server and the heartbeat thread listen, on ports of their own. *doors* are
-        other ways in."""
+        """*doors* are other ways in. *clients* says what named clients may do. Raises ``InvalidRequest`` if
+        its certificate cannot be used."""
+        self._clients = clients
         self._host = host
-        self._listen_at = listen
+        self._key_of = partial(read_key, layout.directory)
+        ports = description.ports_of(host)
+        self._listen_at = Address(description.here.host, ports.native)
+        self._endpoint = host_endpoint(layout, description, host)
         self._directory = layout.host(host)
         self._description = description
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -104,15 +111,16 @@ class Host:
         self._doors = doors
         self._pulse = LoopPulse(self._on_turn)
         self._trace = CountingTrace(LogTrace())
-        self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
+        self._authority: Authority = connect_authority(description, self._endpoint, layout)
         self._questions = AuthorityDriver(self._authority)
+        self._machines = DomainMachines(self._authority, description)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
         self._reports = Backlog(MachineClock())
         self._partition = PartitionFilter()
         self._heartbeat_thread = HeartbeatThread(
             host,
-            description.domain,
-            listen=listen,
+            self._endpoint,
+            listen=Address(description.here.host, ports.heartbeats),
             config=heartbeats or HeartbeatConfig(),
             partition=self._partition,
         )
@@ -150,18 +158,23 @@ class Host:
 
     async def _open_session_and_serve(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heartbeat_thread.listen()
-        endpoint = self._endpoint(Incarnation(0))
         self._server = await listen(
             self._listen_at,
             self._directory,
-            lambda address: serve(address, lambda _: self, endpoint, admits=HOST_ADMITS),
+            lambda address: serve(
+                address, self._receiver, self._endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
+            ),
         )
-        details = [await door.open() for door in self._doors]
+        details = [{LOCATION: self._description.location} if self._description.location else {}]
+        details += [dict(await door.open()) for door in self._doors]
+        await self._machines.wait_admitted(self._host)
+        reached = self._description.reached
         session = await self._keeper.open(
             self._host,
-            address=str(self._server.address),
-            heartbeat_address=str(heartbeat_address),
-            agent_address=self._description.agent_address,
+            address=str(reached(self._server.address)),
+            heartbeat_address=str(reached(heartbeat_address)),
+            agent_address=str(reached(Address.parse(self._description.agent_address))),
+            agent=self._description.agent,
             details={name: value for each in details for name, value in each.items()},
         )
         lock.leave_word(self._holder(session.incarnation))
@@ -177,10 +190,11 @@ class Host:
         await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
         for door in self._doors:
             await door.settle()
-        endpoint, random = self._endpoint(session.incarnation), MachineRandom()
+        endpoint, random = incarnated(self._endpoint, session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
-        hosts, domain = self._description.hosts, self._description.domain
-        self._callees = callees = OutboundHosts(endpoint, ClientConfig())
+        hosts, domain = self._machines.hosts, self._description.domain
+        abroad = Path(self._description.certs) / ABROAD if self._description.certs else None
+        self._callees = callees = OutboundHosts(endpoint, ClientConfig(), self._key_of, abroad)
         findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
         groups, detector = await open_groups(
@@ -222,8 +236,9 @@ class Host:
             stop=self._stop.set,
         )
         self._agents = agents = AgentLinks(
-            self._description.agent_address,
+            self._description.own_agent,
             endpoint,
+            own_reached=session.agent_address,
             random=random.stream("agents"),
             report=lambda: self._report(store, session, groups),
             on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
@@ -255,6 +270,7 @@ class Host:
         control.start()
         await _until_one_ends(
             peers.follow(),
+            self._machines.follow(),
             agents.report_always(),
             control.follow(),
             reconciler.work(),
@@ -268,7 +284,7 @@ class Host:
         loss_ns = round(self._description.loss_s * SECOND)
         snapshot = DomainSnapshot(
             groups.directory,
-            self._description.hosts,
+            self._machines.hosts,
             MachineClock(),
             loss_ns=loss_ns,
             removed=lambda: control.state().removed,
@@ -340,6 +356,11 @@ class Host:
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
+    def _receiver(self, connection: Connection) -> Receiver:
+        rights = self._clients.rights(connection.peer, connection.proven_by)
+        catalog = None if self._groups is None or self._dispatch is None else self._groups.directory
+        return self if rights is None else ClientFilter(self, rights, catalog)
+
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._early = [each for each in self._early if each[0] is not connection]
         if self._dispatch is not None:
@@ -389,9 +410,6 @@ class Host:
         sync_age_ns = 0 if self._store is None else self._store.oldest_sync_age_ns()
         limit_ns = None if self._monitoring is None else self._monitoring.least_timeout_ns
         return Vitals(self._pulse.age_ns(), sync_age_ns, limit_ns)
-
-    def _endpoint(self, incarnation: Incarnation) -> ConnectionSettings:
-        return ConnectionSettings(PeerIdentity(self._description.domain, Role.HOST, self._host, incarnation))
 
     def _holder(self, incarnation: Incarnation | None) -> Holder:
         return Holder(

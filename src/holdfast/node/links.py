@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from holdfast.admin.snapshot import LOCATION
 from holdfast.authority.sessions import Session
 from holdfast.machine.files import open_private
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -46,7 +47,9 @@ class HostLinks:
         self._endpoint = endpoint
         self._random = random
         self._addresses: dict[HostId, Address] = {}
+        self._locations: dict[HostId, str] = {}
         self._links: dict[HostId, Link] = {}
+        self._closing: dict[asyncio.Task[None], None] = {}
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
         """Connect to these hosts at their current addresses.
@@ -55,14 +58,17 @@ class HostLinks:
         not prove that it no longer listens.
         """
         for host, session in sessions.items():
-            address = Address.parse(session.address)
-            if host == self._own or self._addresses.get(host) == address:
+            address, location = Address.parse(session.address), session.details.get(LOCATION, "")
+            if host == self._own:
                 continue
-            self._addresses[host] = address
-            if host in self._links:
-                self._links[host].hurry()
-            else:
+            if host in self._links and self._locations[host] != location:
+                self._unlink(host)  # its certificate must say the new one
+            is_known = host in self._links and self._addresses.get(host) == address
+            self._addresses[host], self._locations[host] = address, location
+            if host not in self._links:
                 self._links[host] = self._link(host)
+            elif not is_known:
+                self._links[host].hurry()
 
     def send(self, peer: str, message: object) -> None:
         """Send *message* if the link is up. Delivery is not guaranteed."""
@@ -75,7 +81,7 @@ class HostLinks:
             link.send(kind, _encode(message))
 
     async def close(self) -> None:
-        await asyncio.gather(*(link.close() for link in self._links.values()))
+        await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         raise msgspec.ValidationError(f"a host sends no {kind.name} on a link that another opened")
@@ -83,8 +89,13 @@ class HostLinks:
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None
 
+    def _unlink(self, host: HostId) -> None:
+        task = asyncio.get_running_loop().create_task(self._links.pop(host).close())
+        self._closing[task] = None
+        task.add_done_callback(lambda done: self._closing.pop(done))
+
     def _link(self, host: HostId) -> Link:
-        expected = Expected(roles=frozenset({Role.HOST}), id=host)
+        expected = Expected(roles=frozenset({Role.HOST}), id=host, location=self._locations[host])
         return Link(
             f"host {host}",
             lambda: self._addresses[host],
@@ -110,13 +121,15 @@ async def listen(
 ) -> Listening:
     """Listen at *at*. If its port is 0, prefer the port that *file* in *directory* remembers, else find a
     free one. Raises ``Unavailable``.
+
+    A machine that has moved to another address keeps its ports: whoever knows it by a name still finds it.
     """
     if at.port:
         return await serve(at)
     last = remembered(directory, file)
-    if last is not None and last.host == at.host:
+    if last is not None:
         with suppress(Unavailable):
-            return await serve(last)
+            return await serve(Address(at.host, last.port))
     for _ in range(TRIES_MAX):
         with suppress(Unavailable):
             return await serve(Address(at.host, secrets.choice(PORTS)))

@@ -110,6 +110,28 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     uptime_s: float
 
 
+class MachineHost(Struct, frozen=True, kw_only=True):
+    """A host of a machine, as the authority knows it."""
+
+    id: HostId
+    alive: bool
+    """The host is in session."""
+    address: str
+
+
+class MachineStatus(Struct, frozen=True, kw_only=True):
+    """One machine of a domain on several, as the authority knows it."""
+
+    machine: str
+    location: str
+    agent_address: str
+    hosts: tuple[MachineHost, ...]
+    serves_authority: bool = False
+    """Whether the domain's embedded authority is on this machine."""
+    insecure: bool = False
+    """Whether it sends plain TCP to other machines."""
+
+
 class DomainStatus(Struct, frozen=True, tag="domain_status", kw_only=True):
     """What `holdfast status` shows. Scripts read it, so it changes only by additions."""
 
@@ -120,6 +142,14 @@ class DomainStatus(Struct, frozen=True, tag="domain_status", kw_only=True):
     """None if no agent answers; the rest is then derived from the processes' locks."""
     url: str = ""
     """The URL that clients connect to, as `holdfast status` shows it; empty if no host is alive."""
+    machine: str = ""
+    """The name of the machine whose hosts these are; empty for a domain on one machine."""
+    machines: tuple[MachineStatus, ...] = ()
+    """All machines of a domain on several, this one included."""
+    not_admitted: str = ""
+    """Why the domain does not let this machine join, in words; empty if it does."""
+    dangers: tuple[str, ...] = ()
+    """What somebody should change before it is too late, in words."""
 
 
 class Subscribe(Struct, frozen=True, tag="subscribe"):

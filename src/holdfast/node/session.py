@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,8 +20,12 @@ import structlog
 from holdfast.authority import keys
 from holdfast.authority.contract import Compacted, Events, LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
 from holdfast.authority.driver import RETRY_S, insist
+from holdfast.authority.move.connecting import connect_place
+from holdfast.authority.move.following import Backend, FollowingAuthority
+from holdfast.authority.move.place import Place
+from holdfast.authority.move.place_file import Whereabouts, write_whereabouts
+from holdfast.authority.move.seat import SeenSeat
 from holdfast.authority.recipe import Authority, Listing, Recipe, Seen, decoded, perform
-from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.sessions import (
     NoSession,
     Session,
@@ -32,8 +37,9 @@ from holdfast.authority.sessions import (
 from holdfast.model.code import Code
 from holdfast.model.errors import InvalidRequest, Rejected
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
-from holdfast.net import Address, ConnectionSettings
-from holdfast.node.layout import Description
+from holdfast.net import Address, ConnectionSettings, Role
+from holdfast.node.endpoints import expecting
+from holdfast.node.layout import Description, Layout
 
 LEASE_S: Final = 6
 """A session's lease. No failover waits for it (A3); it only decides when a silent host leaves the list."""
@@ -78,6 +84,7 @@ class SessionKeeper:
         address: str,
         heartbeat_address: str,
         agent_address: str,
+        agent: str = "",
         details: dict[str, str] | None = None,
     ) -> Session:
         """Open the session, however long the authority takes to answer."""
@@ -93,6 +100,7 @@ class SessionKeeper:
                 nonce=self._nonces(),
                 heartbeat_address=heartbeat_address,
                 agent_address=agent_address,
+                agent=agent,
                 details=details,
             )
 
@@ -220,13 +228,48 @@ class SessionPeers:
                     self._on_change(dict(self._sessions))
 
 
-def connect_authority(description: Description, endpoint: ConnectionSettings) -> Authority:
-    """Connect to the domain's authority; the client reconnects by itself."""
-    if description.authority_address is not None:
-        return RemoteAuthority(Address.parse(description.authority_address), endpoint)
-    if description.etcd_endpoints:
-        # Imported only for domains on etcd: the embedded authority needs no HTTP client.
-        from holdfast.authority.etcd import EtcdAuthority
+def connect_authority(
+    description: Description, endpoint: ConnectionSettings, layout: Layout | None = None
+) -> FollowingAuthority:
+    """Connect to the domain's authority; the client reconnects by itself, and follows it when it moves (A8).
 
-        return EtcdAuthority(description.etcd_endpoints, prefix=f"{description.domain}/")
-    raise InvalidRequest("the domain's description names no authority")
+    With *layout*, it begins where the authority was found last and writes down where it is found, and it
+    looks up before each attempt where the embedded authority is by now: its machine may have moved to another
+    address (`holdfast machine set --domain`).
+    """
+    start = description.first_place if layout is None else layout.authority_place(description)
+    connect = authority_connector(description, endpoint, layout)
+
+    def remember(seen: SeenSeat) -> None:
+        if layout is not None and seen.seat.stay > 1:
+            try:
+                write_whereabouts(layout.directory, Whereabouts(stay=seen.seat.stay, place=seen.place))
+            except (OSError, InvalidRequest) as error:
+                # The seals show the way again next time.
+                log.warning("where the authority is cannot be written down", why=str(error))
+
+    return FollowingAuthority(start, connect, on_moved=remember)
+
+
+def authority_connector(
+    description: Description, endpoint: ConnectionSettings, layout: Layout | None = None
+) -> Callable[[Place], Backend]:
+    """How a process of this machine connects to an authority, wherever that is."""
+    directory = Path() if layout is None else layout.directory
+    authority = expecting(endpoint, Role.AUTHORITY)
+
+    def connect(place: Place) -> Backend:
+        where = None
+        if layout is not None and place.address and place.address == description.authority_address:
+            where = partial(_authority_address, layout, Address.parse(place.address))
+        return connect_place(place, authority, directory, where=where)
+
+    return connect
+
+
+def _authority_address(layout: Layout, known: Address) -> Address:
+    try:
+        address = layout.read().authority_address
+    except (InvalidRequest, OSError):
+        return known  # somebody is editing it, or the directory is gone: what was known still holds
+    return known if address is None else Address.parse(address)

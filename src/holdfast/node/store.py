@@ -24,6 +24,7 @@ from holdfast.model.ids import HostId, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
+from holdfast.storage.free_space import FreeSpace
 from holdfast.storage.identity import Store, StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
@@ -118,6 +119,10 @@ class HostStore:
     def log_bytes(self) -> int:
         """The space that the store's files take on the disk."""
         return sum(self._disk.size(name) for name in self._disk.list())
+
+    def space(self) -> FreeSpace | None:
+        """The space on the disk, as last looked up (D5)."""
+        return self._disk.space()
 
     def adopt(self, name: str) -> None:
         """Register a file that a copy of this process has written."""

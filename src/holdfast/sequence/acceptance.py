@@ -79,6 +79,9 @@ class Acceptance:
         if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
             self.ask()
             return
+        if submit.records and on.standing.own_entry is None and on.ports.lacks_space():
+            on.note("no_space")  # nobody waits for a learner, and it takes no more than it has room for (D5)
+            return
         is_first, self.heard_at = self.heard_at is None, on.now
         if is_first:
             self.on_first_heard()
@@ -165,5 +168,8 @@ class Acceptance:
         held = on.store.live_bytes
         on.send(
             self.primary,
-            Accepted(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),
+            Accepted(
+                *(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),
+                on.ports.lacks_space(),
+            ),
         )

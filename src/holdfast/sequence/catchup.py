@@ -138,6 +138,9 @@ class Learning:
         is_ahead = offer.point.position > on.committed and not self._holds(offer.point)
         if self._is_saving or not (keeps_log or is_ahead) or not _is_sound(offer):
             return
+        if on.ports.lacks_space():
+            on.note("no_space")
+            return
         known = self._transfer
         if known is not None and (known.offer.point, known.offer.digest) == (offer.point, offer.digest):
             known.primary, known.offer, known.keeps_log = primary, offer, keeps_log

@@ -163,9 +163,14 @@ class Member:
         """Hand the group over to the in-sync backup on *to* (K5); *why* goes into the group's history."""
         self._lead.hand_over(to, why)
 
-    def successors(self, log_below: int | None = None) -> list[HostId]:
-        """The hosts to hand over to, the fittest first (O3, E8); *log_below*: with a shorter log."""
-        return self._lead.successors(log_below)
+    def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
+        """The hosts to hand over to, the fittest first (O3, E8, D4, D5)."""
+        return self._lead.successors(log_below, has_space=has_space)
+
+    @property
+    def lacks_space(self) -> HostId | None:
+        """As :meth:`.submission.Submission.without_space`."""
+        return self._lead.submission.without_space()
 
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
@@ -213,9 +218,7 @@ class Member:
 
     def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
         """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
-        self._on.note_stopping(host, incarnation, is_leaving=is_leaving)
-        if is_leaving and self._lead.submission.is_primary:
-            self._lead.make_due_changes()
+        self._lead.on_stopping(host, incarnation, is_leaving=is_leaving)
 
     def on_silence(self, host: HostId) -> None:
         """Handle that a promise to *host* has run out. Who follows a later view is about to be told of it."""
@@ -248,8 +251,7 @@ class Member:
             return
         if self.role is Role.PRIMARY:
             self._lead.on_message(peer, message)
-            if message.epoch > on.epoch:
-                # A peer knows of a later epoch than ours: find out who won it.
+            if message.epoch > on.epoch:  # find out who won it
                 if isinstance(message, messages.Compare):
                     # Its confirmation keeps it from claiming: end our reads, and say so.
                     on.overtaken_in = max(on.overtaken_in, message.epoch)
@@ -310,8 +312,6 @@ class Member:
         elif on.standing.epoch == on.epoch or not self._acceptance.is_fed_since(None):
             self._maybe_claim()
         # Otherwise another member has claimed and is followed; its view, death or silence will be reported.
-
-    # --- the view
 
     def _on_read(self, seen: Seen[View]) -> None:
         """Take in a view that was read from the authority and may be a moment old."""
@@ -436,8 +436,6 @@ class Member:
         self._become(Role.BACKUP)
         self._claim.release(seen.value.epoch)
         self._claim.maybe_claim()
-
-    # --- as follower
 
     def _on_first_heard(self) -> None:
         """Tell the primary, first of all, whether this member lacks its object and must not take over."""

@@ -76,7 +76,7 @@ class Membership:
             self._go_on_joining(on.standing.joining)
             return
         gone, overdue = self._gone(), self._overdue()
-        leaving = gone or overdue or self._departing()
+        leaving = gone or overdue or self._departing() or self._without_space()
         if leaving is not None and self._may_spare_one():
             if gone is None and overdue is not None:
                 self._keep_away(leaving.host)
@@ -134,11 +134,22 @@ class Membership:
                     return member
         return None
 
+    def _without_space(self) -> ViewMember | None:
+        """A listed member whose host is short of disk space, so that nothing more can be ordered (D5), if
+        enough others answer without it."""
+        for member, follower in self._others():
+            if follower is not None and follower.lacks_space and self._is_enough_without(member):
+                return member
+        return None
+
     def _why_dropped(self, member: ViewMember, gone: ViewMember | None, overdue: ViewMember | None) -> str:
         """Why that member is dropped, for people."""
         if member is gone:
             return self._why_gone(member)
-        return "calls waited for it" if member is overdue else "its host is being stopped"
+        if member is overdue:
+            return "calls waited for it"
+        is_departing = member is self._departing()
+        return "its host is being stopped" if is_departing else "its host is short of disk space"
 
     def _why_gone(self, member: ViewMember) -> str:
         """Why that member is dropped, for people: most dropped members were restarted on purpose."""
@@ -175,10 +186,12 @@ class Membership:
         on = self._on
         for member, _ in self._others():
             if not on.standing.is_wanted(member):
-                others = (each for each in on.standing.listed if not same(each, member))
-                answering = sum(map(self._submission.is_answering, others))
-                return member if answering >= on.config.min_in_sync else None
+                return member if self._is_enough_without(member) else None
         return None
+
+    def _is_enough_without(self, member: ViewMember) -> bool:
+        others = (each for each in self._on.standing.listed if not same(each, member))
+        return sum(map(self._submission.is_answering, others)) >= self._on.config.min_in_sync
 
     def _others(self) -> Iterator[tuple[ViewMember, Progress | None]]:
         """The listed members other than this one, with their progress."""
@@ -220,7 +233,8 @@ class Membership:
         on = self._on
         for follower in self._submission.followers.all():
             absence = self._absent.get(follower.member.host)
-            is_welcome = is_urgent or absence is None or on.now >= absence.until
+            is_due = (absence is None or on.now >= absence.until) and not follower.lacks_space
+            is_welcome = is_urgent or is_due
             is_listed = find(on.standing.listed, follower.member) is not None
             if is_welcome and not is_listed and self._may_join(follower):
                 return follower

@@ -51,6 +51,8 @@ class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
     """The bytes of my records that no checkpoint of mine covers, so that the primary takes fewer calls in
     time. *Without it:* a backup's checkpoints fail while the primary's do not; its log is full, it
     acknowledges nothing any more, and nothing that would free its log is ever committed (D4)."""
+    lacks_space: bool = False
+    """My disk has too little free space for more (D5)."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):

@@ -235,6 +235,8 @@ class HostPorts:
     """Called when a member finds that its group's state is gone, with every process that held it (V4)."""
     on_halted: Callable[[GroupId, str], None]
     """Called when a member has stopped for good, with the reason (A5)."""
+    lacks_space: Callable[[], bool] = lambda: False
+    """Whether this host's disk has too little free space for more records or states (D5)."""
 
 
 def same(one: ViewMember, other: ViewMember) -> bool:

@@ -25,7 +25,7 @@ from typing import Final
 from holdfast.authority.recipe import NoAnswer, Seen
 from holdfast.authority.views import NoGroup, View, ViewMember, read_view
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.ids import SECOND, Epoch, HostId, Position
+from holdfast.model.ids import SECOND, Epoch, HostId, Incarnation, Position
 from holdfast.sequence import messages
 from holdfast.sequence.catchup import Offering
 from holdfast.sequence.handover import Handover, Phase
@@ -135,6 +135,7 @@ class ResendTimer:
             or self._handover.phase is not Phase.NONE
             or any(submission.followers.get(each) is None for each in self._others_listed())
             or self.has_learner
+            or any(follower.lacks_space for follower in submission.followers.all())
         )
 
     def _others_listed(self) -> list[Me]:
@@ -194,15 +195,17 @@ class Primary:
         self.handover.maybe_release()
         self._resend_timer.arm()
 
-    def successors(self, log_below: int | None = None) -> list[HostId]:
+    def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
         """The hosts to which the group could be handed over, the fittest first; none whose object differs
         (E8), and none that is about to end (K5). *log_below*: only those whose log was shorter than this when
-        they last said (D4)."""
+        they last said (D4). *has_space*: only those that are not short of disk space (D5)."""
         on = self._on
         others = [each for each in on.standing.listed if not same(each, on.me) and not on.is_dead(each)]
         others = [each for each in others if not self.submission.is_stopping(each)]
         if log_below is not None:
             others = [each for each in others if self.submission.log_bytes_of(each) < log_below]
+        if has_space:
+            others = [each for each in others if self.submission.has_space(each)]
         ranked = [(self.submission.rank_of(each), each.host) for each in others]
         return [host for rank, host in sorted(ranked, key=lambda each: each[0]) if rank is not Rank.UNFIT]
 
@@ -233,6 +236,12 @@ class Primary:
         """Handle that the record of where the group should have members has changed (M5, M6)."""
         if self.submission.is_primary:
             self._membership.forget_useless_learners()
+            self.make_due_changes()
+
+    def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
+        """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
+        self._on.note_stopping(host, incarnation, is_leaving=is_leaving)
+        if is_leaving and self.submission.is_primary:
             self.make_due_changes()
 
     def on_unmet(self) -> None:

@@ -22,6 +22,7 @@ from holdfast.sequence.ports import same
 from holdfast.sequence.progress import NOTHING, Progress, ProgressOfAll
 from holdfast.sequence.role import WORDS_MAX, Rank
 from holdfast.sequence.state_request import BELIEVED_TIMES
+from holdfast.sequence.view_state import find
 from holdfast.storage.record import ORIGIN, Point
 
 
@@ -181,6 +182,7 @@ class Submission:
         follower.answered(accepted.incarnation, accepted.epoch, beat)
         follower.has(accepted.up_to)
         follower.log_bytes = accepted.log_bytes
+        follower.lacks_space = accepted.lacks_space
         follower.next = max(follower.next, follower.acknowledged)
         is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
         follower.owing_since = None if is_square else on.now
@@ -331,6 +333,21 @@ class Submission:
                 longest = follower.log_bytes
         return longest
 
+    def without_space(self) -> HostId | None:
+        """The host of a required member that is short of disk space: nothing more is ordered (D5)."""
+        on = self._on
+        if on.ports.lacks_space():
+            return on.me.host
+        for follower in self.followers.all():
+            if follower.lacks_space and find(tuple(on.standing.required()), follower.member) is not None:
+                return follower.member.host
+        return None
+
+    def has_space(self, member: ViewMember) -> bool:
+        """Whether the member's host has disk space, as it last said (D5)."""
+        follower = self.followers.get(member)
+        return follower is None or not follower.lacks_space
+
     def log_bytes_of(self, member: ViewMember) -> int:
         """What the member's log holds, as it last said (D4); 0 while it has said nothing."""
         follower = self.followers.get(member)
@@ -340,7 +357,7 @@ class Submission:
         """Whether the view can only need a change because somebody falls silent or behind: every listed
         member should be one, follows and lives, nobody else follows, and no change is under way."""
         followers, on = self._exact_followers(), self._on
-        if followers is None or True in [each.is_short for each in followers]:
+        if followers is None or True in [each.is_short or each.lacks_space for each in followers]:
             return False
         return not on.ports.leases.proven_dead.is_any() or not any(
             on.is_dead(each.member) for each in followers
@@ -375,6 +392,8 @@ class Submission:
                 self.send(follower, even_nothing=True)
             elif follower.told < on.committed and waited >= on.config.notify_ns:
                 self.send(follower, even_nothing=True)
+            elif follower.lacks_space and waited >= on.config.resend_ns:
+                self.send(follower, even_nothing=True)  # it says when it has space again (D5)
 
     def has_news(self) -> bool:
         """Whether a follower has not been told of a commit yet."""

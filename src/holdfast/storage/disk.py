@@ -20,6 +20,7 @@ from queue import SimpleQueue
 
 from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ports import Token
+from holdfast.storage.free_space import FreeSpace
 from holdfast.storage.volume import OPEN_FILES_MAX, Volume, translated
 
 CLOSE_WAIT_S = 10.0
@@ -52,6 +53,8 @@ class FileDisk:
         self._is_call_due = False
         self._is_closed = False
         self._syncs_began: deque[int] = deque()
+        self._space = self._volume.space()
+        self._is_looking = False
         self._thread = threading.Thread(target=self._run, name=f"disk {directory.name}", daemon=True)
         self._thread.start()
 
@@ -139,6 +142,15 @@ class FileDisk:
         except IndexError:
             return 0
 
+    def space(self) -> FreeSpace | None:
+        """The space on the disk as the thread last saw it, which looks again now: the owner does not wait for
+        a disk that hangs (D5)."""
+        if not self._is_looking and not self._is_closed:
+            self._is_looking = True
+            self._queued += 1
+            self._queue.put((self._look, ()))
+        return self._space
+
     def close(self) -> None:
         """Let the thread finish the queue, then release the files. No callback follows."""
         if self._is_closed:
@@ -217,6 +229,10 @@ class FileDisk:
             work(*arguments)
             self._executed += 1
         self._volume.close()
+
+    def _look(self) -> None:
+        self._space = self._volume.space()
+        self._is_looking = False
 
     def _write_and_sync(self, token: Token, name: str, offset: int, data: bytes) -> None:
         self._volume.write_and_sync(name, offset, data)

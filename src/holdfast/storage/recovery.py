@@ -92,6 +92,7 @@ class Scan:
         self._found = Recovered(salt, sector)
         self._replay = Replay()
         self._window = (0, 0, b"")  # file, offset, bytes of the last read
+        self._cut: dict[int, None] = {}  # files that are shorter than they were made
 
     def run(self) -> Recovered:
         found = self._found
@@ -142,8 +143,12 @@ class Scan:
             header = decode_file_header(self._disk.read(name, 0, 512))
             if header.file != number:
                 raise Unreadable(f"file {number}", f"file {header.file}")
-            if header.size != self._disk.size(name):
+            if header.size < self._disk.size(name):
                 raise Unreadable(f"{header.size} bytes", f"{self._disk.size(name)} bytes")
+            if header.size > self._disk.size(name):
+                # The end of the file was cut off. If a batch is missing from the middle of the log, the
+                # batches after it show that; otherwise only the tail is in doubt (D2).
+                self._cut[number] = None
             if found.salt is None:
                 found.salt = header.salt
             if header.salt != found.salt:
@@ -250,7 +255,7 @@ class Scan:
             return later[0][0]  # there is one: at least the batch whose mark this is
         found.end = spot
         found.blank = self._remains(spot)
-        found.is_doubtful |= bool(found.blank)
+        found.is_doubtful |= bool(found.blank) or spot.file in self._cut
         return None
 
     def _later_batches(self, spot: Place) -> list[tuple[Place, Batch]]:

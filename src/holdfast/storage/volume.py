@@ -19,6 +19,7 @@ from typing import Final
 
 from holdfast.machine.files import make_durably
 from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
+from holdfast.storage.free_space import FreeSpace
 
 STEP_BYTES: Final = 4 << 20
 """The bytes freed in one step; a file up to this size needs no steps."""
@@ -99,6 +100,14 @@ class Volume:
             return os.stat(name, dir_fd=self._directory).st_size
         except OSError as error:
             raise translated(error, name) from error
+
+    def space(self) -> FreeSpace | None:
+        """The space on the disk of this directory; None if the system does not say."""
+        try:
+            found = os.fstatvfs(self._directory)
+        except OSError:
+            return None
+        return FreeSpace(free=found.f_bavail * found.f_frsize, total=found.f_blocks * found.f_frsize)
 
     def open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._directory)

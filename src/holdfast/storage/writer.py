@@ -227,7 +227,9 @@ class Writer:
         # sizes of the batches that the disk has and that are not durable yet
         self._under_way: deque[int] = deque()
         start = recovered.end if self.files else Place(recovered.end.file or 1, self._config.sector_bytes)
-        self._sizes = {file: disk.size(file_name(file)) for file in self.files}
+        # A file whose end was cut off has fewer whole sectors than it was made with.
+        sector = self._config.sector_bytes
+        self._sizes = {file: disk.size(file_name(file)) // sector * sector for file in self.files}
         self.gathering = Gathering(start, self._config, self._size_of_file)
 
     # --- calls of the log

@@ -14,7 +14,7 @@ from holdfast.execution.method import ORDERED_BYTES_MAX
 from holdfast.execution.records import Call, Sent, Settled, decode_sent_calls, encode_calls
 from holdfast.model.calls import CHAIN_CHARACTERS_MAX, Request
 from holdfast.model.errors import InvalidRequest, Overloaded
-from holdfast.model.ids import ClientId, Position
+from holdfast.model.ids import ClientId, HostId, Position
 from holdfast.model.outcome import Refused, Unknown, encode_outcome
 from holdfast.net.frame import UNDECODABLE
 from holdfast.sequence.keyed_replies import caller_of
@@ -104,19 +104,28 @@ class Repetitions:
     """Answers repeated requests at one member. A repetition of a call that has not ended waits for it in
     *waiting* (X1)."""
 
-    def __init__(self, group: str, config: StyleConfig, waiting: WaitingReplies, tell: Tell) -> None:
+    def __init__(
+        self,
+        group: str,
+        config: StyleConfig,
+        waiting: WaitingReplies,
+        tell: Tell,
+        lacks_space: Callable[[], HostId | None],
+    ) -> None:
+        """*lacks_space* returns a host that must keep what is ordered and has too little disk space."""
         self._group = group
         self._config = config
+        self._lacks_space = lacks_space
         self._waiting = waiting
         self._tell = tell
 
     def sift(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> list[Call]:
         """Answer the calls of a frame that are already known, and return the others. A frame that starts with
         a new call is returned whole, as nearly all are: its repetitions are found when it is executed. Raises
-        ``Overloaded`` for a new call under a key if too much is kept for such."""
+        ``Overloaded`` for new calls if a disk lacks space, or if too much is kept for calls under keys."""
         judge = execution.retention.judge
         if judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
-            check_kept(self._group, execution.retention, client, self._config)
+            self._check_new(execution, client)
             return calls
         fresh: list[Call] = []
         for each in calls:
@@ -129,8 +138,21 @@ class Repetitions:
             rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
             self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
         if fresh:
-            check_kept(self._group, execution.retention, client, self._config)
+            self._check_new(execution, client)
         return fresh
+
+    def check_space(self) -> None:
+        """Raises ``Overloaded`` while a host that must keep what is ordered lacks disk space (D5)."""
+        host = self._lacks_space()
+        if host is not None:
+            raise Overloaded(
+                f"group {self._group}: the disk of {host} is nearly full; until it has space again "
+                "nothing is changed, and queries are answered"
+            )
+
+    def _check_new(self, execution: Execution, client: ClientId) -> None:
+        self.check_space()
+        check_kept(self._group, execution.retention, client, self._config)
 
     def settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
         """Answer a client that asked what became of a request; *record*, ordered at *position*, settles it

@@ -210,7 +210,7 @@ class Checkpointing:
 
     def maybe_capture(self, execution: Execution) -> None:
         """Capture at rest, if a checkpoint is due."""
-        if self.is_due(execution):
+        if self.is_due(execution) and not self._ports.lacks_space():
             self.capture_at_rest(execution)
 
     def capture_at_rest(self, execution: Execution) -> None:

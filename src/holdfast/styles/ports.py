@@ -10,7 +10,7 @@ from holdfast.execution.records import Call
 from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
-from holdfast.model.ids import ClientId, Position
+from holdfast.model.ids import ClientId, HostId, Position
 from holdfast.model.ports import Clock, Trace
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record
@@ -38,6 +38,12 @@ class Sequence(Protocol):
     @property
     def own_log_bytes(self) -> int:
         """The size of the records on this host that no checkpoint covers yet."""
+        ...
+
+    @property
+    def lacks_space(self) -> HostId | None:
+        """The host of a required member that has too little disk space for more (D5); None if all have
+        enough."""
         ...
 
     @property
@@ -238,6 +244,8 @@ class StylePorts:
     it may."""
     may_replay: Callable[[Code], bool] = lambda _: False
     """Whether an operator has ordered that the class loaded here replays what that code made."""
+    lacks_space: Callable[[], bool] = lambda: False
+    """Whether this host has too little disk space for another checkpoint (D5)."""
     void_checkpoints: Callable[[Position], None] = lambda _: None
     """Voids what was kept beyond this position, because it is of an object that was not the group's: no
     process loads it any more (E8)."""

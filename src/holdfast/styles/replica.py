@@ -232,10 +232,9 @@ class Replica(ReplicaBase):
         ordered and queued. Raises ``Overloaded`` when the log is full: clients ask without end, and what is
         left of it is for timers, and for replies that operations wait for."""
         execution = self._serving()
-        why_none = self._checkpointing.why_none
-        check_room(
-            self.definition.group, 0, self._log_bytes(), self._config, is_nested=True, why_none=why_none
-        )
+        group, why_none = self.definition.group, self._checkpointing.why_none
+        check_room(group, 0, self._log_bytes(), self._config, is_nested=True, why_none=why_none)
+        self._repetitions.check_space()
         if withdraws:
             self.withdraw(Request(client, number), REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)

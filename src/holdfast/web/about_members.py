@@ -94,6 +94,13 @@ async def set_primary(site: WebContext, asked: Asked) -> Reply:
     return Reply(await _reference(site, asked))
 
 
+async def hand_over(site: WebContext, asked: Asked) -> Reply:
+    new: NewPrimary = asked.body
+    order = SetPrimary(name=asked.path["name"], host=HostId(new.location), is_any_style=True)
+    await site.inside.orders.give(order, Role.ADMIN, HandedOver)
+    return Reply(await _reference(site, asked))
+
+
 async def _reference(site: WebContext, asked: Asked) -> GroupReference:
     require_sight(asked.caller, asked.path["name"])
     order = ShowReference(name=asked.path["name"])
@@ -171,6 +178,19 @@ ENDPOINTS = (
         "Let a member be primary",
         "An in-sync one of a passive group, without a failed call.",
         set_primary,
+        GroupReference,
+        "admin",
+        body=NewPrimary,
+        path_schemas=NAME_SCHEMA,
+        is_audited=True,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/groups/{name}/handover",
+        "hand_over",
+        "Hand a group over to a member",
+        "As `set_primary`, for groups of every style: in an active group the primary orders the operations.",
+        hand_over,
         GroupReference,
         "admin",
         body=NewPrimary,

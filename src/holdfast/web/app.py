@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.admin import audit
 from holdfast.model.errors import HoldfastError
 from holdfast.web.access import Arrival, HttpCaller, require
 from holdfast.web.context import WebContext
@@ -26,7 +27,6 @@ CERTIFICATE: Final = "holdfast.certificate"
 ANYBODY: Final = HttpCaller("anybody", "client", {})
 
 log = structlog.get_logger("holdfast.http")
-audit = structlog.get_logger("holdfast.audit")
 
 
 def make_app(site: WebContext, endpoints: Sequence[Endpoint]) -> ASGIApp:
@@ -118,7 +118,7 @@ class _Resource:
             require(caller, endpoint.grade)
         if endpoint.is_led:
             require_leader(self._site.leadership, _target(request))
-        body = await read_body(request, endpoint) if endpoint.body is not None else None
+        body = await self._read(request, endpoint) if endpoint.body is not None else None
         if endpoint.subject is not None:
             about["name"] = quote(endpoint.subject(body))
         asked = Asked(caller, _path(request), dict(request.query_params), dict(request.headers), body)
@@ -129,9 +129,22 @@ class _Resource:
             reply = replace(reply, headers={**reply.headers, **self._site.leadership.headers()})
         return json_response(reply)
 
+    async def _read(self, request: Request, endpoint: Endpoint) -> Any:
+        """Read the body. Meanwhile the request does not count as one that is being answered: slow clients
+        must not keep the others from being answered."""
+        self._site.requests -= 1
+        try:
+            return await read_body(request, endpoint, self._site)
+        finally:
+            self._site.requests += 1
+
     def _admitted(self, request: Request) -> HttpCaller:
         peer = request.client.host if request.client is not None else ""
-        arrival = Arrival(peer, dict(request.headers), request.scope.get(CERTIFICATE))
+        certificate, here = request.scope.get(CERTIFICATE), request.scope.get("server")
+        ends = None
+        if request.client is not None and here is not None:
+            ends = (request.client.host, request.client.port), (here[0], here[1])
+        arrival = Arrival(peer, dict(request.headers), certificate, ends)
         return self._site.policy.admit(arrival)
 
 
@@ -141,7 +154,7 @@ def _write_down(
     """Log each admin action, done or refused; names appear percent-encoded, as in a path."""
     if endpoint.is_audited:
         peer = request.client.host if request.client is not None else ""
-        audit.info("audit", action=endpoint.name, by=caller.name, peer=peer, how=how, **about)
+        audit.write_down(endpoint.name, door="http", by=caller.name, peer=peer, how=how, **about)
 
 
 def _code_of(error: Refusal | HoldfastError) -> str:

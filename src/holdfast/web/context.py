@@ -82,6 +82,8 @@ class WebContext:
         """Who is coordinator; known from the host's control plane once the host serves."""
         self.requests = 0
         """How many requests are being answered now."""
+        self.body_bytes = 0
+        """The bytes of all request bodies that are being read now."""
         self.streams = 0
         self._inside: Inside | None = None
 

@@ -10,22 +10,19 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address, Expected, Role, Tls
-from holdfast.net.handshake import CertifiedName
-from holdfast.net.tls import parse_certificate_uri
 from holdfast.node.gateway import HostContext
-from holdfast.node.layout import Layout
+from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
 from holdfast.web import (
     about_calls,
@@ -41,18 +38,16 @@ from holdfast.web import (
 from holdfast.web import about_objects as about_objects_module
 from holdfast.web.about_docs import documented
 from holdfast.web.access import AccessPolicy
-from holdfast.web.app import CERTIFICATE, make_app
+from holdfast.web.app import make_app
 from holdfast.web.context import WebContext
 from holdfast.web.coordinator import DOOR
-from holdfast.web.endpoint import Endpoint, problem_bytes
+from holdfast.web.endpoint import Endpoint
+from holdfast.web.http_connection import HttpConnection
 from holdfast.web.metrics import Metrics
-from holdfast.web.problems import busy, refuse
 from holdfast.web.settings import (
     CLOSE_S,
-    CONNECTIONS_MAX,
     DURATION_S_DEFAULT,
     HEAD_BYTES_MAX,
-    HEAD_S,
     KEEP_ALIVE_S,
     HttpSettings,
     read_settings,
@@ -78,7 +73,7 @@ class UvicornServer:
     def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         config = uvicorn.Config(
             app,
-            http=_Connection,
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -90,7 +85,10 @@ class UvicornServer:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=CLOSE_S,
             h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-            ssl_context_factory=None if tls is None else lambda config, default: tls,
+        )
+        config.load()
+        config.ssl = (
+            tls  # set here, because only late versions of uvicorn take a context that is made already
         )
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
@@ -105,69 +103,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle no signals: the host does."""
         yield
-
-
-class _Connection(H11Protocol):
-    """A connection: limited in number, with a time limit for each head and the client's certified name."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._head_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS_MAX:
-            transport.write(problem_bytes(busy(f"{CONNECTIONS_MAX} connections are open", "overloaded")))
-            transport.close()
-            return
-        name = _certified(transport)
-        if name is not None:
-            self.app = _certifying(self.app, name)
-        self._await_head()
-
-    def data_received(self, data: bytes) -> None:
-        self._await_head()
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._have_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._have_head()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, or a head that is too long."""
-        advice = f"Send HTTP/1.1 with a head of at most {HEAD_BYTES_MAX} bytes."
-        self.transport.write(problem_bytes(refuse(400, "bad_http", "this is no HTTP request", advice)))
-        self.transport.close()
-
-    def _await_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_S, self._give_up)
-
-    def _have_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _give_up(self) -> None:
-        self._head_timer = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-
-def _certifying(app: Any, name: CertifiedName) -> Any:
-    async def certified(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, CERTIFICATE: name}, receive, send)
-
-    return certified
-
-
-def _certified(transport: asyncio.Transport) -> CertifiedName | None:
-    """The name in the client's certificate, which our CA has signed, if there is one."""
-    certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
-    uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-    return parse_certificate_uri(uris[0]) if len(uris) == 1 else None
 
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
@@ -196,8 +131,15 @@ log = structlog.get_logger("holdfast.http")
 class HttpDoor:
     """The HTTP door of a host: implements :class:`holdfast.node.gateway.Gateway`."""
 
-    def __init__(self, layout: Layout, domain: str, host: HostId) -> None:
+    def __init__(self, layout: Layout, domain: str, host: HostId, machine: Description | None = None) -> None:
+        """*machine* describes the machine of a domain on several: without settings, its door is beside the
+        host's own, for whoever has a certificate."""
         self._layout = layout
+        self._machine = machine if machine is not None and machine.machine else None
+        self._port = 0 if machine is None else machine.ports_of(host).http
+        self._tls: Tls | None = None
+        self._context: ssl.SSLContext | None = None
+        self._tls_generation = 0
         self._domain = domain
         self._host = host
         self._metrics = Metrics()
@@ -209,7 +151,7 @@ class HttpDoor:
 
     async def open(self) -> Mapping[str, str]:
         try:
-            settings = read_settings(self._layout.directory)
+            settings = read_settings(self._layout.directory, self._default())
             return await self._open(settings) if settings.listen else {}
         except (InvalidRequest, Unavailable) as error:
             # `holdfast status` shows that the door is closed; the host's groups are not affected.
@@ -218,26 +160,47 @@ class HttpDoor:
 
     async def _open(self, settings: HttpSettings) -> Mapping[str, str]:
         directory = self._layout.host(self._host)
-        tls = self._tls(settings)
-        listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
+        tls = self._load_tls(settings)
+        wanted = Address.parse(settings.listen)
+        at = Address(wanted.host, wanted.port or self._port)
+        listening = await listen(at, directory, bind, ADDRESS)
         self._address = address = Address(*listening.getsockname()[:2])
         self._site = WebContext(AccessPolicy(settings, self._domain), self._metrics)
         self._serving = UvicornServer(make_app(self._site, ENDPOINTS), listening, tls)
-        return {DOOR: f"{'https' if tls is not None else 'http'}://{address}"}
+        reached = address if self._machine is None else self._machine.reached(address)
+        return {DOOR: f"{'https' if tls is not None else 'http'}://{reached}"}
+
+    def _default(self) -> HttpSettings:
+        machine = self._machine
+        if machine is None or not machine.certs:
+            return HttpSettings()
+        return HttpSettings(listen=str(machine.here), certs=machine.certs)
 
     async def settle(self) -> None:
         if self._address is not None:
             await asyncio.to_thread(remember, self._address, self._layout.host(self._host), ADDRESS)
 
-    def _tls(self, settings: HttpSettings) -> ssl.SSLContext | None:
+    def _load_tls(self, settings: HttpSettings) -> ssl.SSLContext | None:
         if not settings.certs:
             return None
-        context = Tls.load(self._layout.directory / settings.certs, Role.HOST, self._host).acceptor
-        context.verify_mode = ssl.CERT_OPTIONAL  # others have tokens
-        return context
+        self._tls = Tls.load(self._layout.directory / settings.certs, Role.HOST, self._host)
+        self._context, self._tls_generation = self._tls.acceptor, self._tls.generation
+        self._context.verify_mode = ssl.CERT_OPTIONAL  # others have tokens
+        return self._context
 
     def on_turn(self, late_ns: int) -> None:
         self._metrics.on_turn(late_ns)
+        if self._tls is not None and self._tls.generation != self._tls_generation:
+            self._renew(self._tls)
+
+    def _renew(self, tls: Tls) -> None:
+        """Let new connections use the renewed certificates: the server keeps the context it began with."""
+        self._tls_generation = tls.generation
+        if self._context is not None and tls.files is not None:
+            try:
+                tls.files.load_into(self._context)
+            except InvalidRequest as error:
+                log.error("the HTTP door keeps its old certificate", why=str(error))
 
     def on_serving(self, host_context: HostContext) -> None:
         if self._site is not None:

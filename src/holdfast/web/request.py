@@ -6,7 +6,7 @@ The body is decoded into the type that its endpoint takes.
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.requests import Request
@@ -15,15 +15,21 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.traceparent import Traceparent
 from holdfast.web.calls import KEEP_S
 from holdfast.web.endpoint import Endpoint, Parameter
-from holdfast.web.problems import Refusal, refuse
-from holdfast.web.settings import BODY_BYTES_MAX, BODY_S, KEY_CHARACTERS_MAX
+from holdfast.web.problems import Refusal, busy, refuse
+from holdfast.web.settings import BODIES_BYTES_MAX, BODY_BYTES_MAX, BODY_S, KEY_CHARACTERS_MAX
 
 
-async def read_body(request: Request, endpoint: Endpoint) -> Any:
+class BodyBudget(Protocol):
+    """Counts the bytes of all bodies that are being read."""
+
+    body_bytes: int
+
+
+async def read_body(request: Request, endpoint: Endpoint, budget: BodyBudget) -> Any:
     """The body, decoded. Raises :class:`.problems.Refusal`."""
     try:
         async with asyncio.timeout(BODY_S):
-            body = await _bytes(request)
+            body = await _bytes(request, budget)
     except TimeoutError:
         text = f"the body did not come within {BODY_S:g} s"
         raise refuse(408, "body_late", text, "Send it faster.", connection="close") from None
@@ -40,16 +46,22 @@ async def read_body(request: Request, endpoint: Endpoint) -> Any:
         raise refuse(400, "bad_body", text, "GET /openapi.json says what it takes.") from None
 
 
-async def _bytes(request: Request) -> bytes:
+async def _bytes(request: Request, budget: BodyBudget) -> bytes:
     said = request.headers.get("content-length", "")
     if said.isascii() and said.isdigit() and int(said) > BODY_BYTES_MAX:
         raise _too_long()
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise _too_long()
-    return bytes(body)
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            budget.body_bytes += len(chunk)
+            if len(body) > BODY_BYTES_MAX:
+                raise _too_long()
+            if budget.body_bytes > BODIES_BYTES_MAX:
+                raise busy(f"{BODIES_BYTES_MAX} bytes of bodies are being read already", "overloaded")
+        return bytes(body)
+    finally:
+        budget.body_bytes -= len(body)
 
 
 def _too_long() -> Refusal:

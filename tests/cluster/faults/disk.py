@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from .control import FaultProcess
+from holdfast.demo.network.control import FaultProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,9 @@ class FaultyDisk:
 
     def __enter__(self) -> "FaultyDisk":
         self.path.mkdir()
-        self._process = FaultProcess("disk_process", str(self.path), str(self._seed))
+        self._process = FaultProcess(
+            "faults.disk_process", str(self.path), str(self._seed), bare_path=str(Path(__file__).parents[1])
+        )
         try:
             self.power_on()
         except BaseException:

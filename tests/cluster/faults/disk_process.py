@@ -12,7 +12,8 @@ import stat
 import sys
 from collections import Counter
 
-from .control import Commands
+from control import Commands  # of holdfast.demo.network, on the bare path
+
 from .fuse_server import FuseServer, PowerGone, SyncFaults
 from .volume import Volume
 

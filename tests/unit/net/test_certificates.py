@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Role
-from holdfast.net.certificates import ISSUED_DAYS, create_domain, issue, show
+from holdfast.net.certificates import ISSUED_DAYS, create_domain, issue, issue_machine, name_in, show
 from holdfast.net.handshake import CertifiedName
 from holdfast.net.tls import certificate_uri, parse_certificate_uri
 
@@ -99,6 +99,29 @@ def test_only_our_uris_name_somebody() -> None:
         "holdfast://shop/host/h/x",
     ):
         assert parse_certificate_uri(uri) is None
+
+
+def test_a_machine_gets_all_that_it_needs_and_not_the_key_that_signs(domain: Path, tmp_path: Path) -> None:
+    """Only its hosts are at a location; the certificates are of the domain."""
+    to = tmp_path / "m1"
+    made = issue_machine(
+        domain, "m1", NOW, to=to, hosts=["m1-1", "m1-2"], location="rack1/m1", with_authority=True
+    )
+    stems = ["agent-m1", "host-m1-1", "host-m1-2", "admin-m1", "authority-authority"]
+    assert [file.stem for file in made] == stems
+    assert {file.name for file in to.iterdir()} == {
+        "ca.pem",
+        *(f"{each}.{k}" for each in stems for k in ("pem", "key")),
+    }
+    assert name_in(to / "host-m1-2.pem") == CertifiedName("shop", Role.HOST, "m1-2", "rack1/m1")
+    assert name_in(to / "agent-m1.pem") == CertifiedName("shop", Role.AGENT, "m1")
+    assert all(each.is_signed_by_domain for each in show(to))
+
+
+@pytest.mark.parametrize("location", ["/rack1", "rack1//m1", "rack1/", "rack 1", "x" * 201, "rack1/m?a=b"])
+def test_a_location_that_cannot_be_named_is_refused(domain: Path, location: str) -> None:
+    with pytest.raises(InvalidRequest, match="location"):
+        issue(domain, Role.HOST, "host1", NOW, location=location)
 
 
 def holdfast(*words: str) -> "subprocess.CompletedProcess[str]":

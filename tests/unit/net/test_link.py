@@ -140,3 +140,17 @@ def test_a_link_leaves_no_socket_behind_that_a_silent_peer_holds_open() -> None:
         assert is_gone
 
     run(main)
+
+
+def test_a_link_that_would_be_plain_beyond_this_machine_says_so_and_stays_down() -> None:
+    """It must not end with an exception that nobody sees, and it must not connect."""
+
+    async def main(world: World) -> None:
+        async with linked([Address("192.0.2.1", 7400)], []) as link:
+            async with asyncio.timeout(60):
+                while link.failure is None:
+                    await asyncio.sleep(0.005)
+            assert "192.0.2.1:7400 is not on this machine: it needs TLS" in link.failure
+            assert "--insecure" in link.failure
+
+    run(main)

@@ -3,15 +3,30 @@
 import asyncio
 import datetime
 import ssl
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
-from net_world import CLIENT, SERVER, Echo, Kept, World, logged, run
+from net_world import CLIENT, EVERYBODY, SERVER, Echo, Kept, World, logged, run
 
 from holdfast.model.errors import InvalidRequest
-from holdfast.net import ConnectionSettings, Expected, Inbox, Kind, NotConnected, PeerIdentity, Role, Tls, Why
+from holdfast.net import (
+    Address,
+    ConnectionSettings,
+    Expected,
+    Inbox,
+    Kind,
+    Link,
+    NotConnected,
+    PeerIdentity,
+    Role,
+    Tls,
+    Why,
+    serve,
+)
 from holdfast.net.certificates import create_domain, issue
-from holdfast.net.tls import TlsFailed, TlsPipe
+from holdfast.net.tls import Rotation, TlsFailed, TlsPipe
 
 NOW = datetime.datetime.now(datetime.UTC)
 LONG_AGO = NOW - datetime.timedelta(days=400)
@@ -252,3 +267,98 @@ def test_a_key_of_another_certificate_is_refused(certs: Path, tmp_path: Path) ->
         (tmp_path / name).write_bytes((certs / source).read_bytes())
     with pytest.raises(InvalidRequest, match="host-server"):
         Tls.load(tmp_path, Role.HOST, "server")
+
+
+def test_a_refusal_names_both_ends(certs: Path) -> None:
+    """Whoever reads the log of either end knows which two processes did not come together, and why."""
+    agents_only = with_tls(certs, Role.HOST, "server", expected=Expected(roles=frozenset({Role.AGENT})))
+    told, logged = refused(agents_only, with_tls(certs, Role.CLIENT, "client"))
+    for text in (str(told), logged[0]):
+        assert "host server refuses client client: role client is not admitted here" in text
+    told, _ = refused(with_tls(certs, Role.HOST, "server"), with_tls(certs, Role.CLIENT, "expired"))
+    assert str(told).startswith(f"client expired to {told.where}: ")
+
+
+def test_a_host_that_says_it_is_elsewhere_is_refused(tmp_path: Path) -> None:
+    """Members are placed in different locations: a host must not be able to invent one."""
+    create_domain(tmp_path, "test", NOW)
+    issue(tmp_path, Role.HOST, "server", NOW, location="rack1/m1")
+    issue(tmp_path, Role.HOST, "other", NOW, location="rack1/m2")
+    server = with_tls(tmp_path, Role.HOST, "server")
+    at_home = with_tls(tmp_path, Role.HOST, "other", expected=Expected(location="rack1/m1"))
+
+    async def main(world: World) -> None:
+        await world.connect(await world.serve(lambda _: Echo(), server), endpoint=at_home)
+
+    run(main)
+    elsewhere = with_tls(tmp_path, Role.HOST, "other", expected=Expected(location="rack2/m1"))
+    told, logged = refused(server, elsewhere)
+    for text in (str(told), logged[0]):
+        assert "its certificate is for location 'rack1/m1', and it says that it is at 'rack2/m1'" in text
+
+
+QUICKLY = Rotation(look_s=0.01, renew_s=0.02, outdated_s=0.2)
+
+
+def test_new_files_are_used_without_a_restart(tmp_path: Path) -> None:
+    """The end whose files were replaced connects again; the other closes, in time, what it accepted with old
+    files. A key whose certificate has not come yet changes nothing."""
+    create_domain(tmp_path, "test", NOW)
+    issue(tmp_path, Role.HOST, "server", NOW)
+    issue(tmp_path, Role.CLIENT, "client", NOW)
+
+    def endpoint(role: Role, id: str) -> ConnectionSettings:
+        return ConnectionSettings(PeerIdentity("test", role, id), tls=Tls.load(tmp_path, role, id, QUICKLY))
+
+    async def main(world: World) -> None:
+        server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, "server"))
+        kept: list[Kept] = []
+
+        def on_up(_: object) -> Kept:
+            kept.append(Kept())
+            return kept[-1]
+
+        link = Link("peer", lambda: server.address, on_up, endpoint(Role.CLIENT, "client"), random=Random(1))
+        try:
+            await _until(lambda: len(kept) == 1)
+            key, certificate = tmp_path / "client-client.key", tmp_path / "client-client.pem"
+            old = certificate.read_bytes()
+            issue(tmp_path, Role.CLIENT, "client", NOW, renew=True)
+            new = certificate.read_bytes()
+            await _until(lambda: len(kept) == 2 and link.connection is not None)
+            certificate.write_bytes(old)  # it does not fit the key
+            await asyncio.sleep(0.1)
+            assert link.connection is not None
+            assert len(kept) == 2
+            certificate.write_bytes(new)
+            key.touch()
+            await _until(lambda: len(kept) > 2 and link.connection is not None)
+            await asyncio.sleep(0.1)  # the client has no other reason to connect again
+            before = len(kept)
+            issue(tmp_path, Role.HOST, "server", NOW, renew=True)
+            await _until(lambda: len(kept) > before and link.connection is not None)
+            assert {reason.why for each in kept for reason in each.closed} == {Why.DONE}
+        finally:
+            await link.close()
+
+    run(main)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def test_ipv6_is_as_good(certs: Path) -> None:
+    async def main(world: World) -> None:
+        server = await serve(
+            Address("::1", 0), lambda _: Echo(), with_tls(certs, Role.HOST, "server"), admits=EVERYBODY
+        )
+        world.servers.append(server)
+        address = Address.parse(str(server.address))
+        assert str(address).startswith("[::1]:")
+        connection = await world.connect(address, endpoint=with_tls(certs, Role.CLIENT, "client"))
+        assert connection.peer.id == "server"
+
+    run(main)

@@ -48,7 +48,7 @@ def test_a_spoilt_description_is_named_and_left_alone(tmp_path: Path, content: b
         ({"hosts": ("../a",)}, r"'\.\./a' cannot be"),
         ({"agent_address": "nowhere"}, "host:port"),
         ({"authority_address": None}, "either an authority"),
-        ({"etcd_endpoints": ("http://x",)}, "either an authority"),
+        ({"etcd_endpoints": ("x:2379",)}, "no endpoint of an etcd"),
     ],
 )
 def test_a_description_that_cannot_be_used_is_refused_with_the_reason(

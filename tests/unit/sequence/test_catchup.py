@@ -34,6 +34,7 @@ class Side:
         self.installed: Kept | None = None
         self.kept_aside = Position(0)
         self.lacks = NEAR
+        self.lacks_space = False
         self.dropped: list[Point] = []
         self.told: list[Position] = []
         self.log = {Position(0): ORIGIN}
@@ -45,7 +46,7 @@ class Side:
             application=self,
             store=SimpleNamespace(floor=ORIGIN, point_at=self.log.get, install=self.dropped.append),
             standing=SimpleNamespace(own_entry=None),
-            ports=SimpleNamespace(checkpoints=self, flush=lambda: None),
+            ports=SimpleNamespace(checkpoints=self, flush=lambda: None, lacks_space=lambda: self.lacks_space),
             send=lambda host, message: self.sent.append(message),
             note=lambda kind, **_: None,
         )
@@ -59,6 +60,7 @@ class Side:
     def install(self, kept: Kept) -> None:
         self.installed = kept
         self.lacks = NEAR
+        self.lacks_space = False
 
     def keeps(self, kept: Kept) -> None:
         self.kept_aside = kept.position

@@ -292,3 +292,15 @@ def test_nothing_is_called_back_after_close(owner: Owner) -> None:
     assert (owner.directory / "log").read_bytes() == b"kept"
     with pytest.raises(DiskFailed):
         owner.disk.append("log", b"x")
+
+
+def test_the_space_on_the_disk_is_looked_up_by_the_disks_thread(tmp_path: Path) -> None:
+    """What is returned is what the system said lately; the next question finds what it says now (D5)."""
+    disk = FileDisk(tmp_path / "store", lambda token, ok: None, lambda work: None)
+    try:
+        found = disk.space()
+        assert found is not None
+        assert 0 < found.free <= found.total
+        assert found.total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
+    finally:
+        disk.close()

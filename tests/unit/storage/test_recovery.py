@@ -55,6 +55,37 @@ def test_a_damaged_last_batch_is_cut_in_doubt(shift: int) -> None:
     assert machine.bodies() == [b"one", b"two"]
 
 
+@pytest.mark.parametrize("above", [0, 1, 512, 700])
+def test_a_file_cut_above_its_last_record_is_a_tail_in_doubt(above: int) -> None:
+    """D2: all records are there, and nothing says whether more were. The log works on in what is left."""
+    machine = Machine()
+    machine.open()
+    machine.write(b"one")
+    machine.write(b"two")
+    end = machine.log.mark
+    machine.truncate(file_name(end.file), end.offset + above)
+    host = machine.restart()
+    assert (host.recovered.is_doubtful, host.recovered.damage) == (True, [])
+    machine.open()
+    for number in range(6):
+        machine.write(bytes([65 + number]) * 700)
+    assert machine.bodies()[:3] == [b"one", b"two", b"A" * 700]
+    assert machine.restart(power_cut=True).recovered.damage == []
+    machine.open()
+    assert len(machine.bodies()) == 8
+
+
+def test_a_file_cut_in_the_middle_of_the_log_is_damage() -> None:
+    machine = Machine()
+    machine.open()
+    for number in range(10):
+        machine.write(bytes([number]) * 1500)
+    files = machine.files()
+    files[file_name(2)] = files[file_name(2)][: len(files[file_name(2)]) // 3]
+    found = scan(MemoryFiles(files), salt=SALT, sector=512)
+    assert found.damage[0].file == file_name(2)
+
+
 @pytest.mark.parametrize("sector", [0, 1])
 def test_one_blank_sector_is_never_taken_for_the_end(sector: int) -> None:
     """Even the smallest batch has two sectors: with either of them blank, the log is in doubt."""

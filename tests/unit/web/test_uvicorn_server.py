@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.net import Address, Role, Tls
 from holdfast.net.certificates import create_domain, issue
-from holdfast.web import door
+from holdfast.web import app as app_module
+from holdfast.web import http_connection
 from holdfast.web.access import AccessPolicy
 from holdfast.web.app import make_app
 from holdfast.web.context import WebContext
@@ -30,8 +31,30 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Work = Callable[[Callable[[], Awaitable[Streams]]], Awaitable[None]]
 
 
+STAY = b"GET /stay HTTP/1.1\r\nhost: localhost\r\n\r\n"
+MUCH = 32 << 20
+"""More than both ends of a connection hold for whoever does not read."""
+
+answering: list[object] = []
+
+
 async def who(site: WebContext, asked: Asked) -> Reply:
     return Reply(asked.caller.name)
+
+
+async def stay(site: WebContext, asked: Asked) -> Reply:
+    answering.append(asked)
+    await asyncio.Event().wait()
+    return Reply("")
+
+
+async def much(site: WebContext, asked: Asked) -> Reply:
+    return Reply("x" * MUCH)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.01)
 
 
 def served(
@@ -44,7 +67,16 @@ def served(
 
     async def run() -> None:
         site = WebContext(AccessPolicy(settings or HttpSettings(), "main"), Metrics(), NoCoordinator())
-        app = make_app(site, [Endpoint("GET", "/who", "who", "Who", "Who.", who, str, "client")])
+        answering.clear()
+        app = make_app(
+            site,
+            [
+                Endpoint("GET", "/who", "who", "Who", "Who.", who, str, "client"),
+                Endpoint("POST", "/who", "tell", "Tell", "Tell.", who, str, "client", body=list[int]),
+                Endpoint("GET", "/stay", "stay", "Stay", "Stay.", stay, str, "client"),
+                Endpoint("GET", "/much", "much", "Much", "Much.", much, str, "client"),
+            ],
+        )
         listening = await bind(Address("127.0.0.1", 0))
         port = listening.getsockname()[1]
         server = UvicornServer(app, listening, tls)
@@ -100,7 +132,7 @@ def test_what_is_no_http_is_told_so_and_hung_up_on(sent: bytes) -> None:
 
 def test_whoever_connects_and_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """This also holds after a partial request, and after a request that was answered."""
-    monkeypatch.setattr(door, "HEAD_S", 0.2)
+    monkeypatch.setattr(http_connection, "HEAD_S", 0.2)
 
     async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
         assert await said(await connect()) == b""
@@ -114,14 +146,14 @@ def test_whoever_connects_and_says_nothing_is_hung_up_on(monkeypatch: pytest.Mon
 
 
 def test_only_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one is told why; when one has gone there is room."""
-    monkeypatch.setattr(door, "CONNECTIONS_MAX", 2)
+    """While all of them are being answered the next one is told why; when one has gone there is room."""
+    monkeypatch.setattr(http_connection, "CONNECTIONS_MAX", 2)
 
     async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
         kept = [await connect(), await connect()]
-        for reader, writer in kept:
-            writer.write(ASK)
-            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        for _, writer in kept:
+            writer.write(STAY)
+        await until(lambda: len(answering) == 2)
         assert problem_in(await said(await connect())) == "overloaded"
         kept[0][1].close()
         while True:  # until the server has noticed
@@ -129,6 +161,54 @@ def test_only_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
             writer.write(ASK)
             if (await reader.readline()).startswith(b"HTTP/1.1 200"):
                 break
+
+    served(work)
+
+
+DAWDLERS = {
+    "says nothing": b"",
+    "sends half a head": ASK[:20],
+    "sends half a body": b"POST /who HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n"
+    b"content-type: application/json\r\n\r\n[1,",
+    "stays after its answer": ASK,
+    "reads no answer": b"GET /much HTTP/1.1\r\nhost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", DAWDLERS.values(), ids=DAWDLERS.keys())
+def test_slow_clients_do_not_shut_the_door_for_others(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold all connections there are, and open new ones as soon as they lose one. Whoever sends a
+    request is answered all the same."""
+    monkeypatch.setattr(http_connection, "CONNECTIONS_MAX", 8)
+    monkeypatch.setattr(app_module, "REQUESTS_MAX", 4)
+
+    async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
+        for _ in range(20):
+            _, writer = await connect()
+            writer.write(sent)
+        await asyncio.sleep(0.1)
+        for _ in range(5):
+            reader, writer = await connect()
+            writer.write(ASK)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            _, slow = await connect()
+            slow.write(sent)
+
+    served(work)
+
+
+def test_whoever_does_not_read_its_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "UNREAD_S", 0.2)
+
+    async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
+        reader, writer = await connect()
+        writer.write(DAWDLERS["reads no answer"])
+        await asyncio.sleep(1.0)
+        received = 0
+        with suppress(ConnectionError):
+            while chunk := await reader.read(1 << 16):
+                received += len(chunk)
+        assert received < MUCH
 
     served(work)
 

@@ -191,6 +191,20 @@ class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
         return state.removed
 
 
+class ReturnHost(Struct, frozen=True, kw_only=True, tag="return_host"):
+    """Let the name of a removed host be used again."""
+
+    host: HostId
+
+    def applied(self, state: DomainState) -> DomainState:
+        _check_text("a host", self.host)
+        removed = tuple(each for each in state.removed if each != self.host)
+        return msgspec.structs.replace(state, removed=removed)
+
+    def answered(self, state: DomainState) -> tuple[HostId, ...]:
+        return state.removed
+
+
 class RegisterFaultNotifier(Struct, frozen=True, kw_only=True, tag="register_fault_notifier"):
     """Make the group of that name the fault notifier (FTC-180); with an empty name there is none."""
 
@@ -215,6 +229,7 @@ Change = (
     | ForgetGroups
     | SetDraining
     | RemoveHost
+    | ReturnHost
     | RegisterFaultNotifier
     | IndexChange
 )

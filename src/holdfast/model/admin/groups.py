@@ -27,6 +27,7 @@ from holdfast.model.admin.hosts import (
     ListHosts,
     RemoveHost,
     RestartHost,
+    ReturnHost,
 )
 from holdfast.model.admin.objects import (
     FactoryList,
@@ -357,6 +358,7 @@ Order = (
     | DrainHost
     | IndexOrder
     | RemoveHost
+    | ReturnHost
     | RestartHost
     | InspectGroup
     | RecoverGroup

@@ -29,6 +29,13 @@ class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
     is_lost: bool = False
 
 
+class ReturnHost(Struct, frozen=True, kw_only=True, tag="return_host"):
+    """Let the name of a removed host be used again, by a host that begins with nothing. It changes nothing
+    for a name that was not removed. Requires an admin."""
+
+    host: HostId
+
+
 class RestartHost(Struct, frozen=True, kw_only=True, tag="restart_host"):
     """To one host: end this process in an orderly way (K5); whoever supervises it starts the next. It has no
     effect on another process than *incarnation*, so it can be sent again. Requires an admin."""

@@ -10,6 +10,7 @@ from holdfast.model.errors import BrokenInvariant, DiskFailed, EndsProcess, NoSp
 from holdfast.model.ports import Token
 from holdfast.sim.engine.files import SECTOR, SimDirectory, SimFile, Turn, Turns
 from holdfast.sim.engine.options import DiskOptions
+from holdfast.storage.free_space import FreeSpace
 
 if TYPE_CHECKING:
     from holdfast.sim.engine.node import Life, SimNode
@@ -156,6 +157,17 @@ class SimDisk:
         return sum(
             len(file.content) for directory in self._image.values() for file in directory.entries.values()
         )
+
+    def space(self) -> FreeSpace | None:
+        """The space on this disk; None while it has no end."""
+        if self.bytes_max is None:
+            return None
+        return FreeSpace(free=max(0, self.bytes_max - self.used()), total=self.bytes_max)
+
+    def durable(self, directory: str, name: str) -> bytes:
+        """Return what a power cut would leave of a file for certain; nothing when there is no such file."""
+        file = self._image[directory].entries.get(name)
+        return bytes(file.durable) if file is not None else b""
 
     def take_elapsed(self) -> int:
         """Return the simulated time that synchronous syncs have taken since the last call."""

@@ -89,6 +89,9 @@ NARROW: Final[dict[str, Narrow]] = {
         gap_ns=200 * MILLISECOND,
         about="placement_changes",
     ),
+    "steps": Narrow(
+        kinds=("falls_at_step", "parted_at_step"), gap_ns=250 * MILLISECOND, about="falls_at_step"
+    ),
     "management": Narrow(
         kinds=("host_drained", "placement_changes", "host_away"),
         gap_ns=250 * MILLISECOND,
@@ -104,11 +107,15 @@ NARROW: Final[dict[str, Narrow]] = {
     "sickness": Narrow(kinds=("object_spoilt", "host_sick"), gap_ns=300 * MILLISECOND),
     "busy": Narrow(kinds=("load",), gap_ns=100 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
+    "filling": Narrow(kinds=("disk_fills",), gap_ns=800 * MILLISECOND),
     "classes": Narrow(kinds=("class_breaks",), gap_ns=500 * MILLISECOND),
     "swayed": Narrow(
         kinds=("object_differs", "kill", "quick_restart", "host_away"),
         gap_ns=300 * MILLISECOND,
         about="object_differs",
+    ),
+    "parcels": Narrow(
+        kinds=("garbled", "kill", "power_cut", "bit_rot"), gap_ns=250 * MILLISECOND, about="garbled"
     ),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
@@ -123,6 +130,10 @@ AIMED: Final[dict[str, Narrow]] = {
     ),
     # Hosts whose previous process is known to be dead, while the current one serves and receives no messages.
     "deaths": Narrow(kinds=("kill", "quick_restart", "primary_parted"), gap_ns=400 * MILLISECOND),
+    # Movers that go on after everybody has given them up.
+    "movers-pause": Narrow(
+        kinds=("mover_pauses", "falls_at_step"), gap_ns=300 * MILLISECOND, network=SLOW_NETWORK
+    ),
     "rot": Narrow(kinds=("rot_tail", "rot_checkpoint"), gap_ns=300 * MILLISECOND),
     # Coordinators that are replaced while their decisions are being carried out.
     "usurpers": Narrow(kinds=("usurp", "stall"), gap_ns=250 * MILLISECOND, network=SLOW_NETWORK),

@@ -20,10 +20,10 @@ from msgspec import Struct
 from holdfast.authority import sessions, stores
 from holdfast.authority.client import ClientConfig
 from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep, Result, WatchEvent
-from holdfast.authority.recipe import Recipe, Recipes, Seen
+from holdfast.authority.recipe import AuthorityPort, Recipe, Recipes, Seen
 from holdfast.authority.sessions import Session
 from holdfast.model.errors import DiskFailed
-from holdfast.model.ids import SECOND, HostId, Incarnation, LeaseId, Nonce, Opening, StoreId
+from holdfast.model.ids import SECOND, HostId, Incarnation, LeaseId, Nonce, Opening, Revision, StoreId
 from holdfast.sim.checkers import History
 from holdfast.sim.engine.disk import DiskHandle, SimDisk
 from holdfast.sim.engine.node import NodePorts
@@ -147,6 +147,18 @@ class Activity(Protocol):
     def round(self) -> Recipe[None]: ...
 
 
+class ActorClient(AuthorityPort, Protocol):
+    """What an actor needs of its client of the authority."""
+
+    def start(self) -> None: ...
+
+    def on_message(self, peer: str, message: object) -> None: ...
+
+    def watch(self, prefix: str, revision: Revision, token: Hashable) -> None: ...
+
+    def unwatch(self, token: Hashable) -> None: ...
+
+
 class Actor:
     """A process with a client of the authority. It runs activities, one round of each at a time."""
 
@@ -161,9 +173,13 @@ class Actor:
         self._nonces = itertools.count(1)
         self._activities: list[Activity] = []
         self._timers = ports.timers(self.on_timer)
-        self.client = authority_client(ports, self._on_authority, self.on_watch, ClientConfig())
+        self.client = self.connect()
         self.recipes = Recipes(self.client)
         self.client.start()
+
+    def connect(self) -> ActorClient:
+        """Return a client of the authority, which is started afterwards."""
+        return authority_client(self.ports, self.on_authority, self.on_watch, ClientConfig())
 
     def nonce(self) -> Nonce:
         return Nonce(f"{self.owner}/{self.ports.incarnation}.{next(self._nonces)}")
@@ -190,7 +206,7 @@ class Actor:
         think_ns = self._activities[number].think_ns
         self._timers.set(int(self.rng.expovariate(1.0) * think_ns) + 1, number)
 
-    def _on_authority(self, token: Hashable, result: Result) -> None:
+    def on_authority(self, token: Hashable, result: Result) -> None:
         self.recipes.on_authority(token, result)
 
 

@@ -6,6 +6,7 @@ its messages leave at the end of it, and what arrives meanwhile waits, as it wou
 The functions at the end are how other processes reach the authority and how checkers read its content.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, TypeVar
@@ -15,7 +16,7 @@ import msgspec
 from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.server import AuthorityServer
-from holdfast.authority.sqlite import HistoryLimits
+from holdfast.authority.sqlite import HistoryLimits, SqliteStore
 from holdfast.authority.sqlite_file import open_database, restore
 from holdfast.model.ids import MILLISECOND, Epoch, Nonce
 from holdfast.sim.engine.clocks import SimTimers
@@ -36,27 +37,18 @@ WAITING_MAX: Final = 20_000
 """The most messages in the sockets of a busy process."""
 
 
-class AuthorityNode:
-    """The core of the node `authority`."""
+class StoreNode(ABC):
+    """A process that serves one store; :meth:`open_store` says which."""
 
-    def __init__(self, ports: NodePorts, truth: Truth, leases: LeaseBook) -> None:
+    store: SqliteStore
+
+    def __init__(self, ports: NodePorts) -> None:
         self._ports = ports
         self._is_busy = False
         self._waiting: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
         self._outbox: list[tuple[str, object]] = []
         self._vfs = SimVfs(ports.disk(DIRECTORY), rng=ports.random.stream("sqlite"), wall=ports.clock.wall)
-        self.store = ObservedStore(
-            FILE,
-            now_ns=ports.clock.now(),
-            new_id="simulated",
-            vfs=self._vfs.name,
-            limits=HISTORY,
-            checkpoint_pages=CHECKPOINT_PAGES,
-        )
-        self.store.truth = truth
-        self.store.leases_ended = leases.expired
-        truth.opened(self.store)
-        leases.authority_started()
+        self.store = self.open_store(self._vfs.name)
         self._server = AuthorityServer(
             store=self.store,
             clock=ports.clock,
@@ -67,6 +59,10 @@ class AuthorityNode:
         )
         self._server.start()
         self._spend_time()
+
+    @abstractmethod
+    def open_store(self, vfs: str) -> SqliteStore:
+        """Open the store on this file system, and tell the observers."""
 
     def on_message(self, peer: str, message: object) -> None:
         self._do(self._server.on_message, peer, message)
@@ -117,6 +113,32 @@ class AuthorityNode:
             self._ports.network.send(peer, message)
 
 
+class AuthorityNode(StoreNode):
+    """The core of the node `authority`."""
+
+    store: ObservedStore
+
+    def __init__(self, ports: NodePorts, truth: Truth, leases: LeaseBook) -> None:
+        self._truth = truth
+        self._leases = leases
+        super().__init__(ports)
+
+    def open_store(self, vfs: str) -> ObservedStore:
+        store = ObservedStore(
+            FILE,
+            now_ns=self._ports.clock.now(),
+            new_id="simulated",
+            vfs=vfs,
+            limits=HISTORY,
+            checkpoint_pages=CHECKPOINT_PAGES,
+        )
+        store.truth = self._truth
+        store.leases_ended = self._leases.expired
+        self._truth.opened(store)
+        self._leases.authority_started()
+        return store
+
+
 def restore_old_copy(node: SimNode, image: Image, truth: Truth) -> None:
     """Do what an operator does with a backup: put it in place, restore above all epochs, and start (A5)."""
     node.kill()
@@ -146,10 +168,11 @@ def authority_client(
     on_authority: Callable[[Hashable, Result], None],
     on_watch: Callable[[Hashable, WatchEvent], None],
     config: ClientConfig = IMPATIENT,
+    server: str = AUTHORITY,
 ) -> AuthorityClient:
     """Return a production client on the ports of one process."""
     return AuthorityClient(
-        server=AUTHORITY,
+        server=server,
         clock=ports.clock,
         timers=ports.timers,
         network=ports.network,

@@ -6,6 +6,7 @@ It includes the heart that exchanges the heartbeats of the host's leases, as in 
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -36,6 +37,7 @@ from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.authority.server import authority_client
+from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.connections import Connections
 from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
@@ -113,6 +115,7 @@ class Host(HostProcess):
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
         self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=self._codes())
+        self._opened.on_failed = partial(space_faults.check_ended, ports.node)
 
     @property
     def incarnation(self) -> Incarnation | None:

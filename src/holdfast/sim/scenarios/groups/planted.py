@@ -20,6 +20,7 @@ from holdfast.execution.timers import Timer, Timers
 from holdfast.groups import backend, leaving
 from holdfast.groups.backend import Backend, Soon, memory_backend
 from holdfast.groups.call_router import Asker, CallRouter
+from holdfast.groups.disk_space import DiskSpace
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.model.calls import Reads, Request, Seen
 from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
@@ -326,6 +327,15 @@ PLANTED = (
         lambda replica: None,
         profile="classes",
         runs_max=200,
+    ),
+    _bug(
+        "no-reserve",
+        "D5",
+        "a host orders operations and makes checkpoints until its disk is full",
+        DiskSpace,
+        "_judge",
+        lambda space: None,
+        profile="filling",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

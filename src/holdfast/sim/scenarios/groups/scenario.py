@@ -41,7 +41,7 @@ from holdfast.sim.faults import (
 from holdfast.sim.runner.scenario import Bound, Scenario
 from holdfast.sim.scenarios.authority.observer import LeaseBook, Truth
 from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
-from holdfast.sim.scenarios.groups import failing_objects, observer
+from holdfast.sim.scenarios.groups import failing_objects, observer, space_faults
 from holdfast.sim.scenarios.groups.caller import Caller
 from holdfast.sim.scenarios.groups.failing_objects import Deaths
 from holdfast.sim.scenarios.groups.host import Codec, Host
@@ -136,6 +136,7 @@ class Groups(Scenario):
     own_kinds: ClassVar[tuple[FaultKind, ...]] = (
         *disk_damage.FAULTS,
         *aimed_faults.FAULTS,
+        space_faults.FILLING,
         *failing_objects.BREAK_FAULTS,
         *failing_objects.DIVERGENCE_FAULTS,
         MOVING,

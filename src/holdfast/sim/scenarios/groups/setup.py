@@ -13,6 +13,7 @@ from holdfast.groups.ports import GroupsConfig
 from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND
+from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.objects import CLASSES
 from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG, LEASES
 from holdfast.styles.config import StyleConfig
@@ -186,4 +187,11 @@ def _config(rng: random.Random) -> GroupsConfig:
     )
     invariant(not style.validate(), "a run's settings are valid ones")
     sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT)
-    return GroupsConfig(leases=LEASES, sequence=sequence, style=style, calling=CALLING, asking_max=ASKING_MAX)
+    return GroupsConfig(
+        leases=LEASES,
+        sequence=sequence,
+        style=style,
+        calling=CALLING,
+        asking_max=ASKING_MAX,
+        space=space_faults.SPACE,
+    )

@@ -331,6 +331,15 @@ class Host(HostProcess):
         self._maybe_hand_over()
         self._timers.set(POLL_NS, "poll")
 
+    def tell_stopping(self, *, is_leaving: bool) -> None:
+        """Tell all hosts, this one included, that this process is about to end (K5)."""
+        told = Stopping(self._opened.incarnation, is_leaving)
+        for host in self._hosts:
+            if host != self._name:
+                self._ports.network.send(host, told)
+        for member in self.members.values():
+            member.on_stopping(self._name, told.incarnation, is_leaving=False)
+
     def _maybe_hand_over(self) -> None:
         rng = self._ports.random.stream("hand-over")
         for member in self.members.values():

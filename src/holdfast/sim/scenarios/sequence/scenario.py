@@ -31,6 +31,7 @@ from holdfast.sim.scenarios.sequence.application import Client, Codec
 from holdfast.sim.scenarios.sequence.heart import Agents
 from holdfast.sim.scenarios.sequence.host import CONFIG, Host
 from holdfast.sim.scenarios.sequence.observer import Book
+from holdfast.sim.scenarios.sequence.orderly_stop import ORDERLY_STOP
 
 HOSTS: Final = ("h1", "h2", "h3")
 CLIENTS: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
@@ -47,7 +48,14 @@ class Sequence(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*disk_damage.FAULTS, *aimed_faults.FAULTS, aimed_faults.STICKING, LAGGING, PARTING)
+    own_kinds = (
+        *disk_damage.FAULTS,
+        *aimed_faults.FAULTS,
+        aimed_faults.STICKING,
+        LAGGING,
+        PARTING,
+        ORDERLY_STOP,
+    )
     bounds = (Bound(kinds=disk_damage.NAMES, nodes=1), Bound(kinds=(LAGS,), per_run=1))
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 12 * SECOND

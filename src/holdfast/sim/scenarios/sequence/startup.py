@@ -29,6 +29,7 @@ from holdfast.sequence.ports import Captured, Kept
 from holdfast.sim.engine.node import NodePorts
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
 from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.free_space import FreeSpace
 from holdfast.storage.identity import Store, StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.record import Point
@@ -84,6 +85,8 @@ class Opened:
         self.identity: Seen[Identity]
         self.stamps: Stamps
         self.on_durable: Callable[[int], None] = lambda number: None
+        self.on_failed: Callable[[HoldfastError], None] = lambda error: None
+        """Told what ends the process."""
         self._ports = ports
         self._recipes = recipes
         self._then = then
@@ -238,11 +241,15 @@ class Opened:
                 return
 
     def _stop(self, error: HoldfastError) -> None:
+        self.on_failed(error)
         self._ports.stop(f"{error.code}: {error}")
 
     @property
     def id(self) -> StoreId:
         return self.store
+
+    def space(self) -> FreeSpace | None:
+        return self._ports.node.disk.space()
 
     def fail(self, error: HoldfastError) -> None:
         """Stop because the disk cannot be used any more.

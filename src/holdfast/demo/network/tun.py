@@ -4,11 +4,13 @@ The namespace has no name and no entry in the file system: it ends with the last
 descriptor on it, so there is nothing to remove.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
 import socket
 import struct
+from collections.abc import Iterator
 
 _CLONE_NEWNET = 0x40000000
 
@@ -44,6 +46,12 @@ class Machine:
     def fileno(self) -> int:
         return self._device
 
+    def renumber(self, address: str) -> None:
+        """Give the machine another address, and take the old one away."""
+        self._set_address(_SIOCSIFADDR, address)
+        self._set_address(_SIOCSIFNETMASK, _NETMASK)
+        self.address = address
+
     def set_up(self, is_up: bool) -> None:
         """Set the interface up or down; while it is down, programs in here get "network is unreachable"."""
         self._set_flags(_INTERFACE, _IFF_UP if is_up else 0)
@@ -65,3 +73,17 @@ def enter_namespace(path: str) -> None:
             raise OSError(number, f"cannot enter {path}: {os.strerror(number)}")
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def entered(path: str) -> Iterator[None]:
+    """Move the calling thread into the network namespace at *path*, and back afterwards."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter_namespace(path)
+        try:
+            yield
+        finally:
+            enter_namespace(f"/proc/self/fd/{before}")
+    finally:
+        os.close(before)

@@ -1,7 +1,6 @@
-"""The process behind :class:`faults.internet.Internet`: it carries packets between the machines' TUN
-interfaces.
+"""The process behind :class:`.internet.Internet`: it carries packets between the machines' TUN interfaces.
 
-Usage: ``python -m faults.router_process CONTROL_FD SEED MACHINE...``
+Usage: ``python -m holdfast.demo.network.router_process CONTROL_FD SEED MACHINE...``
 """
 
 import contextlib
@@ -15,9 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from .control import Commands
-from .links import MS, Conditions, Link
-from .tun import Machine
+from holdfast.demo.network.control import Commands
+from holdfast.demo.network.links import MS, Conditions, Link
+from holdfast.demo.network.tun import Machine
 
 PACKET_BYTES_MAX = 65536
 IN_FLIGHT_MAX = 20_000
@@ -38,6 +37,8 @@ class Router:
             if source != goal
         }
         self._in_flight: list[tuple[int, int, str, bytes]] = []  # arrival, tie-breaker, machine, packet
+        self._retired: set[str] = set()
+        """Addresses that a machine has had: none is given to another, so that a late packet is lost."""
         self._sent = 0
         self._counters: Counter[str] = Counter()
         self._commands = Commands(
@@ -48,6 +49,7 @@ class Router:
                 "cut": self._cut,
                 "flap": self._flap,
                 "link": self._link,
+                "renumber": self._renumber,
                 "heal": self._heal,
                 "counters": lambda: dict(self._counters),
             },
@@ -112,6 +114,15 @@ class Router:
 
     def _describe(self) -> dict[str, tuple[str, int]]:
         return {name: (machine.address, machine.namespace_fd) for name, machine in self._machines.items()}
+
+    def _renumber(self, *, machine: str) -> str:
+        moved, numbers = self._machines[machine], {each.address for each in self._machines.values()}
+        free = next(f"10.77.0.{n}" for n in range(100, 255) if f"10.77.0.{n}" not in self._retired | numbers)
+        self._retired.add(moved.address)
+        del self._by_address[socket.inet_aton(moved.address)]
+        moved.renumber(free)
+        self._by_address[socket.inet_aton(free)] = machine
+        return free
 
     def _chosen(self, source: str | None, goal: str | None, one_way: bool) -> Iterator[Link]:
         """Return the links from *source* to *goal* and, unless *one_way*, those back; None is any machine."""

@@ -16,24 +16,26 @@ from typing import Any
 ANSWER_TIMEOUT_S = 30.0
 """Commands are instant; a fault process that is silent this long is broken, and its test fails."""
 
-_PACKAGE = Path(__file__).parent
-
 
 class FaultProcessFailed(Exception):
     """Raised when the fault process refuses a command or has gone: the test then proves nothing."""
 
 
 class FaultProcess:
-    """The test's end: it starts ``python -m faults.<module>`` and sends it commands."""
+    """The test's end: it starts ``python -m <module>`` and sends it commands."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, bare_path: str = "") -> None:
+        """With *bare_path*, Python starts without installed packages, which is quicker, and looks for modules
+        there and in this directory."""
+        options = ["-S"] if bare_path else []
+        places = {"PYTHONPATH": f"{bare_path}:{Path(__file__).parent}"} if bare_path else {}
         ours, theirs = socket.socketpair()
         ours.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-m", f"{_PACKAGE.name}.{module}", str(theirs.fileno()), *arguments],
+                [sys.executable, *options, "-m", module, str(theirs.fileno()), *arguments],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": str(_PACKAGE.parent)},
+                env={**os.environ, **places},
                 start_new_session=True,  # Ctrl-C is for the test; closing the socket ends this process
             )
         self._socket = ours

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .control import FaultProcess
-from .links import Conditions
-from .tun import enter_namespace
+from holdfast.demo.network.control import FaultProcess
+from holdfast.demo.network.links import Conditions
+from holdfast.demo.network.tun import enter_namespace
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Internet:
         self._started: list[subprocess.Popen[Any]] = []
 
     def __enter__(self) -> "Internet":
-        self._router = FaultProcess("router_process", str(self._seed), *self._names)
+        self._router = FaultProcess("holdfast.demo.network.router_process", str(self._seed), *self._names)
         try:
             self._machines: dict[str, tuple[str, int]] = self._router.call("machines")
         except BaseException:
@@ -57,8 +57,11 @@ class Internet:
 
     def command(self, machine: str, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs *argv* on *machine*; its pid is the program's own."""
-        _, namespace = self._machines[machine]
-        return ["nsenter", f"--net=/proc/{self._router.pid}/fd/{namespace}", "--", *argv]
+        return ["nsenter", f"--net={self.namespace(machine)}", "--", *argv]
+
+    def namespace(self, machine: str) -> str:
+        """Return the path of the machine's network namespace."""
+        return f"/proc/{self._router.pid}/fd/{self._machines[machine][1]}"
 
     def run(self, machine: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program on *machine*, as ``subprocess.Popen`` does; it is killed when the network ends."""
@@ -68,9 +71,8 @@ class Internet:
 
     def inside(self, machine: str, work: Callable[[], T]) -> T:
         """Run *work* on *machine*, in a thread of this process whose sockets are all there."""
-        _, namespace = self._machines[machine]
         with ThreadPoolExecutor(max_workers=1) as thread:
-            thread.submit(enter_namespace, f"/proc/{self._router.pid}/fd/{namespace}").result()
+            thread.submit(enter_namespace, self.namespace(machine)).result()
             return thread.submit(work).result()
 
     def set(
@@ -93,6 +95,12 @@ class Internet:
     def flap(self, source: str, goal: str | None = None, *, up_ms: int, down_ms: int) -> None:
         """Let the links between them pass packets for *up_ms*, then none for *down_ms*, and so on."""
         self._router.call("flap", source=source, goal=goal, up_ms=up_ms, down_ms=down_ms)
+
+    def renumber(self, machine: str) -> str:
+        """Give *machine* another address; returns it. What listened at the old one is out of reach."""
+        address: str = self._router.call("renumber", machine=machine)
+        self._machines[machine] = (address, self._machines[machine][1])
+        return address
 
     def unplug(self, machine: str) -> None:
         """Take its interface down: unlike with a cut, programs there notice."""

@@ -1,0 +1,1 @@
+"""A domain that moves between two authorities while movers, hosts and authorities fail (A8)."""

@@ -1,0 +1,33 @@
+"""How much space a disk has, and how much of it is kept free (D5)."""
+
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from holdfast.model.ids import MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """The space on the disk of a host, in bytes."""
+
+    free: int
+    total: int
+
+
+class SpaceConfig(Struct, frozen=True, kw_only=True):
+    """How much space is kept free."""
+
+    reserve_bytes: int = 256 << 20
+    """Below this much free space nothing more is ordered. It must hold what all hosts on the disk may still
+    write after that: a log file or two each, the checkpoints under way, small files."""
+    reserve_percent_max: int = 5
+    """The reserve is at most this part of the disk, so that a small disk can be used at all."""
+    enough_percent: int = 125
+    """A host that was short of space goes on when this part of the reserve is free, so that it does not
+    change its mind with every file."""
+    look_ns: int = 250 * MILLISECOND
+    """How often the space is looked at; in between the reserve is used up by whoever writes."""
+
+    def reserve_of(self, space: FreeSpace) -> int:
+        return min(self.reserve_bytes, space.total * self.reserve_percent_max // 100)

@@ -1,0 +1,157 @@
+"""What a machine of a domain on several is, as `machine init` and `machine set` make it."""
+
+import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.agent.agent import dangers
+from holdfast.agent.machine_setup import DomainUrl, changed, listening, new_machine
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
+from holdfast.net import Address
+from holdfast.net.certificates import create_domain, issue_machine
+from holdfast.node.endpoints import host_endpoint
+from holdfast.node.layout import Description
+
+NOW = datetime.datetime.now(datetime.UTC)
+URL = "holdfast://10.0.0.1:7401/shop"
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Those of the machine m1, which has the authority."""
+    made = tmp_path_factory.mktemp("certs")
+    create_domain(made / "ca", "shop", NOW)
+    issue_machine(
+        made / "ca", "m1", NOW, to=made / "m1", hosts=["m1"], location="rack1/m1", with_authority=True
+    )
+    return made / "m1"
+
+
+def machine(**options: object) -> Description:
+    given = {"listen": "10.0.0.1", "location": "rack1/m1", "insecure": True} | options
+    return new_machine(URL, **given)  # type: ignore[arg-type]  # each test gives what it is about
+
+
+def test_the_machine_that_the_url_names_has_the_authority(certs: Path) -> None:
+    first = machine(certs=certs, insecure=False)
+    assert (first.machine, first.agent, first.hosts) == ("m1", "m1", ("m1",))
+    assert first.authority_listens == Address("10.0.0.1", 7401)
+    assert first.agent_address == "10.0.0.1:7400"
+    other = machine(listen="10.0.0.2:17400", location="rack1/m2", hosts=2)
+    assert other.authority_listens is None
+    assert other.hosts == ("m2-1", "m2-2")
+    assert other.authority_address == "10.0.0.1:7401"
+
+
+def test_an_advertised_address_is_what_others_are_told() -> None:
+    """Behind a translation, or listening everywhere, a machine is reached elsewhere than it listens."""
+    behind = machine(listen="0.0.0.0", advertise="m1.example", location="rack1/m1")
+    assert behind.reached(Address("0.0.0.0", 5)) == Address("m1.example", 5)
+    assert behind.own_agent == "127.0.0.1:7400"
+    with pytest.raises(InvalidRequest, match="must advertise"):
+        machine(listen="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10.0.0.2", Address("10.0.0.2", 7400)),
+        ("10.0.0.2:1", Address("10.0.0.2", 1)),
+        ("[fd00::2]", Address("fd00::2", 7400)),
+        ("[fd00::2]:1", Address("fd00::2", 1)),
+        ("m2.example", Address("m2.example", 7400)),
+    ],
+)
+def test_names_and_addresses_of_both_kinds(text: str, address: Address) -> None:
+    assert listening(text) == address
+
+
+@pytest.mark.parametrize("text", ["fd00::2", "", ":1", "a:b"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        listening(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "shop",
+        "http://a:1/shop",
+        "holdfast://a:1",
+        "holdfast://a/shop",
+        "holdfast://a:1,b:2/shop",
+        "etcd://a:1/",
+    ],
+)
+def test_a_url_that_names_no_authority_is_refused(url: str) -> None:
+    with pytest.raises(InvalidRequest):
+        DomainUrl.parse(url)
+
+
+def test_etcd_is_named_by_its_endpoints() -> None:
+    found = DomainUrl.parse("etcd://a:2379,[fd00::1]:2379/shop")
+    assert (found.domain, found.authority) == ("shop", None)
+    assert found.etcd == ("http://a:2379", "http://[fd00::1]:2379")
+
+
+def test_plain_tcp_beyond_loopback_must_be_asked_for() -> None:
+    with pytest.raises(InvalidRequest, match=r"10\.0\.0\.1, beyond this machine: it needs certificates"):
+        machine(insecure=False)
+    assert any("INSECURE" in each for each in dangers(machine()))
+    assert machine(listen="127.0.0.1", insecure=False).hosts == ("m1",)
+
+
+def test_the_loss_of_an_embedded_authority_is_said_and_the_way_out() -> None:
+    (said,) = dangers(msgspec.structs.replace(machine(), insecure=False))
+    assert "if its disk is lost the domain is lost" in said
+    assert "etcd" in said
+    assert not dangers(msgspec.structs.replace(machine(), insecure=False, authority_address=None))
+
+
+def test_certificates_must_be_this_machines(certs: Path, tmp_path: Path) -> None:
+    """One clear reason each: of another domain, for another location, for another host, missing."""
+    with pytest.raises(
+        InvalidRequest, match=r"is for location 'rack1/m1', and this machine .* at 'rack2/m1'"
+    ):
+        machine(certs=certs, location="rack2/m1")
+    with pytest.raises(InvalidRequest, match=r"no agent-m2\.pem"):
+        machine(certs=certs, location="rack1/m2")
+    create_domain(tmp_path / "ca", "other", NOW)
+    issue_machine(
+        tmp_path / "ca", "m1", NOW, to=tmp_path / "m1", hosts=["m1"], location="rack1/m1", with_authority=True
+    )
+    with pytest.raises(InvalidRequest, match="of domain 'other': needed is one of agent m1 of domain 'shop'"):
+        machine(certs=tmp_path / "m1")
+    with pytest.raises(InvalidRequest, match=r"no host-m9\.pem"):
+        host_endpoint(None, machine(certs=certs), HostId("m9"))
+
+
+def test_a_machine_that_moves_keeps_its_hosts_and_takes_its_authority_along() -> None:
+    before = machine()
+    after = changed(before, listen="10.9.9.9")
+    assert (after.hosts, after.token, after.machine) == (before.hosts, before.token, before.machine)
+    assert (after.agent_address, after.authority_address) == ("10.9.9.9:7400", "10.9.9.9:7401")
+    assert after.authority_listens == Address("10.9.9.9", 7401)
+    other = machine(listen="10.0.0.2", location="rack1/m2")
+    told = changed(other, url="holdfast://10.9.9.9:7401/shop")
+    assert (told.authority_address, told.authority_listens) == ("10.9.9.9:7401", None)
+    with pytest.raises(InvalidRequest, match="is not on this machine"):
+        changed(other, url="holdfast://10.0.0.2:7401/shop")
+    with pytest.raises(InvalidRequest, match="is of domain shop, not of cafe"):
+        changed(other, url="holdfast://10.9.9.9:7401/cafe")
+
+
+def test_a_domain_on_one_machine_becomes_the_first_of_several() -> None:
+    alone = Description(
+        domain="d", hosts=(HostId("host1"),), agent_address="127.0.0.1:1", authority_address="127.0.0.1:2"
+    )
+    with pytest.raises(InvalidRequest, match="--name"):
+        changed(alone, listen="10.0.0.1")
+    grown = changed(alone, name="m1", listen="10.0.0.1", location="rack1/m1", insecure=True)
+    assert (grown.machine, grown.agent, grown.hosts) == ("m1", "m1", ("host1",))
+    assert grown.authority_address == "10.0.0.1:2"
+    assert grown.token
