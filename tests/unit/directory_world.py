@@ -83,6 +83,10 @@ class Master:
 
     def view(self) -> View:
         view = View()
+        by_parent = [self.tree.parent(each) for each in self.tree.visible()]
+        for parent in {*by_parent, ROOT}:
+            below = list(self.tree.children(parent))
+            assert len(below) == by_parent.count(parent), "children and parents differ"
         for each in self.tree.visible():
             known = self.state.entries.get(each)
             values = {} if known is None else known.values()

@@ -9,7 +9,7 @@ every pair of operations comes to. Equal sets of changes give equal bytes on eve
 *Values.* :mod:`.operations` has what a client may ask, as values; :mod:`.results` has how it is answered.
 :mod:`.dn` has names, :mod:`.filter` the search filter and its evaluation, :mod:`.ldif` entries as text. What
 a value means is in :mod:`.syntaxes`, :mod:`.string_preparation` and :mod:`.matching`; :mod:`.schema` says
-which attributes and classes there are.
+which attributes and classes there are. :mod:`.normal_form` makes of them what changes carry.
 
-All of it is pure: the wire is in :mod:`holdfast.ldap`.
+All of it is pure but :mod:`.lmdb_store`: the wire is in :mod:`holdfast.ldap`.
 """

@@ -10,6 +10,7 @@ Any error of a commit is final (D1): the owner hears ``ok=False`` of it and of a
 """
 
 import os
+import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -24,14 +25,33 @@ from holdfast.machine.files import make_durably
 from holdfast.model.errors import DiskFailed, InvalidRequest, NoSpace
 from holdfast.model.ports import Token
 
+FILE: Final = "data.mdb"
+"""What LMDB calls its file."""
 MAP_BYTES: Final = 64 << 30
 """How large the file may grow: address space alone, so far more than a suffix needs."""
 READERS_MAX: Final = 1024
 """How many snapshots may be open at once: one for each search that is being answered in pages."""
 
 
-def _sync_names(directory: Path) -> None:
-    """LMDB syncs its file, and never the directory that has the file's name."""
+def _make(directory: Path, names: tuple[MapName, ...]) -> None:
+    """Make a new file aside, and give it its name when all of it is on the disk.
+
+    LMDB writes a new file's first pages without a sync: a power cut then may leave half of them, which it
+    takes for a file of something else ever after.
+    """
+    make_durably(directory)
+    if (directory / FILE).exists():
+        return
+    aside = directory / "making"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
+    environment = lmdb.open(str(aside), max_dbs=len(names), mode=0o600)
+    for name in names:
+        environment.open_db(name.encode())
+    environment.sync(True)
+    environment.close()
+    (aside / FILE).rename(directory / FILE)
+    shutil.rmtree(aside)
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -109,13 +129,12 @@ class LmdbStore:
         map_bytes: int = MAP_BYTES,
     ) -> None:
         names = tuple(names)
-        make_durably(directory)
         try:
+            _make(directory, names)
             self._environment = lmdb.open(
                 str(directory), map_size=map_bytes, max_dbs=len(names), max_readers=READERS_MAX, mode=0o600
             )
             self._maps = {name: self._environment.open_db(name.encode()) for name in names}
-            _sync_names(directory)
         except (lmdb.Error, OSError) as fault:
             raise DiskFailed(f"{directory}: the store cannot be opened: {fault}") from None
         self._on_committed = on_committed

@@ -78,6 +78,7 @@ class Tree:
 
     def __init__(self) -> None:
         self._nodes: dict[EntryId, Node] = {}
+        self._at_root: dict[EntryId, None] = {}
         self._claims: dict[Claim, dict[EntryId, None]] = {}
         self.glue: dict[EntryId, None] = {}
         """Removed or unknown entries that are visible for their children's sake."""
@@ -107,10 +108,11 @@ class Tree:
         return self._nodes[entry].parent
 
     def children(self, parent: EntryId) -> Iterator[EntryId]:
-        """The visible entries below *parent*, which is not ROOT, in the order of their ids."""
+        """The visible entries directly below *parent*, in the order of their ids. Those below ROOT are the
+        suffix's own, misplaced ones, and parents that have not arrived yet."""
         node = self._nodes.get(parent)
-        if node is not None:
-            yield from (each for each in sorted(node.children) if self._nodes[each].is_visible)
+        below = self._at_root if parent == ROOT else node.children if node is not None else {}
+        return (each for each in sorted(below) if self._nodes[each].is_visible)
 
     def visible(self) -> Iterator[EntryId]:
         """All visible entries, in the order of their ids."""
@@ -172,6 +174,7 @@ class Tree:
         node = self._nodes.get(entry)
         if node is None:
             node = self._nodes[entry] = Node(is_attached=True)
+            self._at_root[entry] = None
         return node
 
     def _break_cycles(self, moved: dict[EntryId, None]) -> None:
@@ -215,7 +218,9 @@ class Tree:
     def _attach(self, entry: EntryId) -> None:
         node = self._nodes[entry]
         node.parent, node.is_attached = self._target(entry), True
-        if node.parent != ROOT:
+        if node.parent == ROOT:
+            self._at_root[entry] = None
+        else:
             self._node(node.parent).children[entry] = None
         if node.is_visible:
             self._show(entry)
@@ -225,7 +230,9 @@ class Tree:
         if node.is_visible:
             self._hide(entry)
         node.is_attached = False
-        if node.parent != ROOT:
+        if node.parent == ROOT:
+            del self._at_root[entry]
+        else:
             del self._nodes[node.parent].children[entry]
             self._vacated[node.parent] = None
 
@@ -294,4 +301,4 @@ class Tree:
         for each in entries:
             node = self._nodes.get(each)
             if node is not None and node.facts == UNKNOWN and not node.children:
-                del self._nodes[each]
+                del self._nodes[each], self._at_root[each]

@@ -2,7 +2,7 @@
 
 from directory_world import ANN, GROUPS, PEOPLE, SUFFIX, Issued, Master, base, built, entry_id, name
 
-from holdfast.directory.primitives import RemoveEntry, uuid_text
+from holdfast.directory.primitives import ROOT, RemoveEntry, uuid_text
 
 BOB, OTHER, DEEP = entry_id(10), entry_id(11), entry_id(12)
 
@@ -81,6 +81,7 @@ def test_a_cycle_whose_way_back_is_gone_stands_at_the_root() -> None:
     meet(a, b)
     for master in (a, b):
         assert list(master.tree.broken) == [GROUPS]
+        assert list(master.tree.children(ROOT)) == [SUFFIX, GROUPS]
         assert master.tree.path(PEOPLE) == ("ou=people", f"entryUUID={uuid_text(GROUPS)}+ou=groups")
     early = built(each for each in a.known.values() if not isinstance(each.changes[0], RemoveEntry))
     assert early.tree.path(GROUPS) == ("ou=groups", "cn=bob", "dc=top")
@@ -93,8 +94,10 @@ def test_a_child_may_arrive_before_its_parent() -> None:
     first = a.known[min(a.known)]
     early = built([first, child])
     assert early.tree.path(DEEP) == ("cn=deep", f"entryUUID={uuid_text(BOB)}")
+    assert list(early.tree.children(ROOT)) == [SUFFIX, BOB]
     early.take(parent)
     assert early.tree.path(DEEP) == ("cn=deep", "cn=bob", "ou=people", "dc=top")
+    assert list(early.tree.children(ROOT)) == [SUFFIX]
     assert early.state.dump() == a.state.dump()
 
 
