@@ -22,6 +22,7 @@ from holdfast.authority.server import AuthorityServer
 from holdfast.authority.sqlite import HistoryLimits, SqliteStore
 from holdfast.model.ids import Revision
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net.secret_file import read_secret
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND, SECOND, Options
 from holdfast.sim.engine.vfs import SimVfs
@@ -92,13 +93,13 @@ class SqliteBackend:
             self._process = None
 
     def connect(self, prefix: str) -> Authority:
-        return self._connect(self.address, DEADLINE_S)
+        return self._connect(self.address, DEADLINE_S, is_forwarded=False)
 
     def proxy(self) -> SlowProxy:
         return SlowProxy(self.address.host, self.address.port)
 
     def connect_through(self, port: int, prefix: str) -> Authority:
-        return self._connect(Address("127.0.0.1", port), SHORT_DEADLINE_S)
+        return self._connect(Address("127.0.0.1", port), SHORT_DEADLINE_S, is_forwarded=True)
 
     async def pass_time(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -116,8 +117,12 @@ class SqliteBackend:
         subprocess.run([sys.executable, "-m", "holdfast", *command], check=True, capture_output=True)
         self.start()
 
-    def _connect(self, address: Address, deadline_s: float) -> Authority:
-        endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.HOST, "tester"))
+    def _connect(self, address: Address, deadline_s: float, *, is_forwarded: bool) -> Authority:
+        endpoint = ConnectionSettings(
+            PeerIdentity("holdfast", Role.HOST, "tester"),
+            credentials=read_secret(self._directory),
+            is_forwarded=is_forwarded,
+        )
         return RemoteAuthority(address, endpoint, config=ClientConfig(deadline_ns=int(deadline_s * SECOND)))
 
 

@@ -54,7 +54,8 @@ class GroupClient(ABC):
 
     def endpoint(self) -> ConnectionSettings:
         """Return the identity with which hosts are called directly."""
-        return ConnectionSettings(PeerIdentity(self.name, Role.CLIENT, "direct"))
+        secret = self.layout.secret(self.name)
+        return ConnectionSettings(PeerIdentity(self.name, Role.CLIENT, "direct"), credentials=secret)
 
     async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
         """Create a ledger as soon as enough hosts can take a member."""
@@ -198,7 +199,9 @@ def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
 
     async def connected() -> T:
         layout = Layout(domain.directory)
-        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
+        async with connect(
+            await url_of(layout, layout.read()), dir=domain.directory, policy=POLICY
+        ) as connection:
             return await work(Client(domain, connection))
 
     return asyncio.run(connected())

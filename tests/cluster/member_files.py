@@ -14,7 +14,7 @@ from holdfast.execution.saved_state import head_of
 from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import GroupId, Position
 from holdfast.node.store import STORE
-from holdfast.storage.checkpoint import ASIDE, checkpoint_of, read_chunks, verify
+from holdfast.storage.checkpoint import UNFINISHED, checkpoint_of, read_chunks, verify
 from holdfast.storage.disk import Directory
 from holdfast.storage.inspect import records
 
@@ -47,7 +47,7 @@ def _newest_checkpoint(disk: Directory, group: GroupId) -> Execution:
     cls = load_code("ledger:Ledger")[0]
     for name in reversed(disk.list()):
         named = checkpoint_of(name)
-        if named is not None and named[0] == group and not name.endswith(ASIDE):
+        if named is not None and named[0] == group and not name.endswith(UNFINISHED):
             chunks = list(read_chunks(disk, verify(disk, name)))
             code = head_of(iter(chunks)).code
             execution = Execution.load(_ledger(group, cls, code), b"".join(chunks))

@@ -14,6 +14,7 @@ from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
+    DomainSecret,
     Inbox,
     Kind,
     Limits,
@@ -23,9 +24,13 @@ from holdfast.net import (
     Role,
     serve,
 )
+from holdfast.net.credentials import SECRET_BYTES
 
 IDLE_S = 1.0
-PEER = ConnectionSettings(PeerIdentity("test", Role.HOST, "peer"), limits=Limits(idle_s=IDLE_S))
+SECRET = DomainSecret("test", b"s" * SECRET_BYTES)
+PEER = ConnectionSettings(
+    PeerIdentity("test", Role.HOST, "peer"), limits=Limits(idle_s=IDLE_S), credentials=SECRET
+)
 
 ADMITS = {kind: frozenset(Role) for kind in Kind}
 

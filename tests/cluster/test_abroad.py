@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
-from domain import WAIT_S, Domain, is_whole
+from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 from holdfast.agent.status_client import url_of
@@ -49,6 +50,10 @@ def make(domain: Domain, cls: str, name: str, *args: str) -> None:
 def market(domains: tuple[Domain, Domain]) -> tuple[Domain, Domain]:
     """A shop in one domain that sells from a stock in the other."""
     home, there = domains
+    for giver, taker in ((there, home), (home, there)):
+        key = giver.run("key", "neighbour").stdout.strip()
+        command = [*HOLDFAST, "key", "keep", Layout(giver.directory).read().domain]
+        subprocess.run([*command, "--dir", str(taker.directory)], input=key, text=True, check=True)
     make(there, "market:Stock", "stock")
     make(home, "market:Shop", "shop", "stock", url(there))
     return domains

@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,9 @@ from faults.signals import Victim
 from holdfast.authority.client import ClientConfig
 from holdfast.authority.contract import Applied, Get, Got, Put, Txn
 from holdfast.authority.remote import RemoteAuthority
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import Address, ConnectionSettings, DomainSecret, PeerIdentity, Role
+from holdfast.net.credentials import SECRET_BYTES
+from holdfast.net.secret_file import keep_secret
 
 pytestmark = pytest.mark.cluster
 
@@ -23,20 +26,24 @@ WRITERS = 4
 CHECKED_MAX = 200
 """Keys read back after each cut, newest first: older ones were read back after earlier cuts."""
 CALL_NS = 1_000_000_000
+SECRET = DomainSecret("holdfast", b"s" * SECRET_BYTES)
 
 
 @contextmanager
 def authority(directory: Path) -> Iterator[tuple[Victim, Address]]:
-    command = ["authority", "serve", "--dir", str(directory)]
-    with Victim([sys.executable, "-m", "holdfast", *command]) as victim:
-        assert victim.wait_for_lines(1, timeout_s=60), victim.errors
-        found = re.search(r"listening on (\S+)", victim.lines[0])
-        assert found is not None, victim.lines
-        yield victim, Address.parse(found[1])
+    # The secret is elsewhere: what fails is the authority's own disk.
+    with tempfile.TemporaryDirectory() as secrets:
+        keep_secret(Path(secrets), SECRET)
+        command = ["authority", "serve", "--dir", str(directory), "--secret-dir", secrets]
+        with Victim([sys.executable, "-m", "holdfast", *command]) as victim:
+            assert victim.wait_for_lines(1, timeout_s=60), victim.errors
+            found = re.search(r"listening on (\S+)", victim.lines[0])
+            assert found is not None, victim.lines
+            yield victim, Address.parse(found[1])
 
 
 async def connected(address: Address) -> RemoteAuthority:
-    endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.HOST, "tester"))
+    endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.HOST, "tester"), credentials=SECRET)
     return RemoteAuthority(address, endpoint, config=ClientConfig(deadline_ns=CALL_NS))
 
 

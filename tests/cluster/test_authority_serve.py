@@ -16,14 +16,26 @@ import pytest
 from holdfast.authority.contract import Applied, Get, Got, Put, Request, Result, Txn, Unknown
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.server_process import FILE_NAME
-from holdfast.net import Address, ConnectionSettings, Inbox, NotConnected, PeerIdentity, Role, connect
+from holdfast.net import (
+    Address,
+    ConnectionSettings,
+    DomainSecret,
+    Inbox,
+    NotConnected,
+    PeerIdentity,
+    Role,
+    connect,
+)
 from holdfast.net.certificates import create_domain, issue
+from holdfast.net.credentials import SECRET_BYTES
+from holdfast.net.secret_file import keep_secret
 from holdfast.net.tls import Tls
 
 pytestmark = [pytest.mark.cluster, pytest.mark.anyio]
 
 HOLDFAST = [sys.executable, "-m", "holdfast", "authority"]
 FILE_BYTES_MAX = 300_000
+SECRET = DomainSecret("holdfast", b"s" * SECRET_BYTES)
 
 
 @pytest.fixture
@@ -43,6 +55,8 @@ def serving(
 ) -> Iterator[tuple[subprocess.Popen[str], Address]]:
     """Start a process that serves *directory*, and yield its address; it is killed at the end if it still
     runs."""
+    if "--certs" not in options:
+        keep_secret(directory, SECRET)
     process = subprocess.Popen(
         [*HOLDFAST, "serve", "--dir", str(directory), *options],
         stdout=subprocess.PIPE,
@@ -59,9 +73,14 @@ def serving(
 
 
 async def ask(
-    address: Address, *requests: Request, tls: Tls | None = None, role: Role = Role.HOST
+    address: Address,
+    *requests: Request,
+    tls: Tls | None = None,
+    role: Role = Role.HOST,
+    secret: DomainSecret = SECRET,
 ) -> list[Result]:
-    authority = RemoteAuthority(address, ConnectionSettings(PeerIdentity("holdfast", role, "test"), tls=tls))
+    endpoint = ConnectionSettings(PeerIdentity("holdfast", role, "test"), tls=tls, credentials=secret)
+    authority = RemoteAuthority(address, endpoint)
     try:
         return [await authority.ask(request) for request in requests]
     finally:
@@ -90,7 +109,7 @@ async def test_what_was_applied_survives_kill_and_termination(tmp_path: Path) ->
         assert got.item.value == b'"kept"'
         process.send_signal(signal.SIGTERM)
         assert ends(process)[0] == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE_NAME, "lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE_NAME, "lock", "secret"]
 
 
 def test_a_second_one_says_who_holds_the_directory(tmp_path: Path) -> None:

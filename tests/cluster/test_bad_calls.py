@@ -254,7 +254,10 @@ def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
     async def work(client: Client) -> None:
         description = client.layout.read()
         (address, *_) = await addresses_of(client.layout, description)
-        later = ConnectionSettings(PeerIdentity(description.domain, Role.HOST, "later"))
+        later = ConnectionSettings(
+            PeerIdentity(description.domain, Role.HOST, "later"),
+            credentials=client.layout.secret(description.domain),
+        )
         asker = Asker()
         connection = await connect(address, asker.begin, later, deadline_s=30.0)
         try:

@@ -40,6 +40,13 @@ def test_ours_is_measured(tmp_path: Path) -> None:
     assert fail_over_s > 0
 
 
+def test_ours_is_measured_by_tls(tmp_path: Path) -> None:
+    """The same with certificates for every process and for the client."""
+    load, fail_over_s = tried(Holdfast(has_tls=True), tmp_path)
+    assert load.calls >= 16
+    assert fail_over_s is not None
+
+
 @pytest.mark.usefixtures("etcd_program")
 def test_etcd_is_measured(tmp_path: Path) -> None:
     """The bare gRPC client gets answers from a real etcd, also from the one that takes over."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S
+from faults.machine import require_tun
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -57,6 +58,31 @@ def test_nothing_is_lost_while_the_primary_is_killed_and_paused(
     assert "kill" in kinds
     assert len(found["failover_ms"]) == kinds.count("kill")
     assert found["failovers"] <= len(kinds)
+    assert list(tmp_path.iterdir()) == []
+    assert of_domains_in(tmp_path) == []
+
+
+def test_nothing_is_lost_on_three_machines_that_are_killed_and_cut_off(
+    tmp_path: Path, rounds: Callable[..., int]
+) -> None:
+    """Three network namespaces with TLS between them: kills, cuts and one-way cuts under delay and loss."""
+    require_tun()
+    seconds = rounds(short=7, long=300)
+    command = [*HOLDFAST, "demo", "--machines", "--seconds", str(seconds), "--every", "2", "--callers", "8"]
+    done = subprocess.run(
+        [*command, "--output", "json"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env=surroundings(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    found = msgspec.json.decode(done.stdout)
+    assert found["calls_acknowledged"] > 0
+    assert (found["calls_lost"], found["calls_duplicated"], found["replies_wrong"]) == (0, 0, 0)
+    assert found["members_counted"]
+    assert "kill" in [fault["kind"] for fault in found["faults"]]
     assert list(tmp_path.iterdir()) == []
     assert of_domains_in(tmp_path) == []
 

@@ -255,7 +255,7 @@ $FTDomainId == 'myFTdomain' and $Location[0].id == 'myhost'"
 
 def test_a_program_without_an_event_loop_watches(domain: Domain) -> None:
     layout = Layout(domain.directory)
-    with hf.connect_sync(asyncio.run(url_of(layout, layout.read()))) as connection:
+    with hf.connect_sync(asyncio.run(url_of(layout, layout.read())), dir=layout.directory) as connection:
         number = connection.faults.push(crash("plain"))
         news = connection.faults.watch("$Location[0].id == 'plain'", after=number - 1)
         heard = next(news)

@@ -236,7 +236,7 @@ def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager)
     url = asyncio.run(url_of(layout, layout.read()))
 
     async def work() -> None:
-        async with hf.connect(url) as domain:
+        async with hf.connect(url, dir=layout.directory) as domain:
             await domain.type_properties(LEDGER).set(CheckpointInterval=50_000)
             assert await domain.properties.get() == {}
             books = await domain.create(LEDGER, name="books", properties={"InitialNumberReplicas": 2})
@@ -252,7 +252,7 @@ def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager)
             await domain.factory("host2").delete(alone.factory_creation_id)
 
     asyncio.run(work())
-    with hf.connect_sync(url) as domain:
+    with hf.connect_sync(url, dir=layout.directory) as domain:
         books = domain.group("books")
         assert books.properties.set(MinimumNumberReplicas=1)[MINIMUM] == 1
         assert books.properties.own() == {MINIMUM: 1}

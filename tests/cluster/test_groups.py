@@ -84,7 +84,9 @@ def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domai
     taken is its own (A1)."""
 
     async def work(client: Client) -> None:
-        endpoint = ConnectionSettings(PeerIdentity(client.name, Role.CLIENT, "again"))
+        endpoint = ConnectionSettings(
+            PeerIdentity(client.name, Role.CLIENT, "again"), credentials=client.layout.secret(client.name)
+        )
         hosts = [each["id"] for each in (await asyncio.to_thread(whole.status))["hosts"]]
         addresses = [Address.parse(await client.address(host)) for host in hosts]
         wanted = CreateGroup(name="again", class_name="ledger:Ledger", nonce="given-again")
@@ -136,7 +138,7 @@ def test_a_client_need_not_lose_patience_with_a_paused_primary(whole: Domain) ->
         await client.create("told")
         found = await client.wait_in_sync("told")
         url = f"holdfast://{await client.address(found.primary)}/{client.name}"
-        async with connect(url, policy=POLICY, config=patient) as domain:
+        async with connect(url, dir=whole.directory, policy=POLICY, config=patient) as domain:
             ledger = await domain.group("told")
             assert await ledger.deposit("alice", 5) == 5
             pid = await client.pid(found.primary)
@@ -176,7 +178,7 @@ def test_a_group_in_memory_survives_its_primary_and_is_lost_with_all_of_its_proc
 def test_programs_without_an_event_loop_make_call_and_end_groups(whole: Domain) -> None:
     layout = Layout(whole.directory)
     url = asyncio.run(url_of(layout, layout.read()))
-    with connect_sync(url, policy=POLICY) as domain:
+    with connect_sync(url, dir=whole.directory, policy=POLICY) as domain:
         ledger = domain.create("ledger:Ledger", name="patient")
         assert ledger.deposit("alice", 5) == 5
         assert "patient" in [each.name for each in domain.groups()]

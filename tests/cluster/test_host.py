@@ -39,7 +39,7 @@ def layout(alone: Layout) -> Iterator[Layout]:
     """The same, with its authority running."""
     description = alone.read()
     command = [*HOLDFAST, "authority", "serve", "--dir", str(alone.authority), "--domain", description.domain]
-    command += ["--listen", str(description.authority_address)]
+    command += ["--listen", str(description.authority_address), "--secret-dir", str(alone.directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as authority:
         assert authority.stdout is not None
         assert "listening" in authority.stdout.readline()

@@ -179,7 +179,9 @@ def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
         asker = await client.connection.create("market:Stock", name="asker")
         found = await client.wait_in_sync("asker")
         elsewhere = next(host for host in found.in_sync if host != found.primary)
-        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+        async with connect(
+            f"holdfast://{await client.address(elsewhere)}/{client.name}", dir=client.layout.directory
+        ) as there:
             await there.create("market:Stock", name="lonely", replicas=1)  # on the host that is asked
         pid = await client.pid(elsewhere)
         os.kill(pid, signal.SIGSTOP)
@@ -204,7 +206,9 @@ def test_a_call_with_a_timeout_holds_its_group_up_no_longer(whole: Domain) -> No
         asker = await client.connection.create("market:Stock", name="hasty", replicas=1)
         found = await client.wait_in_sync("hasty")
         elsewhere = next(host for host in ("host1", "host2") if host != found.primary)
-        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+        async with connect(
+            f"holdfast://{await client.address(elsewhere)}/{client.name}", dir=client.layout.directory
+        ) as there:
             await there.create("market:Stock", name="stopped", replicas=1)
         await client.wait_in_sync("stopped")
         assert await asker.ask_within("stopped", 5) == "done"
@@ -232,7 +236,9 @@ def test_a_call_that_times_out_in_line_never_runs(whole: Domain) -> None:
         shop = await create("market:Shop", name="in line shop", replicas=1, args=["in line stock"])
         found = await client.wait_in_sync("in line shop")
         elsewhere = next(host for host in ("host1", "host2") if host != found.primary)
-        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+        async with connect(
+            f"holdfast://{await client.address(elsewhere)}/{client.name}", dir=client.layout.directory
+        ) as there:
             stock = await there.create("market:Stock", name="in line stock", replicas=1)
             await client.wait_in_sync("in line stock")
             pid = await client.pid(elsewhere)
@@ -325,7 +331,9 @@ def test_queries_are_answered_while_a_call_waits_for_a_group_that_is_not_served(
         asker = await client.connection.create("market:Stock", name="patient asker")
         found = await client.wait_in_sync("patient asker")
         elsewhere = next(host for host in found.in_sync if host != found.primary)
-        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+        async with connect(
+            f"holdfast://{await client.address(elsewhere)}/{client.name}", dir=client.layout.directory
+        ) as there:
             await there.create("market:Stock", name="silent", replicas=1)
         await asker.touch()
         pid = await client.pid(elsewhere)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from net_peer import IDLE_S
+from net_peer import IDLE_S, SECRET
 
 from holdfast.net import (
     Address,
@@ -31,7 +31,9 @@ from holdfast.net import (
 pytestmark = pytest.mark.cluster
 
 MIB = 1024 * 1024
-CLIENT = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "client"), limits=Limits(idle_s=IDLE_S))
+CLIENT = ConnectionSettings(
+    PeerIdentity("test", Role.CLIENT, "client"), limits=Limits(idle_s=IDLE_S), credentials=SECRET
+)
 
 
 @dataclass
@@ -129,7 +131,7 @@ def test_a_process_that_stood_still_blames_nobody() -> None:
     take its own absence for our silence. (Our own limit is long here; the peer's is not.)"""
 
     async def story() -> None:
-        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
+        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60), credentials=SECRET)
         with peer("echo") as victim:
             counting = Counting()
             connection = await connect(victim.address, lambda _: counting, patient)
@@ -152,7 +154,7 @@ def test_a_consumer_that_takes_nothing_bounds_both_processes() -> None:
     grows."""
 
     async def story() -> None:
-        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
+        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60), credentials=SECRET)
         with peer("deaf") as deaf:
             connection = await connect(deaf.address, lambda _: Counting(), patient)
             before, offered = deaf.resident_bytes(), 0
@@ -173,7 +175,7 @@ def test_a_client_that_reads_nothing_bounds_the_server() -> None:
     reading, and does not grow."""
 
     async def story() -> None:
-        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
+        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60), credentials=SECRET)
         with peer("echo") as server:
             connection = await connect(server.address, lambda _: Counting(), patient)
             connection.pause_reading()

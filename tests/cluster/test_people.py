@@ -142,7 +142,9 @@ def test_a_hand_over_moves_the_primary_and_fails_no_call(whole: Domain) -> None:
     layout = Layout(whole.directory)
 
     async def work() -> int:
-        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
+        async with connect(
+            await url_of(layout, layout.read()), dir=layout.directory, policy=POLICY
+        ) as connection:
             ledger = await connection.group("handed")
             is_over = asyncio.Event()
             calls = 0

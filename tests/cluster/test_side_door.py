@@ -20,7 +20,8 @@ from holdfast.authority.recipe import Seen, perform
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId, Nonce
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import Address
+from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
@@ -210,8 +211,9 @@ def test_a_record_that_stands_at_the_authority_is_judged_like_an_order(
     and after a restart, and serves its other groups."""
 
     async def put() -> None:
-        description = Layout(domain.directory).read()
-        endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "test"))
+        layout = Layout(domain.directory)
+        description = layout.read()
+        endpoint = admin_endpoint(layout, description)
         authority = RemoteAuthority(Address.parse(description.authority_address or ""), endpoint)
         number = await perform(authority, reserve_group(nonce=Nonce("planted")))
         assert isinstance(number, int)

@@ -31,7 +31,7 @@ async def at_backup(client: Client, found: GroupInfo) -> DirectCaller:
     """Return a connection to one backup alone."""
     backup = next(host for host in found.in_sync if host != found.primary)
     caller = DirectCaller("backup", found.group, found.epoch)
-    await caller.open(await client.address(backup), client.name)
+    await caller.open(await client.address(backup), client.endpoint())
     return caller
 
 

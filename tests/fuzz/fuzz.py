@@ -12,7 +12,7 @@ import atheris  # type: ignore[import-not-found,unused-ignore]  # not among what
 
 import holdfast  # noqa: F401  # first, so that what is not fuzzed is not instrumented
 
-FUZZED = ("holdfast.faults", "holdfast.directory", "holdfast.ldap")
+FUZZED = ("holdfast.faults", "holdfast.directory", "holdfast.ldap", "holdfast.shipping")
 
 # What the rest has imported of it is not instrumented, and the search would be blind.
 for name in [each for each in sys.modules if each.startswith(FUZZED)]:

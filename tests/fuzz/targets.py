@@ -13,7 +13,9 @@ from holdfast.faults.filters import InvalidConstraint, evaluate, parse
 from holdfast.faults.filters.tokens import CONSTRAINT_MAX
 from holdfast.faults.filters.tree import written
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.model.ids import GroupId
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.shipping.manifest import Contents, FileEntry, Manifest, decode_manifest, digest_of
 
 HERE: Final = Location.parse("hostC/procB", "hostname", "processname")
 EVENTS: Final = (
@@ -66,9 +68,41 @@ def events(data: bytes) -> None:
     assert repr(decode_events(encode_events(found))) == repr(found)
 
 
+def manifest_of(names: tuple[str, ...], chunk_bytes: int) -> Manifest:
+    files = (
+        FileEntry(name, 700, digest_of(b"f"), digest_of(b"c") * -(-700 // chunk_bytes)) for name in names
+    )
+    return Manifest(
+        subject="s", epoch=Epoch(1), position=Position(2), chunk_bytes=chunk_bytes, files=tuple(files)
+    )
+
+
+MANIFESTS: Final = (
+    Contents(manifest_of(("data.db", "segments/1"), 512)).encoded,
+    Contents(manifest_of(("a",), 65536)).encoded,
+    Contents(manifest_of((), 512)).encoded,
+)
+
+
+def manifests(data: bytes) -> None:
+    """Any bytes are a manifest whose names lead nowhere else and whose chunks fill its files, or refused."""
+    try:
+        contents = decode_manifest(data)
+    except InvalidRequest:
+        return
+    for file in contents.manifest.files:
+        assert not file.name.startswith("/")
+        assert ".." not in file.name.split("/")
+    chunks = [contents.chunk(number) for number in range(contents.count)]
+    assert sum(chunk.length for chunk in chunks) == contents.bytes
+    assert all(0 < chunk.length <= contents.manifest.chunk_bytes for chunk in chunks)
+    assert decode_manifest(contents.encoded).id == contents.id
+
+
 TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
     "filters": (filters, tuple(each.encode("utf-8", "surrogateescape") for each in CONSTRAINTS)),
     "events": (events, (encode_events(EVENTS), *(encode_events([each]) for each in EVENTS))),
+    "manifests": (manifests, MANIFESTS),
     **DIRECTORY_TARGETS,
 }
 """Each with seeds to begin from."""

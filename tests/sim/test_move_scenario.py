@@ -11,7 +11,6 @@ SOON = (
     "move-seal-in-memory",
     "move-stale-client",
     "move-no-grace",
-    "move-unverified",
     "move-unseal-undecided",
     "move-revisions-anew",
     "move-watch-goes-on",
@@ -21,14 +20,14 @@ SOON = (
 
 def test_no_rule_is_broken_by_moves_under_faults(rounds: Callable[..., int]) -> None:
     """One authority serves at any time and holds everything; at the end every host is there and works."""
-    summary = run_seeds("move", range(rounds(short=8, long=2000)), jobs=2)
+    summary = run_seeds("move", range(rounds(short=4, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
 
 
 def test_a_mover_that_stops_on_the_way_is_given_up_or_taken_over(rounds: Callable[..., int]) -> None:
     """Movers pause in the middle of moves for longer than the hosts wait, then go on."""
-    summary = run_seeds("move", range(rounds(short=4, long=500)), profile="movers-pause", jobs=2)
+    summary = run_seeds("move", range(rounds(short=2, long=500)), profile="movers-pause", jobs=2)
     assert summary.violations == []
     assert {"mover_pauses", "falls_at_step"} <= set(summary.faults)
 

@@ -163,6 +163,8 @@ def settle(result: contract.Result) -> str:
             return "refused"
         case Unknown() | Invalid():
             return result.reason
+        case contract.Elsewhere():
+            return "the authority has moved"
         case Got() | contract.Listed() | contract.LeaseGranted() | contract.LeaseGone():
             return "not a change"
     assert_never(result)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from net_world import SECRET
 
 from holdfast.execution.interface import BadCall, Interface
 from holdfast.execution.records import Call, Sent, decode_calls
@@ -140,7 +141,7 @@ class Host:
         self.server = await serve(
             address or Address("127.0.0.1", 0),
             lambda _: self,
-            ConnectionSettings(identity, self.limits),
+            ConnectionSettings(identity, self.limits, credentials=SECRET),
             admits=HOST_ADMITS,
         )
 
@@ -269,7 +270,8 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return f"holdfast://{','.join(map(str, self._addresses.values()))}/test"
+        addresses = ",".join(map(str, self._addresses.values()))
+        return f"holdfast://{SECRET.client_key('tester').text}@{addresses}/test"
 
     def move_to(self, primary: str, *, told: tuple[str, ...] | None = None) -> Reference:
         """Make *primary* primary, in a new view that only those *told* know of."""

@@ -41,6 +41,7 @@ class History:
             self.deliver,
             self.deliver,
             self.deliver_all,
+            self.sync,
             self.purge,
         )
 
@@ -84,9 +85,10 @@ class History:
             self._issue(master, lambda ask: ask.move(entry, parent))
 
     def add_value(self, master: Master, this: int, that: int) -> None:
-        entry, wanted = pick(live(master), this), value(VALUES[that % 3])
+        entry = pick(live(master), this)
         if entry is not None:
-            self._issue(master, lambda ask: ask.add_value(entry, "mail", wanted))
+            chosen = ("mail", value(VALUES[that % 3])) if that < 5 else ("cn", value(NAMES[that % 3]))
+            self._issue(master, lambda ask: ask.add_value(entry, *chosen))
 
     def remove_value(self, master: Master, this: int, that: int) -> None:
         """Of any attribute, that of the name too where the value is not part of it."""
@@ -146,6 +148,12 @@ class History:
                 master.take(each)
                 return True
         return False
+
+    def sync(self, master: Master, this: int, that: int) -> None:
+        """All hear of everything; what follows may be purged."""
+        for each in self.masters:
+            for issuer in range(len(self.masters)):
+                self.deliver_all(each, issuer, that)
 
     def purge(self, master: Master, this: int, that: int) -> None:
         stable = [csn for csn in sorted(each.csn for each in self.issued) if self.is_stable(master, csn)]

@@ -16,9 +16,12 @@ from holdfast.net import (
     Admission,
     Connection,
     ConnectionSettings,
+    DomainSecret,
+    Expected,
     Kind,
     Limits,
     PeerIdentity,
+    ProvenBy,
     Reason,
     Receiver,
     Role,
@@ -26,17 +29,28 @@ from holdfast.net import (
     connect,
     serve,
 )
-from holdfast.net.frame import FrameDecoder
+from holdfast.net.credentials import NONCE_BYTES, SECRET_BYTES
+from holdfast.net.frame import FrameDecoder, encode_frame
 from holdfast.net.handshake import encode_hello, read_goodbye
-from holdfast.net.session import encode_frame
+from holdfast.net.session import Session
 
 T = TypeVar("T")
 LOOPBACK = Address("127.0.0.1", 0)
-SERVER = ConnectionSettings(PeerIdentity("test", Role.HOST, "server", 1))
-CLIENT = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "client"))
+SECRET = DomainSecret("test", b"s" * SECRET_BYTES)
+
+
+def secret_of(domain: str) -> DomainSecret:
+    return DomainSecret(domain, SECRET.secret)
+
+
+SERVER = ConnectionSettings(PeerIdentity("test", Role.HOST, "server", 1), credentials=SECRET)
+CLIENT = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "client"), credentials=SECRET)
 EVERYBODY: Admission = {kind: frozenset(Role) for kind in Kind}
 """May send anything."""
-HELLO = encode_frame(Kind.HELLO, encode_hello(CLIENT.identity, 1 << 20, 15_000))
+HELLO = encode_frame(
+    Kind.HELLO,
+    encode_hello(CLIENT.identity, 1 << 20, 15_000, ProvenBy.SECRET, bytes(NONCE_BYTES)),
+)
 
 
 class Echo:
@@ -142,6 +156,23 @@ class Raw:
         self.reader = reader
         self.writer = writer
 
+    async def shake_hands(self) -> None:
+        """Prove to the server that this is its client."""
+        session = Session(
+            CLIENT.identity,
+            is_connector=True,
+            payload_bytes_max=1 << 20,
+            idle_ms=15_000,
+            expected=Expected(),
+            credentials=SECRET,
+            nonce=bytes(NONCE_BYTES),
+        )
+        async with asyncio.timeout(60):
+            while session.agreed is None:
+                self.writer.write(session.take_output())
+                session.receive(await self.reader.read(1 << 16))
+                assert session.reason is None, session.reason
+
     async def read_to_end(self) -> list[tuple[Kind, bytes]]:
         """Every frame until the server closes; fails when it does not."""
         async with asyncio.timeout(60):
@@ -164,7 +195,9 @@ class Raw:
 
 def endpoint(role: Role, id: str = "x", *, domain: str = "test", **limits: float | int) -> ConnectionSettings:
     return ConnectionSettings(
-        PeerIdentity(domain, role, id), limits=msgspec.structs.replace(Limits(), **limits)
+        PeerIdentity(domain, role, id),
+        limits=msgspec.structs.replace(Limits(), **limits),
+        credentials=secret_of(domain),
     )
 
 

@@ -15,7 +15,7 @@ from holdfast.sim.lint.imports import CORES, is_simulated, leaks_below
 
 PACKAGE = Path(holdfast.__file__).parent
 
-GROUND = ("model", "clock", "machine", "net", "storage", "authority")
+GROUND = ("model", "clock", "machine", "net", "storage", "authority", "shipping")
 """What everything may stand on: values, time, and the drivers with the cores they carry."""
 
 HIGHER_CORES = tuple(core for core in CORES if core not in GROUND)
@@ -33,6 +33,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "net": ("model", "machine"),
     "storage": ("model", "clock", "machine"),
     "authority": ("model", "clock", "machine", "net", "storage"),
+    "shipping": ("model", "clock", "machine", "net", "storage"),
     # A core imports the cores above it, and what a driver package holds that touches no machine.
     **{core: (*GROUND, *HIGHER_CORES[:index]) for index, core in enumerate(HIGHER_CORES)},
     # Groups are called by clients and by each other: whoever calls stands on this.

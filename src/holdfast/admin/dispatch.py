@@ -6,7 +6,9 @@ accepts orders from connections, runs a bounded number at once, and answers each
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from holdfast.admin import audit
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.explain import Explainer, UnkeptStates, with_lacking
 from holdfast.admin.fault_injection import PartitionFilter
@@ -302,7 +304,18 @@ class RunningOrders:
             log.exception("an order failed", order=type(order).__name__)
             said = "the host failed while it did this; its log says why"
             answer = OrderRefused(code=OutcomeUnknown.code, text=said, is_final=False)
+        if not isinstance(order, Question):
+            _write_down(connection, order, answer)
         _answer(connection, number, answer)
+
+
+def _write_down(connection: Connection, order: Order, answer: OrderAnswer) -> None:
+    """Log each admin action, done or refused, as the HTTP door does."""
+    how = answer.code if isinstance(answer, OrderRefused) else "done"
+    found = {each: str(getattr(order, each, "")) for each in ("name", "host", "hosts")}
+    about = {each: quote(value) for each, value in found.items() if value}
+    by, peer = str(connection.peer), connection.address.host
+    audit.write_down(audit.action_of(order), door="native", by=by, peer=peer, how=how, **about)
 
 
 def _answer(connection: Connection, number: int, answer: OrderAnswer) -> None:

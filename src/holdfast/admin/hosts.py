@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.proposals import granted
@@ -12,9 +11,6 @@ from holdfast.groups.catalog import GroupCatalog
 from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost, ReturnHost
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
-
-SHOWN_MAX: Final = 5
-"""How many groups a refusal names."""
 
 
 class HostsAdmin:
@@ -93,26 +89,15 @@ class HostsAdmin:
     async def take_back(self, order: ReturnHost) -> HostList:
         """Let the name of a removed host be used again.
 
-        Raises as :meth:`drain` does, and ``Unavailable`` while the old host has not quite left: a group that
-        still knows its member there might take the new host for the old one.
+        Raises as :meth:`drain` does, and ``Unavailable`` while a process of the old host is in session. What
+        groups still know of the old host does no harm: the new one has another store, and takes the place of
+        the old one as if its disk had been wiped (V5, M1).
         """
         host = order.host
         if host not in self._control.state().removed:
             return self.list()
         if host in self._directory.sessions:
             raise Unavailable(f"{host} was removed, and its last process has not ended yet; try again soon")
-        records = self._directory.records
-        known = [each.name for each in records.values() if each.placement(host) is not None]
-        listed = [
-            records[group].name
-            for group, seen in self._directory.views.items()
-            if group in records and any(each.host == host for each in seen.value.members)
-        ]
-        if groups := sorted({*known, *listed}):
-            raise Unavailable(
-                f"{host} was removed, and {len(groups)} groups have yet to forget their members there "
-                f"({', '.join(groups[:SHOWN_MAX])}); try again when `holdfast explain` says that they have"
-            )
         granted(await self._control.wish(changes.ReturnHost(host=host)))
         return self.list()
 

@@ -70,7 +70,7 @@ class Agent:
         self._started_at = self._clock.now()
         self._hosts = {host: self._host_process(host) for host in description.hosts}
         self._authority = self._authority_process()
-        self._endpoint = endpoint_of(description, Role.AGENT, description.agent)
+        self._endpoint = endpoint_of(layout, description, Role.AGENT, description.agent)
         self._membership: MachineMembership | None = None
         self._reports: dict[HostId, tuple[int, HostReport]] = {}
         self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
@@ -221,7 +221,8 @@ class Agent:
             ),
             machine=self._description.machine,
             machines=self._membership.statuses() if self._membership is not None else (),
-            dangers=dangers(self._description, self._membership.problem if self._membership else ""),
+            not_admitted=self._membership.problem if self._membership is not None else "",
+            dangers=dangers(self._description, is_on_etcd=self._place().kind == "etcd"),
         )
 
     def _host_status(self, host: HostId, process: SupervisedProcess) -> HostStatus:
@@ -300,6 +301,7 @@ class Agent:
         directory = self._layout.authority
         options = ["--certs", description.certs] if description.certs else []
         options += ["--insecure"] if description.insecure else []
+        options += ["--secret-dir", str(self._layout.directory)]
         return SupervisedProcess(
             "authority",
             directory=directory,
@@ -313,20 +315,21 @@ class Agent:
         )
 
 
-def dangers(description: Description, problem: str = "") -> tuple[str, ...]:
-    """What is not as it should be on the machine of *description*, in words. *problem* is why it could not
-    join its domain."""
-    found = [problem] if problem else []
+def dangers(description: Description, *, is_on_etcd: bool = False) -> tuple[str, ...]:
+    """What is not as it should be on the machine of *description*, in words. *is_on_etcd* says that the
+    authority has moved to an etcd since the machine joined."""
+    found = []
     if description.insecure and not description.here.is_loopback:
         found.append(
             "INSECURE: this machine talks to others by plain TCP; whoever is on the way can read and change "
             "everything. `holdfast machine set --certs DIR` ends that"
         )
-    if description.machine and description.authority_address is not None:
+    if description.machine and description.authority_address is not None and not is_on_etcd:
         where = "this machine" if description.serves_authority else f"{description.authority_address}"
         found.append(
             f"the authority is embedded, on {where} alone: while that machine is down no group fails over, "
-            "and if its disk is lost the domain is lost with it. An etcd on three machines is the way out"
+            "and if its disk is lost the domain is lost with it. An etcd on three machines is the way out: "
+            "`holdfast authority move --to etcd://HOST,HOST,HOST`"
         )
     return tuple(found)
 

@@ -200,9 +200,9 @@ def check(description: Description) -> None:
     if description.authority_listens is not None:
         owners.append((Role.AUTHORITY, AUTHORITY_ID))
     for role, id in owners:
-        endpoint_of(description, role, id)
+        endpoint_of(None, description, role, id)
     for host in description.hosts:
-        host_endpoint(description, host)
+        host_endpoint(None, description, host)
     _check_domain(description, [*owners, *((Role.HOST, host) for host in description.hosts)])
 
 
@@ -232,7 +232,7 @@ async def found_or_join(layout: Layout, description: Description) -> None:
     if description.authority_listens is not None:
         return  # its authority runs only once it is up; its agent enters it then
     try:
-        async with authority_of(description, layout) as authority:
+        async with authority_of(layout, description) as authority:
             outcome = await answered(authority, description, join(authority, description))
         if isinstance(outcome, NotAdmitted):
             raise Rejected(outcome.why)
@@ -242,11 +242,9 @@ async def found_or_join(layout: Layout, description: Description) -> None:
 
 
 @asynccontextmanager
-async def authority_of(
-    description: Description, layout: Layout | None = None
-) -> AsyncIterator[FollowingAuthority]:
+async def authority_of(layout: Layout, description: Description) -> AsyncIterator[FollowingAuthority]:
     """The domain's authority, as an admin of this machine asks it."""
-    authority = connect_authority(description, admin_endpoint(description), layout)
+    authority = connect_authority(description, admin_endpoint(layout, description), layout)
     try:
         yield authority
     finally:
@@ -279,9 +277,11 @@ async def answered(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def machines_of(description: Description) -> list[tuple[MachineRecord, dict[HostId, Session]]]:
+async def machines_of(
+    layout: Layout, description: Description
+) -> list[tuple[MachineRecord, dict[HostId, Session]]]:
     """The machines of the domain, each with the sessions of its hosts. Raises ``Unavailable``."""
-    async with authority_of(description) as authority:
+    async with authority_of(layout, description) as authority:
         machines = await answered(authority, description, _listed(authority, list_machines))
         sessions = await answered(authority, description, _listed(authority, list_sessions))
     by_host = {each.host: each for each in sessions}
@@ -298,7 +298,7 @@ async def _listed(authority: Authority, listing: Any) -> list[Any]:
     return [seen.value for seen in found.items]
 
 
-async def strike_out(description: Description, machine: str) -> None:
+async def strike_out(layout: Layout, description: Description, machine: str) -> None:
     """Note at the authority that *machine* is of the domain no more. Raises ``Unavailable``."""
     nonce = fresh_nonce()
 
@@ -306,5 +306,5 @@ async def strike_out(description: Description, machine: str) -> None:
         while not isinstance(await perform(authority, remove_machine(machine, nonce=nonce)), Removed):
             await asyncio.sleep(POLL_S)
 
-    async with authority_of(description) as authority:
+    async with authority_of(layout, description) as authority:
         await answered(authority, description, struck(authority))

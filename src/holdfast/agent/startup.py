@@ -130,7 +130,9 @@ async def wait_until_alive(
                 if agent.poll() is not None:
                     raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
                 await asyncio.sleep(POLL_S)
-                status = await _status_or_none(description)
+                status = await _status_or_none(layout, description)
+                if status is not None and status.not_admitted:
+                    raise Unavailable(status.not_admitted)
                 progress(status)
     except TimeoutError:
         if status is None:
@@ -163,9 +165,9 @@ def _is_settled(host: HostStatus) -> bool:
     return host.alive or host.restarts >= HOPELESS_RESTARTS
 
 
-async def _status_or_none(description: Description) -> DomainStatus | None:
+async def _status_or_none(layout: Layout, description: Description) -> DomainStatus | None:
     try:
-        return await ask_agent(description)
+        return await ask_agent(layout, description)
     except (NotConnected, OutcomeUnknown):
         return None
 

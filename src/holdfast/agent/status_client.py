@@ -53,22 +53,23 @@ class _Asker:
         self.requests.on_closed(reason)
 
 
-async def ask_agent(description: Description) -> DomainStatus:
-    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``."""
-    return await _status(description.own_agent, description, Role.AGENT, DomainStatus)
+async def ask_agent(layout: Layout, description: Description) -> DomainStatus:
+    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``, and
+    ``InvalidRequest`` if this user cannot read the domain's secret."""
+    return await _status(description.own_agent, layout, description, Role.AGENT, DomainStatus)
 
 
 async def status_of(layout: Layout, description: Description) -> DomainStatus:
     """The domain's status from its agent, or from the processes' locks if the agent does not answer."""
     try:
-        return await ask_agent(description)
+        return await ask_agent(layout, description)
     except (NotConnected, OutcomeUnknown):
         return _status_by_locks(layout, description)
 
 
-async def ask_host(address: str, description: Description) -> HostReport:
+async def ask_host(address: str, layout: Layout, description: Description) -> HostReport:
     """A host's own report."""
-    return await _status(address, description, Role.HOST, HostReport)
+    return await _status(address, layout, description, Role.HOST, HostReport)
 
 
 async def ask_agent_at(address: Address, endpoint: ConnectionSettings) -> DomainStatus:
@@ -76,8 +77,10 @@ async def ask_agent_at(address: Address, endpoint: ConnectionSettings) -> Domain
     return await _ask(address, endpoint, Role.AGENT, DomainStatus)
 
 
-async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
-    return await _ask(Address.parse(address), admin_endpoint(description), role, kind)
+async def _status(
+    address: str, layout: Layout, description: Description, role: Role, kind: type[Answer]
+) -> Answer:
+    return await _ask(Address.parse(address), admin_endpoint(layout, description), role, kind)
 
 
 async def _ask(address: Address, endpoint: ConnectionSettings, role: Role, kind: type[Answer]) -> Answer:

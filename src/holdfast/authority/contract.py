@@ -62,7 +62,14 @@ class Equals(Struct, frozen=True, tag="equals", array_like=True):
     value: bytes
 
 
-Compare = Absent | Unchanged | Equals
+class Older(Struct, frozen=True, tag="older", array_like=True):
+    """Holds when the key exists and was last changed before *revision*."""
+
+    key: str
+    revision: Revision
+
+
+Compare = Absent | Unchanged | Equals | Older
 
 
 class Put(Struct, frozen=True, tag="put", array_like=True):

@@ -47,6 +47,7 @@ _TOKEN_REFUSED: Final = (
     "etcdserver: revision of auth store is old",
 )
 """etcd carried nothing out, because it does not know our token (any more)."""
+COMMON_NAME: Final = b"CommonName of client sending a request against gateway will be ignored"
 AUTH_NOT_ENABLED: Final = "etcdserver: authentication is not enabled"
 # gRPC codes that mean "try later or elsewhere": cancelled, unknown, deadline exceeded, internal, unavailable.
 _TROUBLE_CODES: Final = (1, 2, 4, 13, 14)
@@ -199,6 +200,11 @@ class EtcdGateway:
             answer = msgspec.json.decode(response.content, type=AuthResponse, strict=False)
             self.client.headers["Authorization"] = answer.token
             return
+        if COMMON_NAME in response.content:
+            raise InvalidRequest(
+                f"{endpoint}: an etcd with users takes no client certificate with a common name (CN) through "
+                "its gateway: give one without, or only the user"
+            )
         said = msgspec.json.decode(response.content, type=GatewayError)
         if said.message == AUTH_NOT_ENABLED:
             self.client.headers["Authorization"] = ""

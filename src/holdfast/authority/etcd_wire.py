@@ -22,6 +22,7 @@ from holdfast.authority.contract import (
     KeyValue,
     List,
     Listed,
+    Older,
     Put,
     Refused,
     Txn,
@@ -249,6 +250,8 @@ class KeyDomain:
         if isinstance(compare, Unchanged):
             # For etcd an absent key was last changed at revision 0; for the contract it was never changed.
             return Comparison(key, "MOD", mod_revision=compare.modified or _NEVER)
+        if isinstance(compare, Older):
+            return Comparison(key, "MOD", result="LESS", mod_revision=compare.revision)
         return Comparison(key, "VALUE", value=compare.value)
 
     def _operation(self, change: Change) -> Operation:

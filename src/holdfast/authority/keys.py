@@ -17,6 +17,8 @@ SEAT: Final = "authority/seat"
 """Whether this authority serves the domain, and where the domain is if it does not (A8)."""
 MOVED_LEASES: Final = "authority/leases/"
 """Which lease continues one of the authority from which the domain came."""
+MOVED_REVISIONS: Final = "authority/revisions/"
+"""The revisions that keys had at the authority from which the domain came."""
 SESSIONS: Final = "sessions/"
 NAMES: Final = "names/"
 GROUPS: Final = "groups/"
@@ -100,6 +102,15 @@ def transaction(cas: int) -> str:
 
 def moved_lease(lease: LeaseId) -> str:
     return f"{MOVED_LEASES}{lease:020d}"
+
+
+def moved_revisions(number: int) -> str:
+    return f"{MOVED_REVISIONS}{number:020d}"
+
+
+def is_of_moves(key: str) -> bool:
+    """Whether *key* is about moves of the domain, and not of the domain itself."""
+    return key == SEAT or key.startswith((MOVED_LEASES, MOVED_REVISIONS))
 
 
 def is_word(text: str) -> bool:

@@ -42,6 +42,7 @@ from holdfast.authority.contract import (
     LeaseRevoke,
     List,
     Listed,
+    Older,
     Plain,
     Put,
     Refused,
@@ -432,6 +433,8 @@ def _holds(compare: Compare, found: KeyValue | None) -> bool:
         return found is None
     if found is None:
         return False
+    if isinstance(compare, Older):
+        return found.modified < compare.revision
     return found.value == compare.value if isinstance(compare, Equals) else found.modified == compare.modified
 
 

@@ -20,6 +20,7 @@ from holdfast.authority.contract import (
     Equals,
     KeyValue,
     LeaseGone,
+    Older,
     Refused,
     Unchanged,
 )
@@ -286,6 +287,8 @@ def _holds(given: Compare, found: KeyValue | None) -> bool:
             return found is None
         case Unchanged(modified=modified):
             return found is not None and found.modified == modified
+        case Older(revision=revision):
+            return found is not None and found.modified < revision
         case Equals(value=value):
             return found is not None and found.value == value
 

@@ -128,6 +128,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
         ),
         Part("handover", {"rounds": handover_rounds}, handover_rounds * HANDOVER_S),
         Part("nested", {"rounds": claim_rounds}, DOMAIN_S + claim_rounds * NESTED_S + NEIGHBOURS_S),
+        Part("tls", {"rounds": group_rounds, "seconds": load_s}, group_rounds * 2 * (2 * load_s + SYSTEM_S)),
         Part("claims", claims, claims_s),
         Part("claims_on_etcd", claims, claims_s),
         Part("strength", losses, losses_s),

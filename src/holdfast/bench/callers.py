@@ -21,6 +21,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.bench import Progress
+from holdfast.bench.access import layout_of
 from holdfast.bench.usage import Window, cpu_of
 from holdfast.client.admin_client import order
 from holdfast.client.proxy import Group
@@ -307,7 +308,10 @@ async def make_groups(
     because it may have to be repeated.
     """
     began = time.perf_counter()
-    endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.CLIENT, "bench"))
+    endpoint = ConnectionSettings(
+        PeerIdentity(description.domain, Role.CLIENT, "bench"),
+        credentials=layout_of(description).secret(description.domain),
+    )
     waiting = enumerate(wanted, start=1)
     async with asyncio.TaskGroup() as makers:
         for address in addresses:

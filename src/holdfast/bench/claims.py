@@ -18,10 +18,11 @@ import msgspec
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import within
+from holdfast.bench.access import client_of, layout_of
 from holdfast.bench.callers import CLASS, make_groups
-from holdfast.bench.systems.ours import started_domain, url_of
+from holdfast.bench.systems.ours import started_domain
 from holdfast.calling.config import CallPolicy
-from holdfast.client.domain import Domain, connect
+from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock
 from holdfast.model.admin.groups import CreateGroup
@@ -87,7 +88,7 @@ async def _measure(
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
     # One host creates all of them, so it is primary of each.
     await make_groups(map(_wanted, range(count)), description, addresses[:1], progress)
-    async with connect(url_of(description, status), policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
+    async with client_of(description, status, policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
         proxies = [await domain.group(_name(number)) for number in range(count)]
         return await _kill_and_call(description, await _wait_until_settled(domain, description), proxies)
 
@@ -108,7 +109,7 @@ async def _wait_until_settled(domain: Domain, description: Description) -> HostI
     async with asyncio.timeout(WAIT_S):
         while True:
             await asyncio.sleep(POLL_S)
-            status = await ask_agent(description)
+            status = await ask_agent(layout_of(description), description)
             found = await domain.groups()
             primaries = {each.primary for each in found}
             is_whole = all(len(each.in_sync) == len(status.hosts) for each in found)
@@ -120,7 +121,7 @@ async def _kill_and_call(
     description: Description, victim: HostId, proxies: Sequence[Group[Any]]
 ) -> list[float]:
     """Return how long after the kill each group's next call was acknowledged."""
-    status = await ask_agent(description)
+    status = await ask_agent(layout_of(description), description)
     (pid,) = (host.pid for host in status.hosts if host.id == victim)
     if pid is None:
         raise Unavailable(f"{victim} is not running")

@@ -21,6 +21,7 @@ import uvloop
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import Progress, Result, compare, number
+from holdfast.bench.access import admin_in, layout_of
 from holdfast.bench.callers import CLASS, make_groups
 from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems.ours import started_domain
@@ -32,7 +33,7 @@ from holdfast.model.admin.objects import PropertiesShown, SetProperties
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.model.properties import MINIMUM_NUMBER
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import Address
 from holdfast.node.layout import Description
 
 HOSTS: Final = 3
@@ -112,7 +113,7 @@ class Stage:
     def __init__(self, domain: Description, progress: Progress) -> None:
         self._domain = domain
         self._progress = progress
-        self._endpoint = ConnectionSettings(PeerIdentity(domain.domain, Role.ADMIN, "bench"))
+        self._endpoint = admin_in(domain)
         self._changes = 0
 
     async def grow(self, numbers: Sequence[int], rounds: int) -> list[Step]:
@@ -155,7 +156,7 @@ class Stage:
         # ensures that there is a coordinator and that it can make changes
         await self._change(await self._living())
         found = await self._ask(ListHosts(), HostList)
-        status = await ask_agent(self._domain)
+        status = await ask_agent(layout_of(self._domain), self._domain)
         (pid,) = (host.pid for host in status.hosts if host.id == found.manager)
         if pid is None:
             raise Unavailable(f"{found.manager} coordinates and does not run")
@@ -192,7 +193,7 @@ class Stage:
                 await asyncio.sleep(POLL_S)
 
     async def _living(self, without: HostId | None = None) -> list[Address]:
-        status = await ask_agent(self._domain)
+        status = await ask_agent(layout_of(self._domain), self._domain)
         found = [each.address for each in status.hosts if each.alive and each.id != without]
         return [Address.parse(each) for each in found if each]
 

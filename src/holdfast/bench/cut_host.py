@@ -24,6 +24,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress
+from holdfast.bench.access import remember
 from holdfast.bench.harm import Subject, Times, connected
 from holdfast.bench.objects import CLASSES
 from holdfast.machine import MachineClock
@@ -120,6 +121,7 @@ def _processes(directory: Path, description: Description) -> Iterator[tuple[str,
     layout = Layout(directory / "domain")
     authority = [*(sys.executable, "-m", "holdfast", "authority", "serve"), "--dir", str(layout.authority)]
     options = ["--listen", str(description.authority_address), "--domain", description.domain]
+    options += ["--secret-dir", str(layout.directory)]
     yield "authority", NEAR, [*authority, *options]
     for host, side in HOSTS.items():
         run = [sys.executable, "-m", __spec__.name, "host", str(directory), host, ADDRESSES[side]]
@@ -172,6 +174,7 @@ async def _measure(directory: Path, rounds: int) -> list[Times]:
     url = f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
     near = [address for address, side in zip(addresses, HOSTS.values(), strict=True) if side == NEAR]
     found = []
+    remember(description, layout)
     async with connected(url, description, near, directory) as made:
         for number in range(rounds):
             found.append(await _cut(made))

@@ -20,11 +20,11 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, number
+from holdfast.bench.access import client_of
 from holdfast.bench.callers import Load, make_groups
 from holdfast.bench.objects import Counter
-from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain, url_of
+from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain
 from holdfast.bench.usage import Footprint, cpu_of, footprint
-from holdfast.client.domain import connect
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.net import Address
@@ -162,7 +162,7 @@ async def _make(description: Description, status: DomainStatus, numbers: range, 
 
 async def _settled(description: Description, status: DomainStatus, groups: int) -> None:
     """Wait until every member of every group is in sync: before that the groups are not idle."""
-    async with connect(url_of(description, status)) as domain, asyncio.timeout(SETTLE_S):
+    async with client_of(description, status) as domain, asyncio.timeout(SETTLE_S):
         while True:
             with suppress(OutcomeUnknown, Unavailable):  # a host that is busy with them is asked again
                 found = await domain.groups()

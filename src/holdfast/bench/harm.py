@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from holdfast.agent.status_client import ask_agent, ask_host
 from holdfast.bench import objects
+from holdfast.bench.access import admin_in, layout_of, url_of
 from holdfast.bench.callers import Callers
 from holdfast.bench.objects import Patient
-from holdfast.bench.systems.ours import started_domain, url_of
+from holdfast.bench.systems.ours import started_domain
 from holdfast.client.admin_client import give
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
@@ -28,7 +29,7 @@ from holdfast.machine import MachineClock
 from holdfast.model.admin.groups import GroupHistory, GroupInfo, ShowHistory
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND, HostId, Incarnation
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import Address
 from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.sequence.config import LeaseConfig
@@ -96,7 +97,7 @@ class Subject:
         """Return the domain's status once every host lives and hears every other."""
         async with asyncio.timeout(WAIT_S):
             while True:
-                status = await ask_agent(self.description)
+                status = await ask_agent(layout_of(self.description), self.description)
                 reports = [host.report for host in status.hosts if host.alive and host.report]
                 if len(reports) == len(status.hosts) and all(
                     len(each.peers) == len(status.hosts) - 1 and not any(peer.silent for peer in each.peers)
@@ -110,7 +111,7 @@ class Subject:
 
         It is the new primary's own report, on the machine's clock.
         """
-        endpoint = ConnectionSettings(PeerIdentity(self.description.domain, Role.ADMIN, "bench"))
+        endpoint = admin_in(self.description)
         async with asyncio.timeout(WAIT_S):
             while True:
                 told = await give(self._addresses, endpoint, ShowHistory(name=NAME), GroupHistory)
@@ -147,7 +148,7 @@ async def connected(
     """Create the group in the domain at *url*, and yield it once it is whole and being called."""
     orders = directory / "orders"
     orders.mkdir()
-    async with connect(url) as domain:
+    async with connect(url, dir=layout_of(description).directory) as domain:
         group = await insist_on(domain, NAME, orders)
 
         async def call(random: Random) -> None:
@@ -254,7 +255,7 @@ async def _told_ns(made: Subject, status: DomainStatus, victim: HostStatus) -> i
 async def _heard_ns(made: Subject, address: str, victim: HostId, incarnation: Incarnation) -> int:
     async with asyncio.timeout(WAIT_S):
         while True:
-            for death in (await ask_host(address, made.description)).deaths:
+            for death in (await ask_host(address, layout_of(made.description), made.description)).deaths:
                 if (death.host, death.incarnation) == (victim, incarnation):
                     return death.at_ns
             await asyncio.sleep(POLL_S)

@@ -24,9 +24,10 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare, within
+from holdfast.bench.access import client_of, layout_of
 from holdfast.bench.callers import quantile
 from holdfast.bench.objects import Counter, InterleavedRelay, Neighbour, Relay
-from holdfast.bench.systems.ours import started_domain, url_of
+from holdfast.bench.systems.ours import started_domain
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupInfo
@@ -99,7 +100,9 @@ async def queries(
     asker = await domain.create(Neighbour, name="asker")
     found = await _until(domain, "asker", lambda each: len(each.in_sync) == len(each.placed_on))
     away = next(host for host in status.hosts if host.id != found.primary)
-    async with connect(f"holdfast://{away.address}/{description.domain}") as there:
+    async with connect(
+        f"holdfast://{away.address}/{description.domain}", dir=layout_of(description).directory
+    ) as there:
         await there.create(Neighbour, name="away", replicas=1)
     placed = await _until(domain, "away", lambda each: bool(each.in_sync))
     assert placed.primary == away.id
@@ -184,7 +187,7 @@ async def _measure(
 ) -> tuple[list[float], list[float], list[Result], list[str]]:
     async with (
         started_domain(directory, hosts=3) as (description, status),
-        connect(url_of(description, status)) as domain,
+        client_of(description, status) as domain,
     ):
         counter = await domain.create(Counter, name=CALLED)
         groups = [await _made(domain, each) for each in (InterleavedRelay, Relay)]

@@ -12,6 +12,7 @@ moments of a busy machine.
 import asyncio
 import logging
 import multiprocessing
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
+    DomainSecret,
+    Expected,
     Kind,
     PeerIdentity,
     Reason,
@@ -36,14 +39,17 @@ from holdfast.net import (
     split_number,
     with_number,
 )
+from holdfast.net.credentials import NONCE_BYTES, SECRET_BYTES
 from holdfast.net.frame import FrameDecoder, encode_frame
-from holdfast.net.handshake import encode_hello
+from holdfast.net.session import Session
 
 TARGET: Final = 0.6
 CALL: Final = msgspec.msgpack.encode([123456, "add", 1])
 SLICES: Final = 8
 """Turns that each side gets within a round."""
 PAYLOAD_BYTES_MAX: Final = 1 << 20
+SECRET: Final = DomainSecret("bench", bytes(SECRET_BYTES))
+"""Both ends know it; nobody else is asked."""
 START_S: Final = 30.0
 DRAIN_S: Final = 10.0
 
@@ -120,6 +126,7 @@ class _Load(asyncio.Protocol):
         self._shape = shape
         self._payload = CALL * shape.calls_per_frame
         self._decoder = FrameDecoder(PAYLOAD_BYTES_MAX)
+        self._session: Session | None = None
         self._arrived = asyncio.Event()
         self._is_running = False
         self._in_flight = 0
@@ -133,10 +140,21 @@ class _Load(asyncio.Protocol):
         return load
 
     async def shake_hands(self) -> None:
-        me = PeerIdentity("bench", Role.CLIENT, "load")
-        self._arrived.clear()
-        self._transport.write(encode_frame(Kind.HELLO, encode_hello(me, PAYLOAD_BYTES_MAX, 600_000)))
-        await self._arrived.wait()
+        session = Session(
+            PeerIdentity("bench", Role.CLIENT, "load"),
+            is_connector=True,
+            payload_bytes_max=PAYLOAD_BYTES_MAX,
+            idle_ms=600_000,
+            expected=Expected(),
+            credentials=SECRET,
+            nonce=secrets.token_bytes(NONCE_BYTES),
+        )
+        self._session = session
+        while session.agreed is None:
+            self._arrived.clear()
+            self._transport.write(session.take_output())
+            await self._arrived.wait()
+        self._session = None
 
     async def run(self, seconds: float) -> tuple[int, float]:
         """Return the number of calls answered, and the seconds that took."""
@@ -163,9 +181,16 @@ class _Load(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._session is not None:
+            self._session.receive(data)
+            self._arrived.set()
+        else:
+            self._on_answers(data)
+
+    def _on_answers(self, data: bytes) -> None:
         self._decoder.feed(data)
         answers = len(self._decoder.take_run())
-        self._decoder.take_one()  # the Welcome, or the beginning of the next answer
+        self._decoder.take_one()  # the beginning of the next answer
         self._answers += answers
         self._in_flight -= answers
         if self._is_running:
@@ -192,7 +217,7 @@ class _Callers(_Load):
         self._last_number = 0
         self._gathered: list[bytes] = []
 
-    def data_received(self, data: bytes) -> None:
+    def _on_answers(self, data: bytes) -> None:
         self._decoder.feed(data)
         for _, payload in self._decoder.take_run():
             number, body = split_number(payload)
@@ -270,7 +295,7 @@ def _serve(pipe: Pipe) -> None:
         ours = await serve(
             Address("127.0.0.1", 0),
             lambda _: _Echo(),
-            ConnectionSettings(PeerIdentity("bench", Role.HOST, "echo")),
+            ConnectionSettings(PeerIdentity("bench", Role.HOST, "echo"), credentials=SECRET),
             admits={Kind.STATUS_REQUEST: frozenset({Role.CLIENT})},
         )
         pipe.send((bare.sockets[0].getsockname()[1], ours.address.port))

@@ -22,15 +22,16 @@ from msgspec import Struct
 from holdfast.agent.status_client import ask_agent
 from holdfast.authority.views import Why
 from holdfast.bench import Progress
+from holdfast.bench.access import admin_in, client_of, layout_of
 from holdfast.bench.callers import Callers
 from holdfast.bench.harm import MEMBERS, POLL_S, WAIT_S, insist_on
 from holdfast.bench.objects import Patient
-from holdfast.bench.systems.ours import started_domain, url_of
+from holdfast.bench.systems.ours import started_domain
 from holdfast.client.admin_client import give
-from holdfast.client.domain import Domain, connect
+from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupHistory, GroupInfo, ShowHistory, ViewInfo
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import Address
 from holdfast.node.layout import Description
 
 GROUPS: Final = 9
@@ -110,7 +111,7 @@ async def _watch(
     until: float,
     progress: Progress,
 ) -> None:
-    endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "bench"))
+    endpoint = admin_in(description)
     told_at = time.monotonic()
     while (now := time.monotonic()) < until:
         await asyncio.sleep(min(LOOK_S, until - now))
@@ -144,7 +145,7 @@ def _hogs(seconds: float) -> Iterator[int]:
 async def _domain(directory: Path) -> AsyncIterator[tuple[Description, Domain, list[Address]]]:
     async with started_domain(directory, hosts=MEMBERS) as (description, status):
         addresses = [Address.parse(str(host.address)) for host in status.hosts]
-        async with connect(url_of(description, status)) as domain:
+        async with client_of(description, status) as domain:
             yield description, domain, addresses
 
 
@@ -175,4 +176,4 @@ async def _whole(domain: Domain) -> dict[str, GroupInfo]:
 
 
 async def _restarts(description: Description) -> int:
-    return sum(host.restarts for host in (await ask_agent(description)).hosts)
+    return sum(host.restarts for host in (await ask_agent(layout_of(description), description)).hosts)

@@ -83,7 +83,9 @@ def run_state_bench(
         async def measure() -> dict[str, Any]:
             await wait_until_alive(layout, description, agent, within_s=WAIT_S, progress=lambda _: None)
             policy = CallPolicy(duration_ns=round(WAIT_S * SECOND))
-            async with connect(await url_of(layout, description), policy=policy) as domain:
+            async with connect(
+                await url_of(layout, description), dir=layout.directory, policy=policy
+            ) as domain:
                 with witnessing(Path(directory)) as testimony:
                     bench = _Bench(layout, description, domain, testimony, progress)
                     return await bench.run(megabytes, callers, seconds, rounds)

@@ -18,13 +18,13 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
+from holdfast.bench.access import admin_in, client_of
 from holdfast.bench.callers import CLASS, NO_WAITS, Attendance, Waits, make_groups
 from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems import START_S
-from holdfast.bench.systems.ours import LoneHost, lone_host, started_domain, url_of
+from holdfast.bench.systems.ours import LoneHost, lone_host, started_domain
 from holdfast.calling.config import CallPolicy
 from holdfast.client.admin_client import Given, give
-from holdfast.client.domain import connect
 from holdfast.control.replication.spec import LOSS_NS
 from holdfast.machine import MachineClock
 from holdfast.model.admin.groups import (
@@ -39,7 +39,7 @@ from holdfast.model.admin.groups import (
 from holdfast.model.admin.hosts import HostList, ListHosts
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import SECOND, HostId
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import Address
 from holdfast.node.layout import Description
 
 HOSTS: Final = 5
@@ -193,7 +193,7 @@ async def _round(count: int, hosts: int, loss_s: float, etcd: Sequence[str], pro
             await scene.all_live(hosts)
             loss = await scene.make_groups(count)
             policy = CallPolicy(duration_ns=CALL_NS)
-            async with connect(url_of(domain, status), policy=policy) as client:
+            async with client_of(domain, status, policy=policy) as client:
                 called = [await client.group(_name(number)) for number in range(count)]
                 await scene.lose(loss, Attendance(called, EVERY_S))
             return loss
@@ -209,7 +209,7 @@ class Scene:
         self._stay = stay
         self._victim = victim
         self._progress = progress
-        self._endpoint = ConnectionSettings(PeerIdentity(domain.domain, Role.ADMIN, "bench"))
+        self._endpoint = admin_in(domain)
 
     async def all_live(self, hosts: int) -> None:
         """Wait until every host has a session with the authority."""

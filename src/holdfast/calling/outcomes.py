@@ -67,9 +67,9 @@ class Outcomes:
         """Return the error of a request whose duration has passed without any host taking it."""
         name = self._addresses.reference.name
         waited = f"within {self._waited_s(request):g} s; it was not executed"
-        if request.turned_by is RefusalCode.OVERLOADED:
-            return self.unserved(request, Overloaded(f"{name} could not take it {waited}"))
         said = f"; it was told: {request.turned_text}" if request.turned_text else ""
+        if request.turned_by is RefusalCode.OVERLOADED:
+            return self.unserved(request, Overloaded(f"{name} could not take it {waited}{said}"))
         return self.unserved(request, Unavailable(f"{name}: nobody could serve it {waited}{said}"))
 
     def turned_away(self, request: PendingRequest, turned: Turned) -> HoldfastError:

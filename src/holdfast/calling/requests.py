@@ -326,7 +326,7 @@ class Requests:
         for request in requests:
             request.flight = None
             request.turned_by = turned.code
-            if turned.code is RefusalCode.UNAVAILABLE and turned.text:
+            if turned.code in (RefusalCode.UNAVAILABLE, RefusalCode.OVERLOADED) and turned.text:
                 request.turned_text = turned.text
             if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)

@@ -14,6 +14,7 @@ from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role, Tls
+from holdfast.net.secret_file import find_secret
 from holdfast.node.endpoints import admin_endpoint, expecting
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
@@ -53,10 +54,12 @@ async def addresses_at(target: Target) -> list[Address]:
 def endpoint_at(target: Target) -> ConnectionSettings:
     """How the command line introduces itself to the domain's hosts: as an admin."""
     if isinstance(target, Layout):
-        return expecting(admin_endpoint(target.read()), Role.HOST)
+        return expecting(admin_endpoint(target, target.read()), Role.HOST)
     tls = Tls.load(target.certs, Role.ADMIN, target.name) if target.certs is not None else None
     identity = PeerIdentity(target.domain, Role.ADMIN, target.name)
-    return expecting(ConnectionSettings(identity, tls=tls, insecure=target.insecure), Role.HOST)
+    secret = find_secret(target.domain) if tls is None else None
+    endpoint = ConnectionSettings(identity, tls=tls, insecure=target.insecure, credentials=secret)
+    return expecting(endpoint, Role.HOST)
 
 
 async def hosts_at(target: Target) -> tuple[HostInfo, ...]:

@@ -24,12 +24,13 @@ from holdfast.cli.authority_move import add_to
 from holdfast.cli.complaint import complain
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
-from holdfast.machine.files import close_to_others
-from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices
+from holdfast.machine.files import close_to_others, make_private
+from holdfast.machine.process_tuning import SHORT_NS, allow_open_files, ask_for_slices
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, ConnectionSettings, Role, Tls
 from holdfast.net import PeerIdentity as NetIdentity
+from holdfast.net.secret_file import ensure_secret, read_secret
 
 app = App(name="authority", help="Serve and inspect an authority, move the domain to another.")
 add_to(app)
@@ -49,6 +50,7 @@ def serve(
     domain: str = "holdfast",
     id: str = "authority",
     certs: Path | None = None,
+    secret_dir: Path | None = None,
     insecure: bool = False,
 ) -> None:
     """Serve the authority in DIR until it is told to stop (SIGTERM or Ctrl-C).
@@ -60,12 +62,18 @@ def serve(
     domain: The domain it serves; others are refused.
     id: Its own id in the domain.
     certs: Directory of certificates, made by `holdfast certs`.
+    secret_dir: Directory of the domain's secret, where there are no certificates (default: DIR).
     insecure: Serve without TLS beyond this machine.
     """
     tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
-    endpoint = ConnectionSettings(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
     close_to_others()
+    secret = None
+    if tls is None:
+        make_private(dir)
+        secret = ensure_secret(dir, domain) if secret_dir is None else read_secret(secret_dir, domain)
+    endpoint = ConnectionSettings(NetIdentity(domain, Role.AUTHORITY, id), tls=tls, credentials=secret)
     ask_for_slices(SHORT_NS)
+    allow_open_files()
     uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
 
 

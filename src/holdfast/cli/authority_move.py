@@ -89,7 +89,7 @@ def move(
 
     Groups go on serving calls meanwhile; what needs the authority (failovers, new groups, joining hosts)
     waits from `sealed` to `released`, mostly less than a second. A move that was interrupted is taken up
-    again by the same command; without that, the hosts give it up after ten seconds, and the domain stays
+    again by the same command; without that, the hosts give it up after five seconds, and the domain stays
     where it was.
 
     Parameters
@@ -315,7 +315,7 @@ async def _where(layout: Layout, description: Description, output: Output) -> in
 
 
 def _places(layout: Layout, description: Description) -> Places:
-    return Places(authority_connector(description, admin_endpoint(description), layout))
+    return Places(authority_connector(description, admin_endpoint(layout, description), layout))
 
 
 async def _found(places: Places, layout: Layout, description: Description) -> Serving | Undecided:

@@ -121,6 +121,19 @@ def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> No
 
 
 @app.command
+def tls(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
+    """What TLS costs: the same calls with certificates everywhere, beside plain loopback.
+
+    Parameters
+    ----------
+    rounds: How often each is measured, in turn.
+    seconds: How long each load lasts.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("tls", rounds=rounds, seconds=seconds), output)
+
+
+@app.command
 def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
     """Groups beside etcd, PySyncObj and Redis, three members each: rate, latency, CPU, failover.
 

@@ -66,7 +66,8 @@ def picture(status: DomainStatus) -> RenderableType:
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
     said = (*_cuts(status), *_lacking(status), *_unkept(status), *_other_code(status))
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
-    dangers = (Text(line, style="bold red", overflow="fold") for line in status.dangers)
+    told = (*([status.not_admitted] if status.not_admitted else []), *status.dangers)
+    dangers = (Text(line, style="bold red", overflow="fold") for line in told)
     return Group(table, *_machines(status), reached, *doors, *warnings, *dangers)
 
 

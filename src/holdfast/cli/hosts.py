@@ -88,7 +88,7 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
 def _free_name(layout: Layout, host: HostId) -> None:
     """See to it that the name of a removed host can be used again, and its store is not.
 
-    Raises ``InvalidRequest`` while its process runs, and ``Unavailable`` while groups know the old host.
+    Raises ``InvalidRequest`` while its process runs, ``Unavailable`` while the authority knows of one.
     """
     files = layout.host(host)
     if holder_of(files) is not None:

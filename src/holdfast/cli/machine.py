@@ -24,7 +24,7 @@ from holdfast.cli.hosts import drained
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.where import Dir
 from holdfast.client.admin_client import give
-from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts, RemoveHost
+from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
@@ -95,6 +95,7 @@ def init(
     )
     if description.authority_listens is None:
         talk.print(f"asking the authority at {_authority(description)} to let {description.machine} join ...")
+        uvloop.run(_take_names_back(layout, description))
     uvloop.run(found_or_join(layout, description))
     if output == "json":
         print_json(_shown(description))
@@ -130,8 +131,9 @@ def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     output
         `table` for people, `json` for machines.
     """
-    description = _machine(Layout(dir))
-    found = uvloop.run(machines_of(description))
+    layout = Layout(dir)
+    description = _machine(layout)
+    found = uvloop.run(machines_of(layout, description))
     rows = [_listed(record, sessions, description.machine) for record, sessions in found]
     if output == "json":
         print_json({"domain": description.domain, "machines": rows})
@@ -346,11 +348,23 @@ async def _leave(layout: Layout, description: Description) -> None:
         await drained(layout, host, wait=True)
     for host in description.hosts:
         others = await _elsewhere(layout, description)
-        await give(others, admin_endpoint(description), RemoveHost(host=host), HostList)
+        await give(others, admin_endpoint(layout, description), RemoveHost(host=host), HostList)
         talk.print(f"{host}: removed", markup=False)
-    await strike_out(description, description.machine)
+    await strike_out(layout, description, description.machine)
     talk.print("stopping its processes ...")
     await stop_domain(layout, description)
+
+
+async def _take_names_back(layout: Layout, description: Description) -> None:
+    """Let the names of hosts that were removed be used again, by this machine, which begins with nothing.
+
+    Raises ``Unavailable`` while the old hosts are in session.
+    """
+    sessions = [each for _, of_one in await machines_of(layout, description) for each in of_one.values()]
+    if sessions:  # otherwise there is nobody to ask, and a domain without a host has removed none
+        addresses = [Address.parse(each.address) for each in sessions]
+        for host in description.hosts:
+            await give(addresses, admin_endpoint(layout, description), ReturnHost(host=host), HostList)
 
 
 async def _elsewhere(layout: Layout, description: Description) -> list[Address]:
@@ -368,7 +382,8 @@ async def _gone(
 ) -> tuple[MachineRecord, list[HostInfo]]:
     if machine == description.machine:
         raise InvalidRequest(f"{machine} is this machine: it leaves with `holdfast machine leave`")
-    found = {record.machine: (record, sessions) for record, sessions in await machines_of(description)}
+    all_machines = await machines_of(layout, description)
+    found = {record.machine: (record, sessions) for record, sessions in all_machines}
     if machine not in found:
         raise InvalidRequest(f"there is no machine {machine!r}; there are: {', '.join(sorted(found))}")
     record, sessions = found[machine]
@@ -387,4 +402,4 @@ async def _remove(
     for host in hosts:
         await give_at(layout, RemoveHost(host=host, is_lost=True), HostList)
         talk.print(f"{host}: removed", markup=False)
-    await strike_out(description, record.machine)
+    await strike_out(layout, description, record.machine)

@@ -23,6 +23,7 @@ app.command("holdfast.cli.log:app", name="log", help="Look into the log of a sto
 app.command("holdfast.cli.bench:app", name="bench", help="Measure, beside a peer or the machine's limit.")
 app.command("holdfast.cli.authority:app", name="authority", help="Serve and inspect an authority.")
 app.command("holdfast.cli.certs:app", name="certs", help="Make a domain's certificates.")
+app.command("holdfast.cli.key:app", name="key", help="Make keys for clients, and keep others'.")
 app.command("holdfast.cli.domain:up", name="up", help="Start a domain on this machine.")
 app.command("holdfast.cli.domain:down", name="down", help="Stop the domain.")
 app.command("holdfast.cli.domain:status", name="status", help="Show hosts, agent and authority.")

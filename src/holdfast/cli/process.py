@@ -14,7 +14,7 @@ from holdfast.cli.complaint import complain
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.machine.files import close_to_others
 from holdfast.machine.process_end import end_with
-from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices, spare_what_stays
+from holdfast.machine.process_tuning import SHORT_NS, allow_open_files, ask_for_slices, spare_what_stays
 from holdfast.model.ids import HostId
 
 hosts = App(name="host", help="Show, restart and empty hosts.")
@@ -45,6 +45,7 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
     from holdfast.web.door import HttpDoor
+    from holdfast.web.settings import read_client_rules
 
     if with_parent is not None:
         end_with(with_parent, signal.SIGTERM)
@@ -54,7 +55,8 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
     door = HttpDoor(layout, description.domain, HostId(id), description)
     try:
-        return _run(lambda: Host(layout, description, HostId(id), doors=[door]).run())
+        clients = read_client_rules(layout.directory)
+        return _run(lambda: Host(layout, description, HostId(id), doors=[door], clients=clients).run())
     except Corruption as error:
         complain(error)
         return DAMAGED_STATUS  # so that its agent can tell
@@ -90,6 +92,7 @@ def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
     close_to_others()
     log_to_stderr("info")
     spare_what_stays()
+    allow_open_files()
     ask_for_slices(SHORT_NS)
 
     async def main() -> None:

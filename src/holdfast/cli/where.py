@@ -68,7 +68,7 @@ class Where:
             if self.certs is not None or self.insecure:
                 raise InvalidRequest("--certs and --insecure say how to reach the domain of --connect")
             return Layout(self.dir)
-        domain, addresses = parse_url(self.connect)
+        domain, addresses, _ = parse_url(self.connect)
         return Remote(domain, tuple(addresses), self.certs, self.admin, self.insecure)
 
 

@@ -22,7 +22,18 @@ from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
 from holdfast.model.ids import SECOND
 from holdfast.model.reference import NAME_CHARACTERS_MAX, SCHEME, is_sendable
-from holdfast.net import Address, ConnectionSettings, Expected, PeerIdentity, Role, Tls
+from holdfast.net import (
+    Address,
+    ClientKey,
+    ConnectionSettings,
+    Credentials,
+    Expected,
+    PeerIdentity,
+    Role,
+    Tls,
+)
+from holdfast.net.address import require_safe
+from holdfast.net.secret_file import find_secret, read_secret
 
 T = TypeVar("T")
 
@@ -36,6 +47,8 @@ def connect(
     *,
     certs: str | Path | None = None,
     name: str | None = None,
+    key: str | None = None,
+    dir: str | Path | None = None,
     policy: CallPolicy | None = None,
     config: ClientConfig | None = None,
     insecure: bool = False,
@@ -44,26 +57,49 @@ def connect(
 
     *url* names one or more hosts, separated by commas, and the domain. *certs* is a directory with this
     client's certificate, issued for *name*; without it the client connects only on loopback, unless
-    *insecure*. Raises ``InvalidRequest`` for invalid arguments.
+    *insecure*, and proves who it is in another way: with a *key* that ``holdfast key NAME`` printed, which
+    may also stand in the URL (``holdfast://NAME:KEY@127.0.0.1:7400/main``), or, as the domain's own user,
+    with the secret in the domain's directory *dir* (by default ``HOLDFAST_DIR``, or ``.holdfast`` here).
+    Raises ``InvalidRequest`` for invalid arguments.
     """
-    domain, addresses = parse_url(url)
+    domain, addresses, key_in_url = parse_url(url)
+    tls, credentials = None, None
+    if certs is None:
+        for address in addresses:
+            require_safe(address, has_tls=False, insecure=insecure)
+        credentials = _credentials(domain, key or key_in_url, dir)
+    if isinstance(credentials, ClientKey):
+        name = name or credentials.name
     name = name or f"client-{os.getpid()}-{secrets.token_hex(4)}"
-    tls = Tls.load(Path(certs), Role.CLIENT, name) if certs is not None else None
-    identity = PeerIdentity(domain, Role.CLIENT, name)
-    endpoint = ConnectionSettings(identity, tls=tls, expected=Expected(roles=frozenset({Role.HOST})))
+    if certs is not None:
+        tls = Tls.load(Path(certs), Role.CLIENT, name)
+    endpoint = ConnectionSettings(
+        PeerIdentity(domain, Role.CLIENT, name),
+        tls=tls,
+        expected=Expected(roles=frozenset({Role.HOST})),
+        credentials=credentials,
+    )
     return Domain(endpoint, addresses, policy or CallPolicy(), config or ClientConfig(), insecure=insecure)
+
+
+def _credentials(domain: str, key: str | None, dir: str | Path | None) -> Credentials:
+    if key is not None:
+        return ClientKey.parse(key)
+    return read_secret(Path(dir), domain) if dir is not None else find_secret(domain)
 
 
 def type_id_of(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def parse_url(url: str) -> tuple[str, list[Address]]:
-    """The domain's name and the addresses of *url*. Raises ``InvalidRequest``."""
+def parse_url(url: str) -> tuple[str, list[Address], str | None]:
+    """The domain's name, the addresses, and the client's key in *url*. Raises ``InvalidRequest``."""
     hosts, slash, domain = url.removeprefix(SCHEME).partition("/")
+    key, at, hosts = hosts.rpartition("@")
     if not url.startswith(SCHEME) or not slash:
-        raise InvalidRequest(f"{url!r}: must be {SCHEME}host:port[,host:port...]/domain")
-    return domain, [Address.parse(text) for text in hosts.split(",")]
+        shown = f"{SCHEME}...@{hosts}" if at else url
+        raise InvalidRequest(f"{shown!r}: must be {SCHEME}[NAME:KEY@]host:port[,host:port...]/domain")
+    return domain, [Address.parse(text) for text in hosts.split(",")], key if at else None
 
 
 class Domain:

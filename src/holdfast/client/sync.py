@@ -103,6 +103,8 @@ def connect_sync(
     *,
     certs: str | Path | None = None,
     name: str | None = None,
+    key: str | None = None,
+    dir: str | Path | None = None,
     policy: CallPolicy | None = None,
     config: ClientConfig | None = None,
     insecure: bool = False,
@@ -111,7 +113,16 @@ def connect_sync(
     :func:`.domain.connect`."""
 
     def make() -> Domain:
-        return connect(url, certs=certs, name=name, policy=policy, config=config, insecure=insecure)
+        return connect(
+            url,
+            certs=certs,
+            name=name,
+            key=key,
+            dir=dir,
+            policy=policy,
+            config=config,
+            insecure=insecure,
+        )
 
     return SyncDomain(make)
 

@@ -15,8 +15,15 @@ from typing import Any, Final, TypeVar
 import uvloop
 
 from holdfast.agent.startup import describe, hold, start_agent, wait_until_alive
-from holdfast.agent.status_client import address_of, addresses_of, signal_holder, stop_domain, url_of
+from holdfast.agent.status_client import (
+    address_of,
+    addresses_of,
+    signal_holder,
+    stop_domain,
+    url_of,
+)
 from holdfast.client.admin_client import give
+from holdfast.client.domain import Domain, connect
 from holdfast.model.admin.groups import (
     Answer,
     GroupHistory,
@@ -53,10 +60,18 @@ class LocalDomain:
         """
         return await url_of(self.layout, self.layout.read())
 
+    async def client(self) -> Domain:
+        """Return a client of the domain, to be entered."""
+        return connect(await self.url(), dir=self.layout.directory)
+
+    def files(self, host: HostId) -> Path:
+        """Return the directory of *host*."""
+        return self.layout.host(host)
+
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Let *host*, or any host, carry out *order*. Raises ``Unavailable``."""
         description = self.layout.read()
-        endpoint = admin_endpoint(description)
+        endpoint = admin_endpoint(self.layout, description)
         if host is None:
             addresses = await addresses_of(self.layout, description)
         else:

@@ -33,7 +33,7 @@ LAST_WORDS_S: Final = 0.05
 RECOVERY_S: Final = 30.0
 """How long the demo waits for the group to be whole before it breaks it again."""
 
-Kind = Literal["kill", "pause"]
+Kind = Literal["kill", "pause", "cut", "cut_one_way"]
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -94,16 +94,27 @@ class PrimaryFaults:
             if found is None or self._ending.is_asked or time.monotonic() + self._every_s / 2 > until:
                 return
             await self._learn_views()
-            kind: Kind = "pause" if number % PAUSE_EACH == 2 else "kill"
-            await self._break(kind, found.primary, began)
+            await self._break(self._kind(number), found.primary, began)
 
     async def _break(self, kind: Kind, host: HostId, began: float) -> None:
         at, wall_ns = time.monotonic(), time.time_ns()
-        if not self._domain.signal(host, signal.SIGKILL if kind == "kill" else signal.SIGSTOP):
+        if not await self._inflict(kind, host):
             return
         fault = Fault(kind=kind, host=host, at_s=round(at - began, 3))
         self.faults.append((at, wall_ns, fault))
         self._on_fault(fault)
+        await self._relieve(kind, host)
+
+    def _kind(self, number: int) -> Kind:
+        """Which fault the next is; they count from 1."""
+        return "pause" if number % PAUSE_EACH == 2 else "kill"
+
+    async def _inflict(self, kind: Kind, host: HostId) -> bool:
+        """Begin the fault; returns whether there was anything to break."""
+        return self._domain.signal(host, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+
+    async def _relieve(self, kind: Kind, host: HostId) -> None:
+        """Wait as long as the fault lasts, and end it."""
         if kind == "pause":
             try:
                 await asyncio.sleep(PAUSE_S)
@@ -114,13 +125,16 @@ class PrimaryFaults:
         """Return the faults with what followed from them, once all is over."""
         await self._learn_views()
         claims = [view for _, view in sorted(self._views.items()) if view.why in ("dead", "silent")]
+        ends = [*(wall_ns for _, wall_ns, _ in self.faults[1:]), time.time_ns()]
         return [
             _explained(
                 fault,
                 silence_after(at, answered_at),
-                next((each for each in claims if each.host == fault.host and each.at_ns >= wall_ns), None),
+                next(
+                    (each for each in claims if each.host == fault.host and wall_ns <= each.at_ns < end), None
+                ),
             )
-            for at, wall_ns, fault in self.faults
+            for (at, wall_ns, fault), end in zip(self.faults, ends, strict=True)
         ]
 
     async def _learn_views(self) -> None:

@@ -5,28 +5,29 @@ import itertools
 import statistics
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
 from holdfast.app_code.loader import load_code, offer_classes
-from holdfast.client.domain import connect
 from holdfast.demo.calls import Count, Load, Remains, count, read_member
-from holdfast.demo.domain import Ending, temporary_domain
+from holdfast.demo.domain import Ending, LocalDomain, temporary_domain
 from holdfast.demo.faults import RECOVERY_S, Fault, PrimaryFaults
 from holdfast.execution.definition import Definition
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
-from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
 from holdfast.node.store import STORE
 
 GROUP: Final = "ledger"
 CLASS: Final = "ledger:Ledger"
 TICK_S: Final = 0.2
+Machines = Literal["one", "three", "three with etcd"]
+"""Where a demo's domain is. Three are network namespaces of this machine (:mod:`.machines`)."""
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -46,6 +47,10 @@ class Result(Struct, frozen=True, kw_only=True):
     """After kills: milliseconds from the kill to the next answer that a caller got."""
     failover_ms_median: float | None
     pause_failover_ms: list[float]
+    cut_failover_ms: list[float] = []
+    """After cuts: the same."""
+    ready_ms_median: float | None = None
+    """After proofs of death: from the proof until the new primary was ready, as it measured it."""
     p50_ms: float
     p99_ms: float
     calls_per_s: float
@@ -77,7 +82,14 @@ class Watcher:
 
 
 async def run_demo(
-    app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher, ending: Ending
+    app: Path,
+    *,
+    seconds: float,
+    callers: int,
+    every_s: float,
+    watcher: Watcher,
+    ending: Ending,
+    machines: Machines = "one",
 ) -> Result:
     """Load and break a domain for that many seconds, or until *ending* is requested; then count.
 
@@ -85,14 +97,14 @@ async def run_demo(
     start.
     """
     definition = definition_in(app)
-    async with temporary_domain(app, progress=watcher.on_starting) as domain:
+    async with _domain(app, machines, watcher) as (domain, break_primary):
         load = Load.of(callers)
-        async with connect(await domain.url()) as client:
+        async with await domain.client() as client:
             ledger = await client.create(CLASS, name=GROUP)
             info = await domain.group(GROUP)
             members = len(info.placed_on)
             await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
-            primary_faults = PrimaryFaults(
+            primary_faults = break_primary(
                 domain, GROUP, every_s=every_s, on_fault=watcher.on_fault, ending=ending
             )
             began = time.monotonic()
@@ -107,9 +119,26 @@ async def run_demo(
         watcher.on_stage("stopping all hosts")
         await domain.stop()
         watcher.on_stage("counting from the files of each member")
-        remains = await asyncio.to_thread(read_members, domain.layout, in_sync, info.group, definition)
+        remains = await asyncio.to_thread(read_members, domain.files, in_sync, info.group, definition)
         counted = count(load.callers, remains)
     return structs.replace(_result(load, counted, faults, ended - began), ended_early=ended_early)
+
+
+@asynccontextmanager
+async def _domain(
+    app: Path, machines: Machines, watcher: Watcher
+) -> AsyncIterator[tuple[LocalDomain, Callable[..., PrimaryFaults]]]:
+    """The domain that is broken, and what breaks it."""
+    if machines == "one":
+        async with temporary_domain(app, progress=watcher.on_starting) as domain:
+            yield domain, PrimaryFaults
+        return
+    # Imported only for this: it needs the library that makes certificates.
+    from holdfast.demo.machines import MachineFaults, machines_domain
+
+    with_etcd = machines == "three with etcd"
+    async with machines_domain(app.absolute(), with_etcd=with_etcd, on_stage=watcher.on_stage) as found:
+        yield found, MachineFaults
 
 
 async def _load(
@@ -154,14 +183,16 @@ def definition_in(app: Path) -> Definition:
 
 
 def read_members(
-    layout: Layout, hosts: tuple[HostId, ...], group: GroupId, definition: Definition
+    files: Callable[[HostId], Path], hosts: tuple[HostId, ...], group: GroupId, definition: Definition
 ) -> list[Remains]:
     """Read what the members of a stopped domain left on their disks."""
-    return [read_member(host, layout.host(host) / STORE, group, definition) for host in sorted(hosts)]
+    return [read_member(host, files(host) / STORE, group, definition) for host in sorted(hosts)]
 
 
 def _result(load: Load, counted: Count, faults: list[Fault], took_s: float) -> Result:
     kills = [each.silent_ms for each in faults if each.kind == "kill" and each.silent_ms is not None]
+    proven = [each.ready_ms for each in faults if each.why == "dead" and each.ready_ms is not None]
+    cuts = [each.silent_ms for each in faults if each.kind.startswith("cut") and each.silent_ms is not None]
     pauses = [each.silent_ms for each in faults if each.kind == "pause" and each.silent_ms is not None]
     took_ms = sorted(each * 1000 for each in load.took_s)
     return Result(
@@ -177,6 +208,8 @@ def _result(load: Load, counted: Count, faults: list[Fault], took_s: float) -> R
         failover_ms=kills,
         failover_ms_median=round(statistics.median(kills), 1) if kills else None,
         pause_failover_ms=pauses,
+        cut_failover_ms=cuts,
+        ready_ms_median=round(statistics.median(proven), 1) if proven else None,
         p50_ms=_share(took_ms, 0.50),
         p99_ms=_share(took_ms, 0.99),
         calls_per_s=round(len(took_ms) / took_s, 1),

@@ -85,7 +85,7 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher, en
     loads = {style: Load.of(CALLERS, pace_s=PACE_S) for style in STYLES}
     policy = CallPolicy(duration_ns=120 * SECOND)
     async with temporary_domain(app, progress=watcher.on_starting) as domain:
-        async with connect(await domain.url(), policy=policy) as client:
+        async with connect(await domain.url(), dir=domain.layout.directory, policy=policy) as client:
             ledgers = {style: await client.create(CLASS, name=style, style=style) for style in STYLES}
             numbers = {style: (await domain.group(style)).group for style in STYLES}
             chaos = Chaos(domain, STYLES, random.Random(seed))
@@ -104,7 +104,7 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher, en
             style: count(
                 loads[style].callers,
                 await asyncio.to_thread(
-                    read_members, domain.layout, in_sync[style], numbers[style], definition
+                    read_members, domain.files, in_sync[style], numbers[style], definition
                 ),
             )
             for style in STYLES

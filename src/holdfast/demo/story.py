@@ -97,7 +97,10 @@ def play(cls: type, story: Story, options: Mapping[str, Mapping[str, Any]] | Non
 
 
 async def _play(class_name: str, script: Path, options: argparse.Namespace, story: Story) -> None:
-    async with _domain(script.parent, options.dir) as domain, connect(await domain.url()) as client:
+    async with (
+        _domain(script.parent, options.dir) as domain,
+        connect(await domain.url(), dir=domain.layout.directory) as client,
+    ):
         name = f"{script.stem}-{time.time_ns():x}"
         stage = Stage(domain, client, await client.create(class_name, name=name), name, options)
         try:

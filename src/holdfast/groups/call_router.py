@@ -80,11 +80,11 @@ class Refusals:
             return
         record = self._directory.records.get(asked.group)
         group = record.name if record is not None else str(asked.group)
-        client, calls = _calls_of(asked)
+        client, calls = calls_of(asked)
         self._lines.tell("a call was refused", group, client, calls, code=code.value, why=why)
 
 
-def _calls_of(asked: Asked) -> tuple[ClientId, list[Call]]:
+def calls_of(asked: Asked) -> tuple[ClientId, list[Call]]:
     """Return the client and its calls. There are no calls if the frame is a question or cannot be decoded."""
     try:
         match asked:

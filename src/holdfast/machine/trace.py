@@ -8,10 +8,11 @@ structlog is imported by whoever configures it, and by nobody else: a client is 
 import takes longer than that of all the rest.
 """
 
+import io
 import logging
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, Literal
+from typing import Any, Literal, TextIO, cast
 
 from holdfast.machine.terminal_text import plain
 from holdfast.model.ports import Trace
@@ -29,8 +30,35 @@ def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, least.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LossyStream(sys.stderr))),
     )
+
+
+class LossyStream(io.TextIOBase):
+    """Writes lines to *file* as far as that is possible, and says later how many it could not write.
+
+    *Without it:* the disk that holds the logs is full. Whoever has something to say fails for that alone: the
+    task that keeps a host's session, or its link to the authority, ends, and the host lives on without it.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._lost = 0
+
+    def write(self, text: str) -> int:
+        try:
+            if self._lost:
+                self._file.write(f"{self._lost} lines could not be written to this log\n")
+                self._file.flush()
+                self._lost = 0
+            self._file.write(text)
+            self._file.flush()
+        except OSError:
+            self._lost += 1
+        return len(text)
+
+    def flush(self) -> None:
+        return None  # every line was flushed
 
 
 def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

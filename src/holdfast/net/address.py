@@ -2,6 +2,7 @@
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.model.errors import InvalidRequest
 
@@ -39,6 +40,12 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def address_of(sockaddr: tuple[Any, ...] | None) -> Address:
+    """The address in what a socket says of one of its ends. An IPv4 address inside IPv6 is the same place."""
+    host, port = (sockaddr or ("?", 0))[:2]
+    return Address(host.removeprefix("::ffff:") if "." in host else host, port)
 
 
 def require_safe(address: Address, *, has_tls: bool, insecure: bool) -> None:

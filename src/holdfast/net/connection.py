@@ -6,13 +6,16 @@ receiver gets the reason, it is logged once, and it is sent to the peer as a Goo
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
-from holdfast.net.address import Address
+from holdfast.net.address import Address, address_of
+from holdfast.net.connection_settings import ConnectionSettings
+from holdfast.net.credentials import NONCE_BYTES, ProvenBy
 from holdfast.net.flow import Flow
 from holdfast.net.frame import (
     HEADER,
@@ -27,9 +30,12 @@ from holdfast.net.frame import (
     Why,
     encode_frame,
 )
+from holdfast.net.frame_memory import FrameMemory, MemoryLoan
 from holdfast.net.handshake import Agreed, PeerIdentity, encode_goodbye
+from holdfast.net.limits import TICK_S_MIN, TICKS_PER_IDLE
+from holdfast.net.receiver import Receiver
 from holdfast.net.session import ALIVE_FRAME, Session
-from holdfast.net.tls import Bytes, ConnectionSettings, LayerFailed, layer_for
+from holdfast.net.tls import Bytes, LayerFailed, layer_for
 
 FLUSH_BYTES_FIRST: Final = 2 * 1024
 FLUSH_BYTES_MAX: Final = 64 * 1024
@@ -39,30 +45,11 @@ made. The size starts small and doubles each time, because every write has the s
 LONG_FRAME_BYTES: Final = 1024
 """A frame this long is written at once: it holds many calls, and the peer can begin with them."""
 
-TICKS_PER_IDLE: Final = 3
-"""How often within the shorter ``idle_s`` of both ends a connection sends something to show it is alive."""
-
-TICK_S_MIN: Final = 0.02
-"""The shortest tick that a peer can make us use."""
-
 log = LibraryLog("holdfast.net")
 _pack_header = HEADER.pack
 
 
-class Receiver(Protocol):
-    """Receives the frames of a connection. It is called in the loop's thread and must not block."""
-
-    def on_frame(self, connection: "Connection", kind: Kind, payload: bytes) -> None:
-        """Take one frame; frames come in the order sent.
-
-        When msgspec rejects the payload (``UNDECODABLE``), the connection ends as ``malformed``; any other
-        exception ends it as ``internal``.
-        """
-        ...
-
-    def on_closed(self, connection: "Connection", reason: Reason) -> None:
-        """Called exactly once at the connection's end, possibly inside ``close``; no frame follows."""
-        ...
+Admit = Callable[["Connection", Agreed], FrameMemory | Reason]
 
 
 class Connection(asyncio.Protocol):
@@ -79,8 +66,10 @@ class Connection(asyncio.Protocol):
         is_connector: bool,
         on_open: "Callable[[Connection], Receiver]",
         on_gone: "Callable[[Connection], None]" = lambda _: None,
-        refusal: Reason | None = None,
+        admit: "Admit | None" = None,
     ) -> None:
+        """*admit* decides at an accepting end whether a peer that has proved who it is may come in, and
+        whose memory its long frames use."""
         self.reason: Reason | None = None
         """Why the connection ended; None while it is open."""
         self.address = Address("?", 0)
@@ -92,7 +81,8 @@ class Connection(asyncio.Protocol):
         self._is_connector = is_connector
         self._on_open = on_open
         self._on_gone = on_gone
-        self._refusal = refusal
+        self._admit = admit
+        self._loan: MemoryLoan | None = None
         self._loop = asyncio.get_running_loop()
         self.opening: asyncio.Future[Reason | None] = self._loop.create_future()
         """Done when the handshake is: with None, or with the reason why it failed."""
@@ -124,6 +114,11 @@ class Connection(asyncio.Protocol):
         if self._agreed is None:
             raise BrokenInvariant("a connection is handed out after its handshake")
         return self._agreed.peer
+
+    @property
+    def proven_by(self) -> ProvenBy:
+        """How the peer has proved that."""
+        return cast(Agreed, self._agreed).proven_by
 
     @property
     def is_open(self) -> bool:
@@ -178,9 +173,9 @@ class Connection(asyncio.Protocol):
         else:
             self._finish(reason)
 
-    def abort(self) -> None:
+    def abort(self, reason: Reason | None = None) -> None:
         """Close at once: written bytes may be lost, and nobody waits for the socket."""
-        self.close()
+        self.close(reason)
         if self._transport is not None:
             self._transport.abort()
 
@@ -196,13 +191,13 @@ class Connection(asyncio.Protocol):
         self._flow.attach(
             self._transport, high=self._limits.unsent_bytes_high, low=self._limits.unsent_bytes_low
         )
+        if self.reason is not None:
+            self._transport.abort()  # it was given up before it began
+            return
         wire = transport.get_extra_info("socket")
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.address = Address(*(transport.get_extra_info("peername") or ("?", 0))[:2])
+        self.address = address_of(transport.get_extra_info("peername"))
         self._set_timer(self._limits.handshake_s, self._on_handshake_timeout)
-        if self._refusal is not None:
-            self._finish(self._refusal, plain_goodbye=True)
-            return
         self._layer.begin()
         self._write_wire(self._layer.take_output())
         if self._layer.is_ready:
@@ -251,6 +246,10 @@ class Connection(asyncio.Protocol):
     # --- receiving
 
     def _begin_session(self) -> None:
+        address = self.address
+        if not self._is_connector:
+            address = address_of(cast(asyncio.Transport, self._transport).get_extra_info("sockname"))
+        is_compared = not self._is_connector or (address.is_loopback and not self._endpoint.is_forwarded)
         self._session = Session(
             self._endpoint.identity,
             is_connector=self._is_connector,
@@ -258,13 +257,25 @@ class Connection(asyncio.Protocol):
             idle_ms=round(self._limits.idle_s * 1000),
             expected=self._endpoint.expected,
             certified=self._layer.peer(),
+            credentials=self._endpoint.credentials,
+            nonce=os.urandom(NONCE_BYTES) if self._endpoint.tls is None else b"",
+            address=str(address) if is_compared else "",
+            admit=self._admitted,
         )
         self._write_plain(self._session.take_output())
+
+    def _admitted(self, agreed: Agreed) -> Reason | None:
+        verdict = cast(Admit, self._admit)(self, agreed)  # only an accepting end asks
+        if isinstance(verdict, FrameMemory):
+            wait, clock = self._flow.wait_for_memory, self._loop.time
+            self._loan = MemoryLoan(verdict, wait, clock, self._limits.frame_s)
+        return None if isinstance(verdict, FrameMemory) else verdict
 
     def _receive_plain(self, session: Session, data: bytes) -> None:
         early: list[Frame] = []
         if self._receiver is None:
             early, data = session.receive(data), b""
+            self._write_plain(session.take_output())
             if session.agreed is not None:
                 self._become_open(session, session.agreed)
         if self._receiver is not None:
@@ -274,10 +285,11 @@ class Connection(asyncio.Protocol):
     def _become_open(self, session: Session, agreed: Agreed) -> None:
         self._agreed = agreed
         self._payload_bytes_max = agreed.payload_bytes_max
-        self._write_plain(session.take_output())
         shorter_idle_s = min(self._limits.idle_s, agreed.idle_ms / 1000)
         self._tick_s = max(TICK_S_MIN, shorter_idle_s / TICKS_PER_IDLE)
         self._set_timer(self._tick_s, self._on_tick)
+        if self._loan is not None:
+            session.watch_long_frames(self._on_long_frame)
         try:
             self._receiver = self._on_open(self)
         except Exception:
@@ -288,6 +300,11 @@ class Connection(asyncio.Protocol):
             self._receiver.on_closed(self, self.reason)  # the receiver has closed the connection already
         elif not self.opening.done():
             self.opening.set_result(None)
+
+    def _on_long_frame(self, length: int) -> None:
+        refusal = cast(MemoryLoan, self._loan).on_long(length)
+        if refusal is not None:
+            self.close(refusal)
 
     def _deliver(self, receiver: Receiver, session: Session, early: list[Frame], data: bytes) -> None:
         """Deliver the frames that came with the handshake, or those in *data*."""
@@ -373,6 +390,8 @@ class Connection(asyncio.Protocol):
             self.close(Reason(Why.IDLE, f"nothing was heard for {idle_s:g} s"))
         elif unwritable_since is not None and now - unwritable_since > idle_s:
             self.close(Reason(Why.TOO_SLOW, f"nothing could be sent for {idle_s:g} s"))
+        elif self._loan is not None and (overdue := self._loan.overdue()) is not None:
+            self.close(overdue)
         else:
             if not self._has_sent:
                 self._write_plain(ALIVE_FRAME)
@@ -396,6 +415,8 @@ class Connection(asyncio.Protocol):
             self._write_wire(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
         elif self._session is not None:
             self._write_plain(self._session.take_output())
+        if self._loan is not None:
+            self._loan.end()
         self._flow.end(NotConnected(str(self.address), reason))
         self._linger()
         self._report_end()

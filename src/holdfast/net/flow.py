@@ -6,7 +6,8 @@ from holdfast.net.frame import NotConnected
 
 
 class Flow:
-    """Reads unless the consumer is full or, on the accepting end, the peer does not take its answers.
+    """Reads unless the consumer is full, memory for a long frame is lacking or, on the accepting end, the
+    peer does not take its answers.
 
     Only the accepting end waits for its peer. If both did, two ends with much to send would wait for each
     other to read first, forever.
@@ -21,6 +22,7 @@ class Flow:
         self._loop = loop
         self._is_connector = is_connector
         self._is_consumer_full = False
+        self._lacks_memory = False
         self._end: NotConnected | None = None
         self._transport: asyncio.Transport | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -43,6 +45,10 @@ class Flow:
         self._is_consumer_full = is_consumer_full
         self._apply()
 
+    def wait_for_memory(self, lacks_memory: bool) -> None:
+        self._lacks_memory = lacks_memory
+        self._apply()
+
     async def writable(self) -> None:
         """Wait until the peer keeps up. Raises ``NotConnected`` when the connection has ended."""
         if self._end is not None:
@@ -60,7 +66,8 @@ class Flow:
             waiter.set_exception(NotConnected(error.where, error.reason))
 
     def _apply(self) -> None:
-        is_held = self._is_consumer_full or (self.unwritable_since is not None and not self._is_connector)
+        is_blocked = self.unwritable_since is not None and not self._is_connector
+        is_held = self._is_consumer_full or self._lacks_memory or is_blocked
         wanted = self._end is not None or not is_held
         if self._transport is None or self._transport.is_closing() or wanted is self.is_reading:
             return

@@ -5,7 +5,8 @@ and decodes its own payloads. A number is never reused. :class:`Reason` says why
 for programs and a sentence for people.
 
 :class:`FrameDecoder` accepts bytes in any pieces and returns the same frames for any split. It checks the
-header before it stores anything, so that a peer can make it hold only one frame of the allowed length. The
+header before it stores anything, so that a peer can make it hold only one frame of the allowed length, and it
+tells its owner before it keeps a long one. The
 first header that breaks a bound is final: frames before it are still returned, nothing after it is.
 """
 
@@ -28,6 +29,8 @@ class Kind(IntEnum):
     WELCOME = 2
     GOODBYE = 3
     ALIVE = 4
+    PROOF = 5
+    READY = 6
 
     # 16-31: authority
     AUTHORITY_ASK = 16
@@ -58,6 +61,10 @@ class Kind(IntEnum):
 
     # 96-127: the replicated sequence, and the leases between hosts (sequence.messages)
     SEQUENCE = 96
+
+    # 144-159: files between hosts (shipping.messages)
+    SHIPPING_ASK = 144
+    SHIPPING_ANSWER = 145
 
 
 FIRST_APPLICATION_KIND: Final = 16
@@ -90,6 +97,8 @@ class Why(StrEnum):
     REFUSED = "refused"
     """The peer is not the expected one: wrong domain, role, id or certificate."""
     TLS = "tls"
+    SECRET = "secret"
+    """The peer has not proved that it knows the domain's secret or its client's key (N1)."""
     TOO_MANY_CONNECTIONS = "too_many_connections"
     HANDSHAKE_TIMEOUT = "handshake_timeout"
 
@@ -102,6 +111,8 @@ class Why(StrEnum):
     IDLE = "idle"
     TOO_SLOW = "too_slow"
     """The peer does not read what is sent to it."""
+    NO_MEMORY = "no_memory"
+    """Too many long frames are unfinished at once (N3)."""
     INTERNAL = "internal"
     """The receiver of the frames failed; its own log says how."""
 
@@ -145,6 +156,10 @@ FRAME_BYTES_LIMIT: Final = 256 * 1024 * 1024
 """No configuration may allow longer payloads. The first byte of a frame then stays below 0x14, by which a
 port distinguishes a frame from a TLS record (:mod:`.tls`)."""
 
+FREE_BYTES: Final = 16 * 1024
+"""An unfinished frame up to this length is not accounted for: most frames are shorter, and as many as there
+can be connections fit into memory (:mod:`.frame_memory`)."""
+
 SHORT_BYTES: Final = 256
 HEADERS: Final = {kind: tuple(HEADER.pack(length, kind) for length in range(SHORT_BYTES)) for kind in Kind}
 """The headers of payloads shorter than ``SHORT_BYTES``: a lookup costs a third of packing one."""
@@ -167,7 +182,10 @@ class FrameDecoder:
     Call ``feed``, then ``take_run`` (or ``hand_run``) and ``take_one`` until both return nothing more.
     """
 
-    __slots__ = ("_data", "_needed", "_offset", "_partial", "fault", "is_stopped", "payload_bytes_max")
+    __slots__ = (
+        *("_data", "_is_long", "_needed", "_offset", "_partial"),
+        *("fault", "is_stopped", "on_long", "payload_bytes_max"),
+    )
 
     def __init__(self, payload_bytes_max: int) -> None:
         self.payload_bytes_max = payload_bytes_max
@@ -176,6 +194,9 @@ class FrameDecoder:
         """What was wrong with the stream. Once it is set, no more frames come."""
         self.is_stopped = False
         """Set by the receiver when it wants no more frames, possibly while they are delivered."""
+        self.on_long: Callable[[int], None] | None = None
+        """Called with the length of a long frame when its beginning is kept, and with 0 when it is whole."""
+        self._is_long = False
         self._data: bytes = b""
         self._offset = 0
         # The start of an incomplete frame, and how many bytes are needed before another look makes sense.
@@ -201,6 +222,9 @@ class FrameDecoder:
                 return
             data = bytes(self._partial)
             self._partial = bytearray()
+            if self._is_long and self.on_long is not None:
+                self._is_long = False
+                self.on_long(0)
         self._data = data
         self._offset = 0
 
@@ -273,6 +297,9 @@ class FrameDecoder:
         if self._offset < len(self._data):
             self._partial = bytearray(self._data[self._offset :])
             self._needed = needed
+            if needed > FREE_BYTES and self.on_long is not None:
+                self._is_long = True
+                self.on_long(needed)
         self._data, self._offset = b"", 0
 
 

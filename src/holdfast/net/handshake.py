@@ -2,11 +2,12 @@
 
 The connecting end sends a Hello; the accepting end answers with a Welcome or a Goodbye. The messages are
 arrays that only ever grow at the end, so that every version can read the version numbers in any other
-version's Hello and refuse it with a clear reason.
+version's Hello and refuse it with a clear reason. With TLS the certificates say who both ends are, and the
+Welcome ends the handshake. Without TLS each end then proves itself (:mod:`.credentials`), the accepting end
+first; its Ready ends the handshake.
 
 For every kind of frame that a server accepts, its :data:`Admission` table names the roles that may send it.
 Nobody may send a kind that the table does not name. A role that may send nothing is refused in the handshake.
-With TLS, the role comes from the certificate; without it, on loopback, the peer states its own role.
 """
 
 import re
@@ -19,14 +20,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.net.credentials import NONCE_BYTES, ProvenBy
 from holdfast.net.frame import UNDECODABLE, Kind, Reason, Why, plain_text
 
 MAGIC: Final = "holdfast"
-OLDEST_VERSION: Final = 1
-NEWEST_VERSION: Final = 1
+OLDEST_VERSION: Final = 2
+NEWEST_VERSION: Final = 2
+"""Version 1 let a peer without a certificate say who it is; nobody believes that any more."""
 
 HANDSHAKE_BYTES_MAX: Final = 1024
-"""The longest Hello, Welcome or Goodbye. A peer that is not yet known gets no more memory than this."""
+"""The longest frame of the handshake. A peer that is not yet known gets no more memory than this."""
 
 
 class Role(StrEnum):
@@ -47,6 +50,8 @@ NAME_PATTERN: Final = f"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS_MAX - 1}}
 
 Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
 Number = Annotated[int, Meta(ge=0)]
+NonceBytes = Annotated[bytes, Meta(max_length=NONCE_BYTES)]
+AddressText = Annotated[str, Meta(max_length=100)]
 
 
 def check_name(what: str, name: str) -> None:
@@ -109,6 +114,10 @@ class Hello(Struct, frozen=True, array_like=True):
     """The longest payload that the sender of this message accepts."""
     idle_ms: Number
     """How long the sender waits for a message before it gives the peer up."""
+    proven_by: ProvenBy
+    """How the sender will prove who it is."""
+    nonce: NonceBytes
+    """Fresh random bytes; empty with a certificate."""
 
 
 class Welcome(Struct, frozen=True, array_like=True):
@@ -119,6 +128,10 @@ class Welcome(Struct, frozen=True, array_like=True):
     incarnation: Number
     payload_bytes_max: Number
     idle_ms: Number
+    nonce: NonceBytes
+    reached_at: AddressText
+    """The address at which the accepting end was reached: no relay can be between it and a peer that dialed
+    the same."""
 
 
 class Goodbye(Struct, frozen=True, array_like=True):
@@ -142,7 +155,9 @@ _decode_welcome = msgspec.msgpack.Decoder(Welcome).decode
 _decode_goodbye = msgspec.msgpack.Decoder(Goodbye).decode
 
 
-def encode_hello(ours: PeerIdentity, payload_bytes_max: int, idle_ms: int) -> bytes:
+def encode_hello(
+    ours: PeerIdentity, payload_bytes_max: int, idle_ms: int, proven_by: ProvenBy, nonce: bytes
+) -> bytes:
     return _encode(
         Hello(
             MAGIC,
@@ -154,13 +169,27 @@ def encode_hello(ours: PeerIdentity, payload_bytes_max: int, idle_ms: int) -> by
             ours.incarnation,
             payload_bytes_max,
             idle_ms,
+            proven_by,
+            nonce,
         )
     )
 
 
-def encode_welcome(ours: PeerIdentity, version: int, payload_bytes_max: int, idle_ms: int) -> bytes:
+def encode_welcome(
+    ours: PeerIdentity, version: int, payload_bytes_max: int, idle_ms: int, nonce: bytes, reached_at: str
+) -> bytes:
     return _encode(
-        Welcome(version, ours.domain, ours.role, ours.id, ours.incarnation, payload_bytes_max, idle_ms)
+        Welcome(
+            version,
+            ours.domain,
+            ours.role,
+            ours.id,
+            ours.incarnation,
+            payload_bytes_max,
+            idle_ms,
+            nonce,
+            reached_at,
+        )
     )
 
 
@@ -178,6 +207,8 @@ class Agreed:
     """The longest payload that the peer accepts."""
     idle_ms: int
     """How long the peer waits for a message from this end."""
+    proven_by: ProvenBy
+    """How the peer proves who it is."""
 
 
 def judge_hello(
@@ -196,13 +227,25 @@ def judge_hello(
         return Reason(Why.MALFORMED, f"hello: {error}")
     peer = PeerIdentity(hello.domain, hello.role, hello.id, hello.incarnation)
     objection = _objection(peer, ours, expected, certified)
-    return objection or Agreed(peer, version, hello.payload_bytes_max, hello.idle_ms)
+    if objection is None and certified is None:
+        objection = _unproven(hello)
+    proven_by = hello.proven_by if certified is None else ProvenBy.CERTIFICATE
+    return objection or Agreed(peer, version, hello.payload_bytes_max, hello.idle_ms, proven_by)
+
+
+def _unproven(hello: Hello) -> Reason | None:
+    """Why the sender of a Hello without a certificate can prove nothing, if so."""
+    if hello.proven_by is ProvenBy.CERTIFICATE or len(hello.nonce) != NONCE_BYTES:
+        return Reason(Why.SECRET, "a peer without a certificate proves that it knows the domain's secret")
+    if hello.proven_by is ProvenBy.KEY and hello.role is not Role.CLIENT:
+        return Reason(Why.REFUSED, f"a client's key admits clients, not a peer of role {hello.role}")
+    return None
 
 
 def judge_welcome(
-    payload: bytes, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
+    payload: bytes, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None, dialed: str = ""
 ) -> Agreed | Reason:
-    """Check a Welcome at the connecting end."""
+    """Check a Welcome at the connecting end, which *dialed* that address if it is not empty."""
     try:
         welcome = _decode_welcome(payload)
     except UNDECODABLE as error:
@@ -211,7 +254,12 @@ def judge_welcome(
         return Reason(Why.VERSION, f"the peer chose version {welcome.version}, which was not offered")
     peer = PeerIdentity(welcome.domain, welcome.role, welcome.id, welcome.incarnation)
     objection = _objection(peer, ours, expected, certified)
-    return objection or Agreed(peer, welcome.version, welcome.payload_bytes_max, welcome.idle_ms)
+    if objection is None and certified is None and dialed and welcome.reached_at != dialed:
+        objection = Reason(
+            Why.REFUSED, f"what listens at {dialed} passes this on to {peer} at {welcome.reached_at}"
+        )
+    proven_by = ProvenBy.SECRET if certified is None else ProvenBy.CERTIFICATE
+    return objection or Agreed(peer, welcome.version, welcome.payload_bytes_max, welcome.idle_ms, proven_by)
 
 
 def read_goodbye(payload: bytes) -> Reason:
@@ -258,7 +306,7 @@ def _why_not(
 def _no_common_version(versions: _Versions) -> str:
     return (
         f"peer speaks versions {versions.oldest_version} to {versions.newest_version}, "
-        f"this end {OLDEST_VERSION} to {NEWEST_VERSION}"
+        f"this end {OLDEST_VERSION} to {NEWEST_VERSION}: bring both to the same release of Holdfast"
     )
 
 

@@ -12,14 +12,41 @@ KIB: Final = 1024
 MIB: Final = 1024 * 1024
 
 
+TICKS_PER_IDLE: Final = 3
+"""How often within the shorter ``idle_s`` of both ends a connection sends something to show it is alive."""
+
+TICK_S_MIN: Final = 0.02
+"""The shortest tick that a peer can make us use."""
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """The bounds of one endpoint's connections. The defaults suit hosts of one domain."""
 
     frame_bytes_max: int = 16 * MIB
-    """The longest payload accepted. A peer can make this end hold one frame of that length per connection."""
+    """The longest payload accepted."""
+
+    unfinished_bytes_max: int = 64 * MIB
+    """The memory of one server for unfinished frames of all clients together, and as much again for those of
+    hosts, agents and admins (N3). Less makes clients with long frames wait for each other."""
+
+    frame_s: float = 30.0
+    """The time in which a long frame must be complete, so that nobody keeps that memory for ever."""
 
     connections_max: int = 1024
-    """The most connections of one server, handshakes included. One more is refused with a reason."""
+    """The most connections of clients of one server. One more is refused with a reason (N2)."""
+
+    of_one_client_max: int = 256
+    """The most connections of clients of the same name."""
+
+    members_max: int = 512
+    """The most connections of hosts, agents and admins: a few of each of the largest domain's hosts."""
+
+    handshakes_max: int = 1024
+    """The most connections whose peers have not yet proved who they are. One more takes the place of the
+    oldest: a peer that means well is done within milliseconds."""
+
+    first_frame_s: float = 30.0
+    """A client that has sent nothing by then is let go; its place is for those that call."""
 
     handshake_s: float = 5.0
     """The time from the TCP connection to the Welcome, including TLS."""
@@ -49,8 +76,14 @@ class Limits(Struct, frozen=True, kw_only=True):
             text
             for is_wrong, text in (
                 (not HANDSHAKE_BYTES_MAX <= self.frame_bytes_max <= FRAME_BYTES_LIMIT, "frame_bytes_max"),
-                (self.connections_max < 1, "connections_max"),
+                (
+                    min(self.connections_max, self.of_one_client_max, self.members_max, self.handshakes_max)
+                    < 1,
+                    "connections_max, of_one_client_max, members_max, handshakes_max",
+                ),
                 (min(self.handshake_s, self.idle_s, self.linger_s) <= 0, "handshake_s, idle_s, linger_s"),
+                (min(self.frame_s, self.first_frame_s) <= 0, "frame_s, first_frame_s"),
+                (self.unfinished_bytes_max <= self.frame_bytes_max, "unfinished_bytes_max"),
                 (
                     not 0 < self.unsent_bytes_low < self.unsent_bytes_high,
                     "unsent_bytes_low < unsent_bytes_high",

@@ -16,7 +16,7 @@ can tell us, instead of both seeing a connection that breaks for no reason.
 import contextlib
 import ssl
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Protocol
@@ -28,12 +28,9 @@ from holdfast.net.frame import FrameDecoder, Kind, Reason, Why
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
     CertifiedName,
-    Expected,
-    PeerIdentity,
     Role,
     read_goodbye,
 )
-from holdfast.net.limits import Limits
 
 URI_SCHEME: Final = "holdfast"
 CA_FILE: Final = "ca.pem"
@@ -427,16 +424,3 @@ class TlsLayer:
         if frame is not None and frame[0] is Kind.GOODBYE:
             return LayerFailed(read_goodbye(frame[1]))
         return LayerFailed(Reason(Why.TLS, "the peer does not speak TLS"))
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """This end's identity, the peers it accepts, its TLS and its bounds."""
-
-    identity: PeerIdentity
-    limits: Limits = field(default_factory=Limits)
-    tls: Tls | None = None
-    """None means plain TCP, which is allowed only on loopback unless explicitly requested."""
-    expected: Expected = field(default_factory=Expected)
-    insecure: bool = False
-    """Permit plain TCP beyond this machine: whoever is on the way can read and change everything."""

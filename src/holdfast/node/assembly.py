@@ -34,7 +34,7 @@ from holdfast.model.code import Code
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import Trace
 from holdfast.model.reference import OtherDomain
-from holdfast.net import Address, ConnectionSettings, Expected, PeerIdentity, Role, Tls
+from holdfast.net import Address, ClientKey, ConnectionSettings, Expected, PeerIdentity, Role, Tls
 from holdfast.net.handshake import NAME_CHARACTERS_MAX
 from holdfast.node.crash_note import open_slot, read_slot
 from holdfast.node.faults.detector import FaultDetector
@@ -59,14 +59,20 @@ class OutboundHosts:
     events: HostEvents
 
     def __init__(
-        self, endpoint: ConnectionSettings, config: ClientConfig, certs_abroad: Path | None = None
+        self,
+        endpoint: ConnectionSettings,
+        config: ClientConfig,
+        key_of: Callable[[str], ClientKey],
+        certs_abroad: Path | None = None,
     ) -> None:
-        """*certs_abroad* has a directory for each other domain, with the certificate that it gave us."""
+        """*key_of* returns the key that another domain gave to this one. It raises ``InvalidRequest``.
+        *certs_abroad* has a directory for each other domain, with the certificate that it gave us."""
         endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
         self._me = endpoint.identity
         self._endpoint = endpoint
         self._certs_abroad = certs_abroad
         self._config = config
+        self._key_of = key_of
         self._hosts = HostConnections(endpoint, self, config, insecure=False)
         self._abroad: list[OutboundHosts] = []
 
@@ -84,17 +90,23 @@ class OutboundHosts:
         """Connect to the hosts of another domain as a client.
 
         Beyond loopback that takes a certificate of the other domain: a directory of its name with its
-        ``ca.pem`` and ``client-DOMAIN.HOST.pem``, where DOMAIN and HOST are ours. Raises ``InvalidRequest``
-        if an address cannot be parsed or that certificate cannot be used.
+        ``ca.pem`` and ``client-DOMAIN.HOST.pem``, where DOMAIN and HOST are ours. On loopback a key will do.
+        Raises ``InvalidRequest`` if an address cannot be parsed, if that certificate cannot be used, or if
+        there is neither.
         """
         for each in other.addresses:
             Address.parse(each)
         name = f"{self._me.domain}.{self._me.id}"[:NAME_CHARACTERS_MAX]
-        identity = PeerIdentity(other.name, Role.CLIENT, name)
-        certs = None if self._certs_abroad is None else self._certs_abroad / identity.domain
-        tls = Tls.load(certs, Role.CLIENT, name) if certs is not None and certs.is_dir() else None
-        settings = ConnectionSettings(identity, tls=tls, insecure=self._endpoint.insecure)
-        made = OutboundHosts(settings, self._config)
+        certs = None if self._certs_abroad is None else self._certs_abroad / other.name
+        if certs is not None and certs.is_dir():
+            settings = ConnectionSettings(
+                PeerIdentity(other.name, Role.CLIENT, name), tls=Tls.load(certs, Role.CLIENT, name)
+            )
+        else:
+            key = self._key_of(other.name)
+            identity = PeerIdentity(other.name, Role.CLIENT, key.name)
+            settings = ConnectionSettings(identity, credentials=key, insecure=self._endpoint.insecure)
+        made = OutboundHosts(settings, self._config, self._key_of)
         made.events = events
         self._abroad.append(made)
         return made

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
@@ -43,6 +45,7 @@ from holdfast.net import (
     Connection,
     Kind,
     Reason,
+    Receiver,
     Server,
     Why,
     serve,
@@ -50,8 +53,10 @@ from holdfast.net import (
     with_number,
 )
 from holdfast.net.handshake import HOST_ADMITS
+from holdfast.net.secret_file import read_key
 from holdfast.node.agent_links import AgentLinks
 from holdfast.node.assembly import ABROAD, OutboundHosts, open_groups
+from holdfast.node.client_filter import ClientFilter
 from holdfast.node.endpoints import host_endpoint, incarnated
 from holdfast.node.faults.consumer import FaultConsumer
 from holdfast.node.faults.detector import DetectorReports, FaultDetector
@@ -89,12 +94,16 @@ class Host:
         *,
         heartbeats: HeartbeatConfig | None = None,
         doors: Sequence[Gateway] = (),
+        clients: ClientRules = NO_RULES,
     ) -> None:
-        """*doors* are other ways in. Raises ``InvalidRequest`` if its certificate cannot be used."""
+        """*doors* are other ways in. *clients* says what named clients may do. Raises ``InvalidRequest`` if
+        its certificate cannot be used."""
+        self._clients = clients
         self._host = host
+        self._key_of = partial(read_key, layout.directory)
         ports = description.ports_of(host)
         self._listen_at = Address(description.here.host, ports.native)
-        self._endpoint = host_endpoint(description, host)
+        self._endpoint = host_endpoint(layout, description, host)
         self._directory = layout.host(host)
         self._description = description
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -152,7 +161,9 @@ class Host:
         self._server = await listen(
             self._listen_at,
             self._directory,
-            lambda address: serve(address, lambda _: self, self._endpoint, admits=HOST_ADMITS),
+            lambda address: serve(
+                address, self._receiver, self._endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
+            ),
         )
         details = [{LOCATION: self._description.location} if self._description.location else {}]
         details += [dict(await door.open()) for door in self._doors]
@@ -183,7 +194,7 @@ class Host:
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._machines.hosts, self._description.domain
         abroad = Path(self._description.certs) / ABROAD if self._description.certs else None
-        self._callees = callees = OutboundHosts(endpoint, ClientConfig(), abroad)
+        self._callees = callees = OutboundHosts(endpoint, ClientConfig(), self._key_of, abroad)
         findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
         groups, detector = await open_groups(
@@ -344,6 +355,11 @@ class Host:
             return
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
+
+    def _receiver(self, connection: Connection) -> Receiver:
+        rights = self._clients.rights(connection.peer, connection.proven_by)
+        catalog = None if self._groups is None or self._dispatch is None else self._groups.directory
+        return self if rights is None else ClientFilter(self, rights, catalog)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._early = [each for each in self._early if each[0] is not connection]

@@ -7,6 +7,7 @@ one machine is the simplest case: its machine has no name, and everything is on 
 ::
 
     DIR/domain.json          what the domain is: id, authority, agent, hosts
+    DIR/secret               with which its processes know each other on this machine; DIR/keys, of others
     DIR/lock                 held by the process that starts or shows the domain
     DIR/agent/               locked by the agent; the lock says who holds the domain
     DIR/authority/           the embedded authority's file
@@ -30,16 +31,17 @@ from holdfast.control.replication.spec import LOSS_NS
 from holdfast.machine.files import make_durably, make_private, narrow_own, open_private
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, HostId
-from holdfast.net import Address
+from holdfast.net import Address, DomainSecret
+from holdfast.net.secret_file import DIRECTORY_DEFAULT as DIRECTORY_DEFAULT
+from holdfast.net.secret_file import ensure_secret, read_secret
 from holdfast.node.port_table import AGENT, ANY, AUTHORITY, HostPorts, host_ports, slots, why_not
 
-DIRECTORY_DEFAULT = Path(".holdfast")
 HOSTS_MAX = 64
 AGENT_ID: Final = "agent1"
 """The id of the agent of a domain on one machine."""
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
-    *("domain.json", "domain.new", "http.json", "certs", "lock"),
+    *("domain.json", "domain.new", "http.json", "certs", "lock", "secret", "keys"),
     *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
 """The names that a domain creates in its directory. Other names there are somebody else's."""
@@ -258,12 +260,17 @@ class Layout:
         aside.rename(self.description_file)
         make_durably(self.agent_directory)  # this also syncs every name above it, including the description's
 
+    def secret(self, domain: str) -> DomainSecret:
+        """The domain's secret. Raises ``InvalidRequest`` if it cannot be read or is of another domain."""
+        return read_secret(self.directory, domain)
+
     def prepare(self, description: Description) -> None:
-        """Make every directory that the processes of *description* expect, and restrict the permissions of
-        those left by earlier runs. Raises ``InvalidRequest`` if that fails.
+        """Make every directory that the processes of *description* expect, and the domain's secret, and
+        restrict the permissions of what earlier runs left. Raises ``InvalidRequest`` if that fails.
         """
         # "hosts" is listed because a directory that is only made as a parent gets the umask's permissions.
         own = (self.authority, self.directory / "output", self.directory / "hosts")
         for directory in (*own, *map(self.host, description.hosts)):
             make_private(directory)
         narrow_own(self.directory, OWN_NAMES)
+        ensure_secret(self.directory, description.domain)

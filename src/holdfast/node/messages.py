@@ -146,6 +146,8 @@ class DomainStatus(Struct, frozen=True, tag="domain_status", kw_only=True):
     """The name of the machine whose hosts these are; empty for a domain on one machine."""
     machines: tuple[MachineStatus, ...] = ()
     """All machines of a domain on several, this one included."""
+    not_admitted: str = ""
+    """Why the domain does not let this machine join, in words; empty if it does."""
     dangers: tuple[str, ...] = ()
     """What somebody should change before it is too late, in words."""
 

@@ -2,44 +2,27 @@
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final
 
+from holdfast.admin.client_rights import ClientRights
+from holdfast.machine.peer_user import End, user_of_peer
 from holdfast.net import Role
 from holdfast.net.handshake import CertifiedName
 from holdfast.web.problems import Refusal, refuse
 from holdfast.web.settings import TOKEN_CHARACTERS_MAX, Grade, HttpSettings
 
-_RANKS: Final[dict[Grade, int]] = {"client": 1, "reader": 2, "admin": 3}
+ROOT: Final = 0
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers that proxies add: behind a proxy, everybody seems to be on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCaller:
-    """The identified sender of a request."""
-
-    name: str
-    grade: Grade
-    calls: Mapping[str, tuple[str, ...]]
-
-    def has(self, grade: Grade) -> bool:
-        return _RANKS[self.grade] >= _RANKS[grade]
-
-    def may_call(self, group: str, method: str) -> bool:
-        if self.grade == "admin":
-            return True
-        return any(
-            fnmatchcase(group, groups) and any(fnmatchcase(method, each) for each in methods)
-            for groups, methods in self.calls.items()
-        )
-
-    def may_see(self, group: str) -> bool:
-        return self.has("reader") or any(fnmatchcase(group, groups) for groups in self.calls)
+HttpCaller = ClientRights
+"""The identified sender of a request: the same rights hold at every door."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +33,23 @@ class Arrival:
     """The sender's address; empty if it has none."""
     headers: Mapping[str, str]
     certificate: CertifiedName | None = None
+    ends: tuple[End, End] | None = None
+    """The sender's end of the connection, and ours, if known."""
 
 
 class AccessPolicy:
     """The HTTP clients of one domain and their rights."""
 
-    def __init__(self, settings: HttpSettings, domain: str) -> None:
+    def __init__(
+        self,
+        settings: HttpSettings,
+        domain: str,
+        user_of: Callable[[End, End], int | None] = user_of_peer,
+    ) -> None:
+        """*user_of* says which user of this machine is at an end of a connection."""
         self._loopback = settings.loopback
+        self._users = (ROOT, os.geteuid())
+        self._user_of = user_of
         self._clients = settings.clients
         self._domain = domain
 
@@ -68,7 +61,11 @@ class AccessPolicy:
         if arrival.certificate is not None:
             return self._by_certificate(arrival.certificate)
         if self._loopback != "nobody" and _is_local(arrival):
-            return HttpCaller("loopback", self._loopback, {})
+            user = self._user_of(*arrival.ends) if arrival.ends is not None else None
+            if user in self._users:
+                return HttpCaller("loopback", self._loopback, {})
+            whose = "of an unknown user" if user is None else f"of user {user}"
+            raise _unknown(f"it carries no token and no certificate, and is {whose}, not of the domain's")
         raise _unknown("it carries no token and no certificate")
 
     def _by_token(self, token: str) -> HttpCaller:

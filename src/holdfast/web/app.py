@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.admin import audit
 from holdfast.model.errors import HoldfastError
 from holdfast.web.access import Arrival, HttpCaller, require
 from holdfast.web.context import WebContext
@@ -26,7 +27,6 @@ CERTIFICATE: Final = "holdfast.certificate"
 ANYBODY: Final = HttpCaller("anybody", "client", {})
 
 log = structlog.get_logger("holdfast.http")
-audit = structlog.get_logger("holdfast.audit")
 
 
 def make_app(site: WebContext, endpoints: Sequence[Endpoint]) -> ASGIApp:
@@ -140,7 +140,11 @@ class _Resource:
 
     def _admitted(self, request: Request) -> HttpCaller:
         peer = request.client.host if request.client is not None else ""
-        arrival = Arrival(peer, dict(request.headers), request.scope.get(CERTIFICATE))
+        certificate, here = request.scope.get(CERTIFICATE), request.scope.get("server")
+        ends = None
+        if request.client is not None and here is not None:
+            ends = (request.client.host, request.client.port), (here[0], here[1])
+        arrival = Arrival(peer, dict(request.headers), certificate, ends)
         return self._site.policy.admit(arrival)
 
 
@@ -150,7 +154,7 @@ def _write_down(
     """Log each admin action, done or refused; names appear percent-encoded, as in a path."""
     if endpoint.is_audited:
         peer = request.client.host if request.client is not None else ""
-        audit.info("audit", action=endpoint.name, by=caller.name, peer=peer, how=how, **about)
+        audit.write_down(endpoint.name, door="http", by=caller.name, peer=peer, how=how, **about)
 
 
 def _code_of(error: Refusal | HoldfastError) -> str:

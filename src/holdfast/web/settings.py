@@ -10,6 +10,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.admin.client_rights import Client as Client
+from holdfast.admin.client_rights import ClientRules
+from holdfast.admin.client_rights import Grade as Grade
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address
 
@@ -17,19 +20,6 @@ FILE: Final = "http.json"
 CLIENTS_MAX: Final = 1_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-
-Grade = Literal["client", "reader", "admin"]
-"""What a caller may do: call what is listed; also read everything; do everything."""
-
-
-class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One client and what it may do."""
-
-    token_sha256: str = ""
-    """The hash of its token, in hexadecimal digits; without it, only its certificate's id identifies it."""
-    grade: Grade = "client"
-    calls: dict[str, tuple[str, ...]] = {}
-    """Which methods of which groups: patterns of names, where ``*`` stands for anything."""
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +33,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     insecure: bool = False
     """Permit access from other machines without TLS: tokens can then be read on the way."""
     loopback: Literal["nobody", "reader", "admin"] = "admin"
-    """What a caller on this machine may do without a token. Behind a proxy, everybody seems to be on it."""
+    """What the domain's own user and root may do on this machine without a token. Behind a proxy, everybody
+    seems to be there."""
     clients: dict[str, Client] = {}
 
     def problems(self) -> list[str]:
@@ -62,8 +53,6 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                 found.append(f"{name!r} cannot be a client's name")
             if client.token_sha256 and not _DIGEST.fullmatch(client.token_sha256):
                 found.append(f"token_sha256 of {name} must have 64 lower-case hexadecimal digits")
-            if not client.token_sha256 and not self.certs:
-                found.append(f"{name} has neither a token nor, without certs, a certificate")
         if not address.is_loopback:
             found += self._problems_beyond_loopback()
         return found
@@ -93,6 +82,15 @@ def read_settings(directory: Path, default: HttpSettings | None = None) -> HttpS
     if problems:
         raise InvalidRequest(f"{file} cannot be used: {'; '.join(problems)}")
     return settings
+
+
+def read_client_rules(directory: Path) -> ClientRules:
+    """What the file says of clients, for the native door. If it cannot be used, no client comes in there; the
+    HTTP door says why."""
+    try:
+        return ClientRules(read_settings(directory).clients)
+    except InvalidRequest:
+        return ClientRules(None)
 
 
 CONNECTIONS_MAX: Final = 512

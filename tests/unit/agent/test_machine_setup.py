@@ -127,7 +127,7 @@ def test_certificates_must_be_this_machines(certs: Path, tmp_path: Path) -> None
     with pytest.raises(InvalidRequest, match="of domain 'other': needed is one of agent m1 of domain 'shop'"):
         machine(certs=tmp_path / "m1")
     with pytest.raises(InvalidRequest, match=r"no host-m9\.pem"):
-        host_endpoint(machine(certs=certs), HostId("m9"))
+        host_endpoint(None, machine(certs=certs), HostId("m9"))
 
 
 def test_a_machine_that_moves_keeps_its_hosts_and_takes_its_authority_along() -> None:

@@ -13,6 +13,7 @@ from holdfast.authority.etcd_gateway import CALLS_MAX, Deadlines
 from holdfast.model.ids import Revision
 
 SEAT = base64.b64encode(b"holdfast/authority/seat")
+OK = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
 ASKED_FOR_SEAT = 3
 """How often a request names the seat that compares it, asks for it, and else also asks for it."""
 
@@ -31,12 +32,14 @@ class SlowEtcd:
         head = await reader.readuntil(b"\r\n\r\n")
         if b"/v3/lease/keepalive" in head:
             body = b'{"result":{"ID":"7","TTL":"6"}}'
-            head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            writer.write(head + body)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+            )
         elif (await reader.readuntil(b"}]}")).count(SEAT) == ASKED_FOR_SEAT:
             body = b'{"header":{},"succeeded":true,"responses":[{"response_range":{"header":{}}}]}'
-            head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            writer.write(head + body)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+            )
         else:
             self.asked += 1
         await reader.read()  # until the client hangs up

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from net_world import secret_of
 
 from holdfast.authority import client
 from holdfast.authority.client import ClientConfig
@@ -19,7 +20,9 @@ def test_who_asks_one_question_too_many_is_told_that_there_is_no_answer(
     monkeypatch.setattr(client, "REQUESTS_MAX", 1)
 
     async def work() -> list[object]:
-        endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.HOST, "a"))
+        endpoint = ConnectionSettings(
+            PeerIdentity("holdfast", Role.HOST, "a"), credentials=secret_of("holdfast")
+        )
         nobody = Address.parse("127.0.0.1:1")
         authority = RemoteAuthority(nobody, endpoint, config=ClientConfig(deadline_ns=50 * MILLISECOND))
         answers = await asyncio.gather(*(authority.ask(Get(key)) for key in "ab"))

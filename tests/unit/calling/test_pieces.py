@@ -1,14 +1,17 @@
 """Tests requests and replies that arrive in pieces, or only in part (FTC 27.2.8.3)."""
 
 import asyncio
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
 import pytest
 import uvloop
 from call_server import Cluster
+from net_world import CLIENT
 
-import holdfast as hf
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.client.domain import Domain, parse_url
 from holdfast.net import Address
 
 PIECES = (1, 3, 700, 20_000)
@@ -86,6 +89,13 @@ class InPieces(Cluster):
         await super().__aexit__()
 
 
+def through(cluster: Cluster) -> Domain:
+    """A client that knows of the passages: it would take them for somebody who squats the hosts' ports."""
+    endpoint = replace(CLIENT, is_forwarded=True)
+    addresses = parse_url(cluster.url)[1]
+    return Domain(endpoint, addresses, CallPolicy(), ClientConfig(), insecure=False)
+
+
 class Shelf:
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -103,7 +113,7 @@ def test_what_comes_in_pieces_is_as_what_comes_whole(broken: list[str]) -> None:
 
     async def run() -> None:
         shelf = Shelf()
-        async with asyncio.timeout(60), InPieces(shelf) as cluster, hf.connect(cluster.url) as domain:
+        async with asyncio.timeout(60), InPieces(shelf) as cluster, through(cluster) as domain:
             group: Any = await domain.group("ledger")
             assert await group.keep("short") == "short"
             for what in broken:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from net_world import secret_of
 
 from holdfast.client import admin_client
 from holdfast.client.admin_client import AboutGroups, order
@@ -59,7 +60,7 @@ class Host:
         return await serve(
             ANY_PORT,
             lambda _: self,
-            ConnectionSettings(PeerIdentity("d", Role.HOST, "h")),
+            ConnectionSettings(PeerIdentity("d", Role.HOST, "h"), credentials=secret_of("d")),
             admits=HOST_ADMITS,
         )
 
@@ -67,7 +68,7 @@ class Host:
 async def ordered(*hosts: Host, wanted: AboutGroups = LIST) -> object:
     servers = [await host.listen() for host in hosts]
     try:
-        endpoint = ConnectionSettings(PeerIdentity("d", Role.ADMIN, "test"))
+        endpoint = ConnectionSettings(PeerIdentity("d", Role.ADMIN, "test"), credentials=secret_of("d"))
         return await order([server.address for server in servers], endpoint, wanted)
     finally:
         for server in servers:

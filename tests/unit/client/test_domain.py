@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import uvloop
 from call_server import BEGAN_S, GROUP, Cluster
 from ledger_domain import QUICK, Account, Ledger, tell, until
 from msgspec.msgpack import decode
+from net_world import SECRET
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
@@ -26,6 +28,7 @@ from holdfast.model.ids import MILLISECOND, SECOND, GroupId, HostId, Incarnation
 from holdfast.model.outcome import CallRefused, MethodRaised
 from holdfast.model.reference import Reference
 from holdfast.net import ConnectionSettings, Limits, PeerIdentity, Role
+from holdfast.net.secret_file import ensure_secret
 
 
 def test_a_method_is_called_and_its_value_comes_back() -> None:
@@ -266,7 +269,7 @@ def test_a_group_that_stays_overloaded_says_so() -> None:
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = (await domain.group("ledger")).options(duration_s=0.2)
         cluster.hosts["a"].turns_away = RefusalCode.OVERLOADED
-        with pytest.raises(Overloaded, match="not executed"):
+        with pytest.raises(Overloaded, match="not executed; it was told: as told"):
             await group.deposit("alice", 1)
         assert cluster.hosts["b"].frames == cluster.hosts["c"].frames == []
 
@@ -558,10 +561,14 @@ def test_a_connection_that_comes_about_while_the_client_hangs_up_is_no_failure()
     """Hosts are connected one by one; the last may connect when the first are gone."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
-        name, addresses = parse_url(cluster.url)
+        name, addresses, _ = parse_url(cluster.url)
         told = Told()
         reach = HostReach(
-            ConnectionSettings(PeerIdentity(name, Role.CLIENT, "c")), addresses, told, QUICK, insecure=False
+            ConnectionSettings(PeerIdentity(name, Role.CLIENT, "c"), credentials=SECRET),
+            addresses,
+            told,
+            QUICK,
+            insecure=False,
         )
         await reach.open(within_s=10)
         await reach.close()
@@ -593,11 +600,41 @@ class Told:
         return None
 
 
+KEY = SECRET.client_key("c").text
+
+
+def test_who_has_nothing_to_prove_itself_with_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The domain's directory, the environment or a key will do; a secret of another domain will not."""
+    url = "holdfast://127.0.0.1:1/test"
+    monkeypatch.delenv("HOLDFAST_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidRequest, match=r"nothing proves to domain 'test' who this is: .*holdfast key"):
+        hf.connect(url)
+    with pytest.raises(InvalidRequest, match="must be NAME:KEY"):
+        hf.connect(url, key="nonsense")
+    with pytest.raises(InvalidRequest, match="the key is of client 'c'; it does not admit client other"):
+        hf.connect(url, key=KEY, name="other")
+    with pytest.raises(InvalidRequest, match="holds no secret"):
+        hf.connect(url, dir=tmp_path)
+    ensure_secret(tmp_path, "test")
+    hf.connect(url, dir=tmp_path)
+    monkeypatch.setenv("HOLDFAST_DIR", str(tmp_path))
+    hf.connect(url)
+    hf.connect(f"holdfast://{KEY}@127.0.0.1:1/test")
+    with pytest.raises(InvalidRequest, match="is the secret of domain 'test', not of 'another'"):
+        hf.connect("holdfast://127.0.0.1:1/another")
+    (tmp_path / "secret").chmod(0o640)
+    with pytest.raises(InvalidRequest, match="is open to others"):
+        hf.connect(url)
+
+
 def test_an_address_where_nobody_listens_is_unavailable() -> None:
     async def run() -> None:
         policy = CallPolicy(duration_ns=200 * MILLISECOND)
         with pytest.raises(Unavailable, match="could be reached"):
-            async with hf.connect("holdfast://127.0.0.1:1/test", policy=policy):
+            async with hf.connect("holdfast://127.0.0.1:1/test", key=KEY, policy=policy):
                 pass
 
     uvloop.run(run())

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from net_world import World, run
+from net_world import SECRET, World, run
 
 from holdfast.admin.dispatch import AdminDispatch
 from holdfast.admin.fault_injection import PartitionFilter
@@ -23,6 +23,7 @@ from holdfast.net.handshake import (
     HOST_ADMITS,
     roles_in,
 )
+from holdfast.shipping.service import SHIPPING_ADMITS
 from holdfast.web.door import ENDPOINTS
 from holdfast.web.settings import Grade
 
@@ -31,6 +32,7 @@ SERVERS = {
     "agent": AGENT_ADMITS,
     "heart": HEARTBEAT_ADMITS,
     "host": HOST_ADMITS,
+    "files": SHIPPING_ADMITS,
 }
 ANSWERS = {
     Kind.AUTHORITY_ANSWER,
@@ -39,6 +41,7 @@ ANSWERS = {
     Kind.STATUS_REPLY,
     Kind.CALL_ANSWER,
     Kind.GROUP_ANSWER,
+    Kind.SHIPPING_ANSWER,
 }
 """Kinds that servers send and accept from nobody."""
 UNUSED = {Kind.AUTHORITY_WATCH, Kind.AUTHORITY_EVENT, Kind.AUTHORITY_UNWATCH, Kind.AGENT_ORDER}
@@ -56,6 +59,7 @@ def test_a_clients_certificate_opens_neither_the_authority_nor_what_hosts_tell_e
     assert roles_in(AUTHORITY_ADMITS) == {Role.HOST, Role.AGENT, Role.ADMIN}
     assert roles_in(AGENT_ADMITS) == {Role.HOST, Role.AGENT, Role.ADMIN}
     assert roles_in(HEARTBEAT_ADMITS) == {Role.HOST}
+    assert roles_in(SHIPPING_ADMITS) == {Role.HOST}
     assert {kind for kind, roles in HOST_ADMITS.items() if Role.CLIENT in roles} == {
         Kind.CALL,
         Kind.GROUP_ORDER,
@@ -89,7 +93,7 @@ def test_a_server_takes_from_each_role_what_it_names_and_nothing_else(server: st
         there = Taken(answers=True)
         listening = await world.serve(lambda _: there, admits=admits)
         here = Taken(answers=False)
-        endpoint = ConnectionSettings(PeerIdentity("test", role, "peer"))
+        endpoint = ConnectionSettings(PeerIdentity("test", role, "peer"), credentials=SECRET)
         if role not in roles_in(admits):
             with pytest.raises(NotConnected, match=f"role {role} is not admitted here"):
                 await world.connect(listening, lambda _: here, endpoint)

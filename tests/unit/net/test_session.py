@@ -10,13 +10,21 @@ from hypothesis import strategies as st
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Kind, PeerIdentity, Reason, Role, Why
+from holdfast.net.credentials import (
+    NONCE_BYTES,
+    SECRET_BYTES,
+    ClientKey,
+    Credentials,
+    DomainSecret,
+    ProvenBy,
+)
 from holdfast.net.frame import Frame, FrameDecoder, encode_frame
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
+    Agreed,
     CertifiedName,
     Expected,
     Hello,
-    encode_hello,
     encode_welcome,
     read_goodbye,
 )
@@ -26,9 +34,16 @@ HOST = PeerIdentity("test", Role.HOST, "host1", 7)
 CLIENT = PeerIdentity("test", Role.CLIENT, "client1")
 PAYLOAD_BYTES_MAX = 2000
 EVERYTHING = Expected()
+SECRET = DomainSecret("test", b"s" * SECRET_BYTES)
 
 
-def acceptor(expected: Expected = EVERYTHING, certified: CertifiedName | None = None) -> Session:
+def acceptor(
+    expected: Expected = EVERYTHING,
+    certified: CertifiedName | None = None,
+    *,
+    address: str = "127.0.0.1:7400",
+    admit: Callable[[Agreed], Reason | None] = lambda _: None,
+) -> Session:
     return Session(
         HOST,
         is_connector=False,
@@ -36,29 +51,43 @@ def acceptor(expected: Expected = EVERYTHING, certified: CertifiedName | None = 
         idle_ms=15_000,
         expected=expected,
         certified=certified,
+        credentials=SECRET,
+        nonce=b"a" * NONCE_BYTES,
+        address=address,
+        admit=admit,
     )
 
 
-def connector(expected: Expected = EVERYTHING, certified: CertifiedName | None = None) -> Session:
+def connector(
+    expected: Expected = EVERYTHING,
+    certified: CertifiedName | None = None,
+    *,
+    ours: PeerIdentity = CLIENT,
+    credentials: Credentials = SECRET,
+    address: str = "",
+) -> Session:
     return Session(
-        CLIENT,
+        ours,
         is_connector=True,
         payload_bytes_max=PAYLOAD_BYTES_MAX,
         idle_ms=15_000,
         expected=expected,
         certified=certified,
+        credentials=credentials,
+        nonce=b"c" * NONCE_BYTES,
+        address=address,
     )
 
 
 def shake_hands(one: Session, other: Session) -> None:
-    other.receive(one.take_output())
-    one.receive(other.take_output())
+    for _ in range(2):
+        other.receive(one.take_output())
+        one.receive(other.take_output())
 
 
 def open_acceptor() -> Session:
     session = acceptor()
-    session.receive(encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)))
-    session.take_output()
+    shake_hands(connector(), session)
     return session
 
 
@@ -71,7 +100,8 @@ def said(session: Session) -> list[Reason]:
 
 
 def hello(**changes: object) -> bytes:
-    fields = Hello("holdfast", 1, 1, "test", Role.CLIENT, "client1", 0, 1000, 15_000)
+    nonce = b"c" * NONCE_BYTES
+    fields = Hello("holdfast", 2, 2, "test", Role.CLIENT, "client1", 0, 1000, 15_000, ProvenBy.SECRET, nonce)
     return encode_frame(Kind.HELLO, msgspec.msgpack.encode(msgspec.structs.replace(fields, **changes)))
 
 
@@ -122,9 +152,11 @@ def test_a_frame_that_could_not_be_handed_on_is_named() -> None:
     assert session.current_kind is Kind.STATUS_REQUEST
 
 
-def test_frames_right_behind_the_welcome_are_given() -> None:
+def test_frames_right_behind_the_handshake_are_given() -> None:
     """The accepting end may send at once, in the same segment, with frames longer than a handshake."""
     one, other = connector(), acceptor()
+    other.receive(one.take_output())
+    one.receive(other.take_output())
     other.receive(one.take_output())
     long = b"x" * PAYLOAD_BYTES_MAX
     assert one.receive(other.take_output() + other.frame(Kind.HEARTBEAT, long)) == [(Kind.HEARTBEAT, long)]
@@ -134,8 +166,17 @@ def test_frames_right_behind_the_welcome_are_given() -> None:
     ("spoil", "why"),
     [
         (lambda: hello(magic="gopher"), Why.MALFORMED),
-        (lambda: hello(oldest_version=2, newest_version=9), Why.VERSION),
+        (lambda: hello(oldest_version=3, newest_version=9), Why.VERSION),
         (lambda: hello(oldest_version=-3, newest_version=0), Why.VERSION),
+        (lambda: hello(oldest_version=1, newest_version=1), Why.VERSION),
+        (lambda: hello(nonce=b""), Why.SECRET),
+        (lambda: hello(proven_by=ProvenBy.CERTIFICATE), Why.SECRET),
+        (lambda: hello(proven_by=ProvenBy.KEY, role=Role.ADMIN), Why.REFUSED),
+        (lambda: hello(nonce=b"x" * 17), Why.MALFORMED),
+        (lambda: hello() + encode_frame(Kind.PROOF, b""), Why.SECRET),
+        (lambda: hello() + encode_frame(Kind.PROOF, bytes(32)), Why.SECRET),
+        (lambda: hello() + encode_frame(Kind.READY, b""), Why.OUT_OF_ORDER),
+        (lambda: hello() + encode_frame(Kind.HEARTBEAT, b"early"), Why.OUT_OF_ORDER),
         (lambda: hello(domain="elsewhere"), Why.REFUSED),
         (lambda: hello(role="king"), Why.MALFORMED),
         (lambda: hello(id="x" * 101), Why.MALFORMED),
@@ -145,7 +186,10 @@ def test_frames_right_behind_the_welcome_are_given() -> None:
         (lambda: encode_frame(Kind.HELLO, b"\x91" * HANDSHAKE_BYTES_MAX), Why.MALFORMED),
         (lambda: encode_frame(Kind.HELLO, b""), Why.MALFORMED),
         (lambda: encode_frame(Kind.HELLO, b"x" * (HANDSHAKE_BYTES_MAX + 1)), Why.FRAME_TOO_LONG),
-        (lambda: encode_frame(Kind.WELCOME, encode_welcome(HOST, 1, 1000, 15_000)), Why.OUT_OF_ORDER),
+        (
+            lambda: encode_frame(Kind.WELCOME, encode_welcome(HOST, 2, 1000, 15_000, b"", "")),
+            Why.OUT_OF_ORDER,
+        ),
         (lambda: encode_frame(Kind.HEARTBEAT, b"early"), Why.OUT_OF_ORDER),
         (lambda: encode_frame(Kind.ALIVE, b""), Why.OUT_OF_ORDER),
         (lambda: b"\x00\x00\x00\x00\xc8", Why.UNKNOWN_KIND),
@@ -166,16 +210,33 @@ def test_a_bad_beginning_is_refused_with_one_reason(spoil: Callable[[], bytes], 
 
 def test_a_later_version_with_more_fields_is_understood() -> None:
     """A Hello may grow at its end, and an offer that includes our version is accepted."""
-    fields = ["holdfast", 1, 5, "test", "client", "client1", 0, 1000, 15_000, "a field of tomorrow", {"x": 1}]
+    nonce = b"c" * NONCE_BYTES
+    fields = [
+        "holdfast",
+        1,
+        5,
+        "test",
+        "client",
+        "client1",
+        0,
+        1000,
+        15_000,
+        "secret",
+        nonce,
+        "more",
+        {"x": 1},
+    ]
     session = acceptor()
     session.receive(encode_frame(Kind.HELLO, msgspec.msgpack.encode(fields)))
-    assert session.agreed is not None
-    assert session.agreed.version == 1
+    decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+    decoder.feed(session.take_output())
+    kind, payload = decoder.take_one() or (Kind.GOODBYE, b"")
+    assert (kind, msgspec.msgpack.decode(payload)[0]) == (Kind.WELCOME, 2)
 
 
 def test_a_welcome_of_a_version_that_was_not_offered_is_refused() -> None:
     session = connector()
-    session.receive(encode_frame(Kind.WELCOME, encode_welcome(HOST, 2, 1000, 15_000)))
+    session.receive(encode_frame(Kind.WELCOME, encode_welcome(HOST, 3, 1000, 15_000, b"", "")))
     assert session.reason is not None
     assert session.reason.why is Why.VERSION
 
@@ -197,7 +258,8 @@ def test_the_peer_must_be_who_is_expected_and_certified(
     expected: Expected, certified: CertifiedName | None, is_open: bool
 ) -> None:
     """At the accepting end, role and id must be admitted and must match the certificate."""
-    one, other = connector(), acceptor(expected, certified)
+    ours = None if certified is None else CertifiedName("test", Role.HOST, "host1")
+    one, other = connector(certified=ours), acceptor(expected, certified)
     shake_hands(one, other)
     assert (other.state is State.OPEN) is is_open
     assert (one.state is State.OPEN) is is_open
@@ -220,21 +282,131 @@ def test_the_connecting_end_checks_too() -> None:
 VERSION_1_HELLO = bytes.fromhex(
     "000000270199a8686f6c64666173740101a474657374a6636c69656e74a7636c69656e743100cd07d0cd3a98"
 )
-VERSION_1_WELCOME = bytes.fromhex("00000019029701a474657374a4686f7374a5686f73743107cd07d0cd3a98")
 VERSION_1_GOODBYE = bytes.fromhex("0000000d0392a4646f6e65a6636c6f736564")
 
 
-def test_version_1_stays_as_it_was_on_the_wire() -> None:
-    """The first version's bytes are understood forever, and sent unchanged while that version is in use."""
+def test_version_1_is_refused_in_one_sentence() -> None:
+    """A peer of the first version, which proves nothing, is told why it cannot come in; its Goodbye is
+    understood forever."""
+    session = acceptor()
+    session.receive(VERSION_1_HELLO)
+    (reason,) = said(session)
+    assert reason.why is Why.VERSION
+    assert reason.message == (
+        "peer speaks versions 1 to 1, this end 2 to 2: bring both to the same release of Holdfast"
+    )
+    opened = open_acceptor()
+    opened.receive(VERSION_1_GOODBYE)
+    assert opened.reason == Reason(Why.DONE, "closed", by_peer=True)
+
+
+# --- proofs
+
+
+def test_who_does_not_know_the_secret_learns_and_opens_nothing() -> None:
+    """The connecting end finds out first, and has shown nothing that an impostor could use."""
+    one, other = connector(credentials=DomainSecret("test", b"x" * SECRET_BYTES)), acceptor()
+    shake_hands(one, other)
+    assert one.reason is not None
+    assert one.reason.why is Why.SECRET
+    assert "holdfast key NAME" in one.reason.message
+    assert (one.agreed, other.agreed) == (None, None)
+
+
+def test_an_impostor_that_listens_is_shown_no_proof() -> None:
+    """Whoever squats a port gets a Hello and a Goodbye from a connecting end, and nothing else."""
     one, other = connector(), acceptor()
-    assert one.take_output() == VERSION_1_HELLO
-    other.receive(VERSION_1_HELLO)
-    assert other.take_output() == VERSION_1_WELCOME
-    one.receive(VERSION_1_WELCOME)
-    assert one.agreed is not None
-    assert (one.agreed.peer, one.agreed.idle_ms) == (HOST, 15_000)
-    one.receive(VERSION_1_GOODBYE)
-    assert one.reason == Reason(Why.DONE, "closed", by_peer=True)
+    one_hello = one.take_output()
+    other.receive(one_hello)
+    welcome_and_proof = other.take_output()
+    one.receive(welcome_and_proof[:-1] + bytes([welcome_and_proof[-1] ^ 1]))
+    decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+    decoder.feed(one.take_output())
+    assert [kind for kind, _ in iter(decoder.take_one, None)] == [Kind.GOODBYE]
+
+
+def test_a_proof_is_of_no_use_for_another_connection() -> None:
+    """The proof that a connecting end showed once opens nothing for whoever repeats it."""
+    one, other = connector(), acceptor()
+    first = one.take_output()
+    other.receive(first)
+    one.receive(other.take_output())
+    shown = one.take_output()
+    again = Session(
+        HOST,
+        is_connector=False,
+        payload_bytes_max=PAYLOAD_BYTES_MAX,
+        idle_ms=15_000,
+        expected=EVERYTHING,
+        credentials=SECRET,
+        nonce=b"b" * NONCE_BYTES,
+    )
+    again.receive(first + shown)
+    assert again.reason is not None
+    assert again.reason.why is Why.SECRET
+
+
+def test_a_proof_cannot_be_sent_back() -> None:
+    """The acceptor's own proof does not count as the connecting end's."""
+    session = acceptor()
+    session.receive(hello())
+    decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+    decoder.feed(session.take_output())
+    (own,) = (payload for kind, payload in iter(decoder.take_one, None) if kind is Kind.PROOF)
+    session.receive(encode_frame(Kind.PROOF, own))
+    assert session.reason is not None
+    assert session.reason.why is Why.SECRET
+
+
+def test_a_relay_is_noticed_before_anything_is_proved() -> None:
+    """A squatter at the dialed address that passes everything on to the real process gets nowhere."""
+    one, other = connector(address="127.0.0.1:9999"), acceptor(address="127.0.0.1:7400")
+    shake_hands(one, other)
+    assert one.reason is not None
+    assert (one.reason.why, one.reason.by_peer) == (Why.REFUSED, False)
+    assert "127.0.0.1:9999 passes this on to host host1 at 127.0.0.1:7400" in one.reason.message
+    assert other.agreed is None
+    same = connector(address="127.0.0.1:7400")
+    shake_hands(same, acceptor(address="127.0.0.1:7400"))
+    assert same.state is State.OPEN
+
+
+def test_a_key_admits_the_client_of_its_name_and_nobody_else() -> None:
+    """Both ends open, and the accepting end knows that it was a key. Another name's key is refused."""
+    one, other = connector(credentials=SECRET.client_key("client1")), acceptor()
+    shake_hands(one, other)
+    assert other.agreed is not None
+    assert (other.agreed.peer, other.agreed.proven_by) == (CLIENT, ProvenBy.KEY)
+    for wrong in (SECRET.client_key("client2"), ClientKey("client1", SECRET.secret)):
+        one, other = connector(credentials=wrong), acceptor()
+        shake_hands(one, other)
+        assert one.reason is not None
+        assert one.reason.why is Why.SECRET
+        assert other.agreed is None
+    king = PeerIdentity("test", Role.ADMIN, "client1")
+    one, other = connector(ours=king, credentials=SECRET.client_key("client1")), acceptor()
+    shake_hands(one, other)
+    assert one.reason is not None
+    assert (one.reason.why, one.reason.by_peer) == (Why.REFUSED, True)
+
+
+def test_a_server_may_have_no_place_for_a_peer_that_has_proved_itself() -> None:
+    """The connecting end is told before it believes that it is connected."""
+    full = Reason(Why.TOO_MANY_CONNECTIONS, "full")
+    one, other = connector(), acceptor(admit=lambda agreed: full)
+    shake_hands(one, other)
+    assert one.reason == Reason(Why.TOO_MANY_CONNECTIONS, "full", by_peer=True)
+    assert one.agreed is other.agreed is None
+
+
+def test_a_key_survives_being_printed_and_is_never_shown_by_accident() -> None:
+    key = SECRET.client_key("shop")
+    assert ClientKey.parse(key.text) == key
+    assert key.key.hex() not in repr(key)
+    assert SECRET.secret.hex() not in repr(SECRET)
+    for text in ("", "shop", "shop:", "shop:xyz", f":{key.key.hex()}", f"shop:{key.key.hex()[:-2]}"):
+        with pytest.raises(InvalidRequest, match="NAME:KEY"):
+            ClientKey.parse(text)
 
 
 def test_frames_before_a_violation_are_given() -> None:
@@ -311,8 +483,14 @@ def test_random_bytes_never_open_a_session(data: bytes, is_connector: bool) -> N
 def test_mutated_conversations_end_in_a_documented_way(rounds: Callable[..., int]) -> None:
     """A good conversation with bytes changed, dropped, doubled or cut gives frames and then one reason, never
     an exception, and never holds more bytes than one frame."""
+    one, other = connector(), acceptor()
+    first = one.take_output()
+    other.receive(first)
+    one.receive(other.take_output())
+    second = one.take_output()
     script = [
-        encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)),
+        first,
+        second,
         *(encode_frame(Kind.STATUS_REQUEST, b"payload %d" % n) for n in range(8)),
         encode_frame(Kind.ALIVE, b""),
         encode_frame(Kind.GOODBYE, msgspec.msgpack.encode(["done", "closed"])),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from msgspec import DecodeError
-from net_world import CLIENT, EVERYBODY, HELLO, Echo, Kept, World, endpoint, logged, run
+from net_world import CLIENT, EVERYBODY, HELLO, SECRET, Echo, Kept, World, endpoint, logged, run
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net import (
@@ -19,6 +19,7 @@ from holdfast.net import (
     Kind,
     NotConnected,
     PeerIdentity,
+    ProvenBy,
     Reason,
     Role,
     Server,
@@ -26,8 +27,9 @@ from holdfast.net import (
     connect,
     serve,
 )
+from holdfast.net.credentials import NONCE_BYTES
 from holdfast.net.frame import HEADER, encode_frame
-from holdfast.net.handshake import Hello, encode_hello
+from holdfast.net.handshake import Hello, encode_hello, encode_welcome
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -91,21 +93,26 @@ class Picky(Echo):
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("is_known", "data", "why"),
     [
-        (HELLO + HEADER.pack(17 * MIB, Kind.STATUS_REQUEST) + b"x" * MIB, Why.FRAME_TOO_LONG),
-        (HELLO + HEADER.pack(5, 200) + b"12345", Why.UNKNOWN_KIND),
-        (HELLO + HELLO, Why.OUT_OF_ORDER),
-        (encode_frame(Kind.STATUS_REQUEST, b"early"), Why.OUT_OF_ORDER),
-        (HELLO + encode_frame(Kind.HEARTBEAT, b"?"), Why.MALFORMED),
-        (HELLO + encode_frame(Kind.AGENT_REPORT, b"?"), Why.INTERNAL),
-        (encode_frame(Kind.HELLO, b"\x93\xa8gopher.."), Why.MALFORMED),
-        (encode_frame(Kind.HELLO, b"\x93\xa8holdfast\x07\x09"), Why.VERSION),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", Why.FRAME_TOO_LONG),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", Why.TLS),
+        (True, HEADER.pack(17 * MIB, Kind.STATUS_REQUEST) + b"x" * MIB, Why.FRAME_TOO_LONG),
+        (True, HEADER.pack(5, 200) + b"12345", Why.UNKNOWN_KIND),
+        (True, HELLO, Why.OUT_OF_ORDER),
+        (False, HELLO + HELLO, Why.OUT_OF_ORDER),
+        (False, HELLO + encode_frame(Kind.PROOF, bytes(32)), Why.SECRET),
+        (False, HELLO + encode_frame(Kind.READY, b""), Why.OUT_OF_ORDER),
+        (False, HELLO + encode_frame(Kind.STATUS_REQUEST, b"early"), Why.OUT_OF_ORDER),
+        (False, HELLO + HEADER.pack(2000, Kind.PROOF) + b"x", Why.FRAME_TOO_LONG),
+        (False, encode_frame(Kind.STATUS_REQUEST, b"early"), Why.OUT_OF_ORDER),
+        (True, encode_frame(Kind.HEARTBEAT, b"?"), Why.MALFORMED),
+        (True, encode_frame(Kind.AGENT_REPORT, b"?"), Why.INTERNAL),
+        (False, encode_frame(Kind.HELLO, b"\x93\xa8gopher.."), Why.MALFORMED),
+        (False, encode_frame(Kind.HELLO, b"\x93\xa8holdfast\x07\x09"), Why.VERSION),
+        (False, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", Why.FRAME_TOO_LONG),
+        (False, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", Why.TLS),
     ],
 )
-def test_a_bad_peer_ends_its_own_connection_only(data: bytes, why: Why) -> None:
+def test_a_bad_peer_ends_its_own_connection_only(is_known: bool, data: bytes, why: Why) -> None:
     """There is one Goodbye with one reason and one line in the log; another peer's conversation continues."""
 
     async def main(world: World) -> None:
@@ -115,6 +122,8 @@ def test_a_bad_peer_ends_its_own_connection_only(data: bytes, why: Why) -> None:
         neighbour.send(Kind.STATUS_REQUEST, b"before")
         await kept.frames_come(1)
         bad = await world.raw(server)
+        if is_known:
+            await bad.shake_hands()
         with logged() as logs:
             bad.writer.write(data)
             reason = await bad.goodbye()
@@ -139,8 +148,10 @@ def test_strangers_with_random_bytes_harm_nobody(
         kept = Kept()
         neighbour = await world.connect(server, lambda _: kept)
 
-        async def stranger(data: bytes) -> None:
+        async def stranger(data: bytes, is_known: bool) -> None:
             peer = await world.raw(server)
+            if is_known:
+                await peer.shake_hands()
             peer.writer.write(data)
             peer.writer.write_eof()
             async with asyncio.timeout(60):
@@ -148,7 +159,7 @@ def test_strangers_with_random_bytes_harm_nobody(
 
         for turn in range(rounds(short=10, long=500)):
             hellos = [dice.choice((b"", HELLO)) + dice.randbytes(dice.randrange(200)) for _ in range(20)]
-            await asyncio.gather(*map(stranger, hellos))
+            await asyncio.gather(*(stranger(data, dice.random() < 0.3) for data in hellos))
             neighbour.send(Kind.STATUS_REQUEST, b"%d" % turn)
             assert (await kept.frames_come(turn + 1))[-1] == (Kind.STATUS_REQUEST, b"%d" % turn)
         assert len(server.connections) == 1
@@ -164,7 +175,8 @@ def test_a_stream_cut_inside_a_frame_is_truncated() -> None:
         kept = Kept()
         server = await world.serve(lambda _: kept)
         peer = await world.raw(server)
-        peer.writer.write(HELLO + encode_frame(Kind.STATUS_REQUEST, b"whole") + HEADER.pack(10, 64) + b"half")
+        await peer.shake_hands()
+        peer.writer.write(encode_frame(Kind.STATUS_REQUEST, b"whole") + HEADER.pack(10, 64) + b"half")
         peer.writer.write_eof()
         assert (await peer.goodbye()).why is Why.TRUNCATED
         assert (await kept.end_comes()).why is Why.TRUNCATED
@@ -180,7 +192,8 @@ def test_a_goodbye_reaches_a_peer_that_is_still_sending() -> None:
         server = await world.serve(lambda _: Echo())
         for _ in range(5):
             peer = await world.raw(server)
-            peer.writer.write(HELLO + HEADER.pack(0, 99) + b"x" * (4 * MIB))
+            await peer.shake_hands()
+            peer.writer.write(HEADER.pack(0, 99) + b"x" * (4 * MIB))
             assert (await peer.goodbye()).why is Why.UNKNOWN_KIND
 
     run(main)
@@ -261,7 +274,7 @@ def test_a_silent_peer_is_given_up_and_a_quiet_one_is_not() -> None:
         server = await world.serve(lambda _: Echo(), quick)
         quiet = await world.connect(server)  # its own idle_s is longer, so it uses the server's
         silent = await world.raw(server)
-        silent.writer.write(HELLO)
+        await silent.shake_hands()
         assert (await silent.goodbye()).why is Why.IDLE
         await asyncio.sleep(1.5)
         assert quiet.is_open
@@ -278,10 +291,10 @@ async def has_place(world: World, server: Server) -> bool:
 
 
 def test_one_connection_too_many_is_told_so() -> None:
-    """The bound includes peers still in the handshake; a freed place can be used again."""
+    """Peers that have not yet said who they are take nobody's place; a freed place can be used again."""
 
     async def main(world: World) -> None:
-        server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, connections_max=3))
+        server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, connections_max=2))
         first = await world.connect(server)
         await world.raw(server)
         await world.connect(server)
@@ -317,13 +330,10 @@ def test_versions_that_do_not_meet() -> None:
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
         peer = await world.raw(server)
-        tomorrow = encode_hello(CLIENT.identity, 1000, 15_000).replace(
-            b"holdfast\x01\x01", b"holdfast\x02\x09"
-        )
-        peer.writer.write(encode_frame(Kind.HELLO, tomorrow))
+        peer.writer.write(HELLO.replace(b"holdfast\x02\x02", b"holdfast\x03\x09"))
         reason = await peer.goodbye()
         assert reason.why is Why.VERSION
-        assert "2 to 9" in reason.message
+        assert "3 to 9" in reason.message
 
     run(main)
 
@@ -333,11 +343,13 @@ def test_refusals_reach_the_connecting_end() -> None:
 
     async def main(world: World) -> None:
         hosts_only = ConnectionSettings(
-            PeerIdentity("test", Role.HOST, "host1"), expected=Expected(roles=frozenset({Role.HOST}))
+            PeerIdentity("test", Role.HOST, "host1"),
+            expected=Expected(roles=frozenset({Role.HOST})),
+            credentials=SECRET,
         )
         server = await world.serve(lambda _: Echo(), hosts_only)
         wanting_host2 = ConnectionSettings(
-            PeerIdentity("test", Role.HOST, "host3"), expected=Expected(id="host2")
+            PeerIdentity("test", Role.HOST, "host3"), expected=Expected(id="host2"), credentials=SECRET
         )
         for ours in (endpoint(Role.HOST, domain="other"), endpoint(Role.CLIENT), wanting_host2):
             with pytest.raises(NotConnected) as caught:
@@ -451,7 +463,7 @@ def test_a_server_stops_reading_from_a_peer_that_takes_no_answers() -> None:
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
         peer = await world.raw(server)
-        peer.writer.write(HELLO)
+        await peer.shake_hands()
         written = 0
         with pytest.raises(TimeoutError):
             while written < 200 * MIB:
@@ -533,7 +545,8 @@ def test_two_ends_with_much_to_say_do_not_wait_for_each_other() -> None:
 def test_a_hello_as_wide_as_it_may_be_fits() -> None:
     """The longest names and numbers stay within the handshake's bound."""
     longest = PeerIdentity("d" * 100, Role.AUTHORITY, "i" * 100, 2**63)
-    assert len(encode_hello(longest, 2**28, 2**40)) < 1024
+    assert len(encode_hello(longest, 2**28, 2**40, ProvenBy.CERTIFICATE, bytes(NONCE_BYTES))) < 1024
+    assert len(encode_welcome(longest, 2, 2**28, 2**40, bytes(NONCE_BYTES), "a" * 100)) < 1024
     assert Hello.__struct_fields__[:3] == ("magic", "oldest_version", "newest_version")
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from net_world import CLIENT, SERVER, Echo, Kept, World, logged, run
+from net_world import CLIENT, EVERYBODY, SERVER, Echo, Kept, World, logged, run
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import (
+    Address,
     ConnectionSettings,
     Expected,
     Inbox,
@@ -22,6 +23,7 @@ from holdfast.net import (
     Role,
     Tls,
     Why,
+    serve,
 )
 from holdfast.net.certificates import create_domain, issue
 from holdfast.net.tls import Rotation, TlsFailed, TlsPipe
@@ -330,8 +332,11 @@ def test_new_files_are_used_without_a_restart(tmp_path: Path) -> None:
             assert len(kept) == 2
             certificate.write_bytes(new)
             key.touch()
-            issue(tmp_path, Role.HOST, "server", NOW, renew=True)
             await _until(lambda: len(kept) > 2 and link.connection is not None)
+            await asyncio.sleep(0.1)  # the client has no other reason to connect again
+            before = len(kept)
+            issue(tmp_path, Role.HOST, "server", NOW, renew=True)
+            await _until(lambda: len(kept) > before and link.connection is not None)
             assert {reason.why for each in kept for reason in each.closed} == {Why.DONE}
         finally:
             await link.close()
@@ -343,3 +348,17 @@ async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
+
+
+def test_ipv6_is_as_good(certs: Path) -> None:
+    async def main(world: World) -> None:
+        server = await serve(
+            Address("::1", 0), lambda _: Echo(), with_tls(certs, Role.HOST, "server"), admits=EVERYBODY
+        )
+        world.servers.append(server)
+        address = Address.parse(str(server.address))
+        assert str(address).startswith("[::1]:")
+        connection = await world.connect(address, endpoint=with_tls(certs, Role.CLIENT, "client"))
+        assert connection.peer.id == "server"
+
+    run(main)

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import msgspec
+from net_world import secret_of
 
 from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId, Incarnation, Nonce
@@ -12,6 +14,7 @@ from holdfast.net import (
     Address,
     Connection,
     ConnectionSettings,
+    DomainSecret,
     Kind,
     PeerIdentity,
     Reason,
@@ -19,7 +22,9 @@ from holdfast.net import (
     Server,
     serve,
 )
-from holdfast.net.handshake import AGENT_ADMITS
+from holdfast.net.credentials import SECRET_BYTES
+from holdfast.net.frame import encode_frame
+from holdfast.net.handshake import AGENT_ADMITS, encode_welcome
 from holdfast.node.agent_links import AgentLinks
 from holdfast.node.messages import HostDied, HostReport, Subscribe, ToAgent
 
@@ -31,8 +36,8 @@ DIED = HostDied(host=HostId("b"), incarnation=Incarnation(3), proof="waitpid", h
 class FakeAgent:
     """Listens as *role*; reports one death, twice, to every subscriber."""
 
-    def __init__(self, role: Role = Role.AGENT) -> None:
-        self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"))
+    def __init__(self, role: Role = Role.AGENT, id: str = "agent1") -> None:
+        self.endpoint = ConnectionSettings(PeerIdentity("d", role, id), credentials=secret_of("d"))
         self.reports: list[HostReport] = []
         self.connections: list[Connection] = []
 
@@ -70,7 +75,7 @@ def report() -> HostReport:
 
 
 def agents_of(own: Server) -> AgentLinks:
-    endpoint = ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1))
+    endpoint = ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1), credentials=secret_of("d"))
     return AgentLinks(str(own.address), endpoint, random=Random(1), report=report)
 
 
@@ -112,6 +117,44 @@ def test_who_is_no_agent_is_not_believed() -> None:
     asyncio.run(story())
 
 
+def test_a_forged_agent_is_not_believed() -> None:
+    """Who squats an agent's port and does not know the domain's secret proves no death: neither one that
+    speaks properly, nor one that skips what it cannot prove and says at once that a host is dead."""
+
+    async def skip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        welcome = encode_welcome(PeerIdentity("d", Role.AGENT, "agent1"), 2, 1 << 20, 15_000, bytes(16), at)
+        said = ((Kind.WELCOME, welcome), (Kind.PROOF, bytes(32)), (Kind.READY, b""))
+        told = msgspec.msgpack.encode(DIED)
+        writer.write(b"".join(encode_frame(*each) for each in (*said, (Kind.AGENT_REPORT, told))))
+        writer.write_eof()
+        heard.append(await reader.read())
+        writer.close()
+
+    async def story() -> None:
+        nonlocal at
+        forged = FakeAgent()
+        forged.endpoint = replace(forged.endpoint, credentials=DomainSecret("d", bytes(SECRET_BYTES)))
+        server = await forged.start()
+        blunt = await asyncio.start_server(skip, "127.0.0.1", 0)
+        at = str(Address(*blunt.sockets[0].getsockname()))
+        agents = agents_of(server)
+        for each, address in (("b", str(server.address)), ("b", at)):
+            agents.set_peers({HostId(each): session(each, address, incarnation=3)})
+            await asyncio.sleep(0.3)
+        await until(lambda: bool(heard))
+        assert not agents.deaths
+        assert not forged.reports
+        assert all(b"secret" in each for each in heard)
+        await agents.close()
+        await server.close()
+        blunt.close()
+        await blunt.wait_closed()
+
+    at, heard = "", list[bytes]()
+    asyncio.run(story())
+
+
 def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session() -> None:
     """K2: another machine's agent cannot have waited for it, and an earlier process is not this one."""
 
@@ -132,6 +175,23 @@ def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session()
             assert not agents.deaths
             await agents.close()
             agent.reports.clear()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_an_agent_of_another_name_at_the_right_address_is_not_believed() -> None:
+    """Addresses are given to other machines; with TLS, nobody but the agent has its certificate (K2)."""
+
+    async def story() -> None:
+        stranger = FakeAgent(id="agent9")
+        server = await stranger.start()
+        agents = agents_of(server)
+        agents.set_peers({HostId("b"): session("b", str(server.address), incarnation=3)})
+        await until(lambda: bool(stranger.reports))
+        await asyncio.sleep(0.1)
+        assert not agents.deaths
+        await agents.close()
         await server.close()
 
     asyncio.run(story())

@@ -1,17 +1,30 @@
 """The heartbeat thread: it keeps leases while the host's loop stands still, but not for ever (R4, K3)."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
+from net_world import secret_of
 
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.authority.sessions import Session
 from holdfast.machine import MachineClock
 from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
-from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Kind,
+    PeerIdentity,
+    Reason,
+    Role,
+    Why,
+    connect,
+)
 from holdfast.node.heartbeat_thread import HeartbeatThread
-from holdfast.node.heartbeats import HeartbeatConfig, Vitals
+from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Vitals
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 
@@ -34,7 +47,7 @@ class Host:
         self.partition = PartitionFilter()
         self.heartbeat_thread = HeartbeatThread(
             name,
-            ConnectionSettings(PeerIdentity("main", Role.HOST, name)),
+            ConnectionSettings(PeerIdentity("main", Role.HOST, name), credentials=secret_of("main")),
             listen=Address("127.0.0.1", 0),
             config=HeartbeatConfig(hang_limit_ns=LIMIT_NS),
             partition=self.partition,
@@ -129,3 +142,35 @@ def test_the_deaf_hear_no_heartbeats_of_leases(pair: tuple[Host, Host]) -> None:
     until(lambda: b.answered(A) >= 1)
     b.partition.begin([A])
     until(lambda: is_quiet(b, A))
+
+
+def test_a_host_cannot_send_heartbeats_of_another(pair: tuple[Host, Host]) -> None:
+    """Whoever could would keep a dead host's leases, or let a living one seem to be heard."""
+    _, b = pair
+
+    async def forged() -> Reason:
+        over: asyncio.Future[Reason] = asyncio.get_running_loop().create_future()
+        endpoint = ConnectionSettings(PeerIdentity("main", Role.HOST, "c", 1))
+        connection = await connect(b.address, lambda _: Waits(over), endpoint)
+        beat = Heartbeat(A, ONE, 10_000, 0, 0, 0, 0)
+        connection.send(Kind.HEARTBEAT, msgspec.msgpack.encode(beat))
+        reason = await asyncio.wait_for(over, WAIT_S)
+        await connection.wait_gone()
+        return reason
+
+    reason = asyncio.run(forged())
+    assert reason.why is Why.MALFORMED
+    assert "host c sends heartbeats as a" in reason.message
+
+
+class Waits:
+    """Waits for the end of a connection."""
+
+    def __init__(self, over: "asyncio.Future[Reason]") -> None:
+        self._over = over
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        return None
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self._over.set_result(reason)

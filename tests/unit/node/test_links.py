@@ -1,15 +1,36 @@
 """A host listens where it did before, if it can: clients find it again after all hosts were gone."""
 
 import asyncio
+import datetime
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 
 import pytest
+from net_world import SECRET
 
+from holdfast.admin.snapshot import LOCATION
+from holdfast.authority.sessions import Session
 from holdfast.model.errors import DiskFailed, Unavailable
-from holdfast.net import Address, Connection, ConnectionSettings, PeerIdentity, Receiver, Role, Server, serve
+from holdfast.model.ids import HostId, Incarnation, Nonce
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Kind,
+    PeerIdentity,
+    Reason,
+    Receiver,
+    Role,
+    Server,
+    Tls,
+    serve,
+)
+from holdfast.net.certificates import create_domain, issue
 from holdfast.net.handshake import HOST_ADMITS
-from holdfast.node.links import ADDRESS, PORTS, listen, remember
+from holdfast.node.links import ADDRESS, PORTS, HostLinks, listen, remember
+
+NOW = datetime.datetime.now(datetime.UTC)
 
 ANY = Address("127.0.0.1", 0)
 
@@ -19,7 +40,7 @@ def nobody(_: Connection) -> Receiver:
 
 
 async def listening(at: Address, directory: Path) -> Server:
-    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1))
+    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1), credentials=SECRET)
     return await listen(at, directory, lambda address: serve(address, nobody, endpoint, admits=HOST_ADMITS))
 
 
@@ -88,3 +109,66 @@ def test_a_disk_that_cannot_keep_the_address_has_failed(tmp_path: Path) -> None:
     (tmp_path / f"{ADDRESS}.new").mkdir()
     with pytest.raises(DiskFailed, match=ADDRESS):
         remember(Address("127.0.0.1", 20_000), tmp_path)
+
+
+def test_a_machine_that_has_moved_keeps_its_port(tmp_path: Path) -> None:
+    """Whoever knows it by a name still finds it there."""
+
+    async def story() -> None:
+        first = await listening(ANY, tmp_path)
+        port = first.address.port
+        remember(first.address, tmp_path)
+        await first.close()
+        moved = await listening(Address("127.0.0.2", 0), tmp_path)
+        assert moved.address == Address("127.0.0.2", port)
+        await moved.close()
+
+    run(story)
+
+
+def test_a_host_must_be_where_its_session_says(tmp_path: Path) -> None:
+    """The certificate says where a host is; one whose session says otherwise gets no messages of groups."""
+    create_domain(tmp_path, "test", NOW)
+    issue(tmp_path, Role.HOST, "a", NOW, location="rack1/m1")
+    issue(tmp_path, Role.HOST, "b", NOW, location="rack1/m2")
+
+    def endpoint(host: str) -> ConnectionSettings:
+        tls = Tls.load(tmp_path, Role.HOST, host)
+        return ConnectionSettings(PeerIdentity("test", Role.HOST, host, 1), tls=tls)
+
+    async def story() -> None:
+        heard: list[bytes] = []
+        server = await serve(ANY, lambda _: Heard(heard), endpoint("b"), admits=HOST_ADMITS)
+        links = HostLinks(HostId("a"), endpoint("a"), random=Random(1))
+        for location, is_heard in (("rack9/m2", False), ("rack1/m2", True)):
+            session = Session(
+                host=HostId("b"),
+                incarnation=Incarnation(1),
+                address=str(server.address),
+                nonce=Nonce("n"),
+                details={LOCATION: location},
+            )
+            links.set_peers({HostId("b"): session})
+            for _ in range(100):
+                links.send_as(Kind.CONTROL, HostId("b"), "x")
+                await asyncio.sleep(0.01)
+                if heard and is_heard:
+                    break
+            assert bool(heard) is is_heard
+        await links.close()
+        await server.close()
+
+    run(story)
+
+
+class Heard:
+    """Keeps what arrives."""
+
+    def __init__(self, heard: list[bytes]) -> None:
+        self._heard = heard
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        self._heard.append(payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None

@@ -1,9 +1,11 @@
 """Who is admitted through the HTTP door, and what they may call."""
 
+import os
 from hashlib import sha256
 
 import pytest
 
+from holdfast.machine.peer_user import End
 from holdfast.net.handshake import CertifiedName, Role
 from holdfast.web.access import AccessPolicy, Arrival, HttpCaller
 from holdfast.web.problems import Refusal
@@ -18,12 +20,21 @@ CLIENTS = {
     "eyes": Client(token_sha256=sha256(b"eyes'").hexdigest(), grade="reader"),
     "card": Client(calls={"ledger": ("*",)}),
 }
-POLICY = AccessPolicy(HttpSettings(certs="certs", clients=CLIENTS), "main")
+OWN, ROOTS, STRANGERS, UNKNOWN = ((("127.0.0.1", port), ("127.0.0.1", 80)) for port in range(1, 5))
+
+
+def user_of(peer: End, here: End) -> int | None:
+    """Users by their ports."""
+    return {1: os.geteuid(), 2: 0, 3: os.geteuid() + 1}.get(peer[1])
+
+
+POLICY = AccessPolicy(HttpSettings(certs="certs", clients=CLIENTS), "main", user_of)
 LOCAL = {"host": "127.0.0.1:8080"}
 
 
 def admitted(policy: AccessPolicy = POLICY, peer: str = "127.0.0.1", **headers: str) -> HttpCaller:
-    return policy.admit(Arrival(peer, {name.replace("_", "-"): value for name, value in headers.items()}))
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    return policy.admit(Arrival(peer, said, ends=OWN))
 
 
 def status_of(arrival: Arrival, policy: AccessPolicy = POLICY) -> int:
@@ -64,11 +75,10 @@ def test_this_machine_needs_no_token_unless_it_is_told_so() -> None:
     """Loopback is the admin by default, and can be a reader or nobody."""
     assert admitted(**LOCAL).grade == "admin"
     assert admitted(peer="::1", host="[::1]:80").grade == "admin"
-    reader = admitted(AccessPolicy(HttpSettings(loopback="reader"), "main"), **LOCAL)
+    reader = admitted(AccessPolicy(HttpSettings(loopback="reader"), "main", user_of), **LOCAL)
     assert (reader.grade, reader.may_call("ledger", "deposit")) == ("reader", False)
-    assert (
-        status_of(Arrival("127.0.0.1", LOCAL), AccessPolicy(HttpSettings(loopback="nobody"), "main")) == 401
-    )
+    nobody = AccessPolicy(HttpSettings(loopback="nobody"), "main", user_of)
+    assert status_of(Arrival("127.0.0.1", LOCAL, ends=OWN), nobody) == 401
 
 
 @pytest.mark.parametrize(
@@ -86,7 +96,26 @@ def test_this_machine_needs_no_token_unless_it_is_told_so() -> None:
 )
 def test_what_only_seems_to_be_of_this_machine_is_refused(peer: str, headers: dict[str, str]) -> None:
     """Pages of other sites in a browser here, names that were pointed at us, what a proxy passes on."""
-    assert status_of(Arrival(peer, headers)) == 401
+    assert status_of(Arrival(peer, headers, ends=OWN)) == 401
+
+
+@pytest.mark.parametrize(
+    ("ends", "whose"),
+    [
+        (None, "of an unknown user"),
+        (UNKNOWN, "of an unknown user"),
+        (STRANGERS, f"of user {os.geteuid() + 1}"),
+    ],
+)
+def test_other_users_of_this_machine_need_a_token(ends: tuple[End, End] | None, whose: str) -> None:
+    """They are told who they are taken for; root and the domain's own user are admitted."""
+    with pytest.raises(Refusal) as raised:
+        POLICY.admit(Arrival("127.0.0.1", LOCAL, ends=ends))
+    assert raised.value.status == 401
+    assert whose in raised.value.problem.text
+    assert POLICY.admit(Arrival("127.0.0.1", LOCAL, ends=ROOTS)).grade == "admin"
+    token = {**LOCAL, "authorization": "Bearer shop's"}
+    assert POLICY.admit(Arrival("127.0.0.1", token, ends=ends)).name == "shop"
 
 
 def test_a_client_calls_what_is_listed_and_nothing_else() -> None:

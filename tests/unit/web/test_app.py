@@ -1,6 +1,7 @@
 """The HTTP application, without a host behind it: what is refused, in which form, and what is logged."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,7 @@ class Led:
 def made(
     *endpoints: Endpoint, settings: HttpSettings | None = None, leadership: CoordinatorRedirect | None = None
 ) -> ASGIApp:
-    policy = AccessPolicy(settings or HttpSettings(), "main")
+    policy = AccessPolicy(settings or HttpSettings(), "main", lambda *_: os.geteuid())
     site = WebContext(policy, Metrics(), leadership or NoCoordinator())
     return make_app(site, endpoints or ENDPOINTS)
 

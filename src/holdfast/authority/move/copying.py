@@ -33,8 +33,9 @@ from holdfast.authority.contract import (
     Put,
     Txn,
 )
+from holdfast.authority.move.revisions import Translation, records_of, table_of
 from holdfast.authority.move.seat import Fenced, MoveRecipe, Overtaken, SeenSeat, ask_under, change_seat
-from holdfast.authority.recipe import Silence, put
+from holdfast.authority.recipe import put
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.model.ids import LeaseId, Nonce
 
@@ -79,8 +80,9 @@ def copy_all(
     source: SeenSeat, target: SeenSeat, *, nonce: Callable[[], Nonce], tell: Callable[[int, int], None]
 ) -> MoveRecipe[Copied]:
     """Copy and verify everything at *source*; *tell* is called with the keys done and the keys in all."""
-    wanted = yield from list_all(source)
-    found = yield from list_all(target)
+    everything = yield from list_everything(source)
+    wanted = _of_domain(everything)
+    found = yield from list_everything(target)
     leases = yield from _grant_leases(source, target, wanted)
     wanted = {key: item for key, item in wanted.items() if not item.lease or item.lease in leases}
     done = 0
@@ -88,17 +90,33 @@ def copy_all(
         target = yield from _write(target, batch, done + len(batch), nonce)
         done += len(batch)
         tell(min(done, len(wanted)), len(wanted))
+    known = Translation(source.seat.offset, source.seat.base, table_of(everything.values()))
+    table = {key: known.revisions_of(item) for key, item in wanted.items()}
+    for batch in batches(records_of(table)):
+        target = yield from _write(target, batch, done, nonce)
     marks = tuple(put(keys.moved_lease(old), MovedLease(lease=new), lease=new) for old, new in leases.items())
     for batch in batches(marks):
         target = yield from _write(target, batch, done, nonce)
-    arrived = yield from list_all(target)
-    if digest(arrived) != digest(wanted):
+    arrived = yield from list_everything(target)
+    if digest(_of_domain(arrived)) != digest(wanted) or table_of(arrived.values()) != table:
         raise Differs(f"{len(arrived)} keys arrived of {len(wanted)}, and they are not the same")
+    # The last change of the copy: what is changed after it is of the new stay.
+    target = yield from _write(target, (), done, nonce)
     return Copied(target, len(wanted), _size(wanted), digest(wanted), tuple(leases.values()), marks)
 
 
 def list_all(seen: SeenSeat) -> MoveRecipe[Items]:
     """Everything of the domain at an authority; not the records of moves themselves."""
+    found = yield from list_everything(seen)
+    return _of_domain(found)
+
+
+def _of_domain(items: Items) -> Items:
+    return {key: item for key, item in items.items() if not keys.is_of_moves(key)}
+
+
+def list_everything(seen: SeenSeat) -> MoveRecipe[Items]:
+    """Every key at an authority, but for its seat."""
     found: dict[str, KeyValue] = {}
     size, after, is_more = 0, "", True
     while is_more:
@@ -108,7 +126,7 @@ def list_all(seen: SeenSeat) -> MoveRecipe[Items]:
         for item in listed.items:
             after = item.key
             size += len(item.key) + len(item.value)
-            if item.key != keys.SEAT and not item.key.startswith(keys.MOVED_LEASES):
+            if item.key != keys.SEAT:
                 found[item.key] = item
         if size > COPY_BYTES_MAX:
             raise InvalidRequest(f"{seen.place} holds more than the {COPY_BYTES_MAX} bytes that can be moved")
@@ -204,17 +222,3 @@ def _change_size(change: Change) -> int:
 
 def _size(items: Items) -> int:
     return sum(len(item.key.encode()) + len(item.value) for item in items.values())
-
-
-__all__ = [
-    "COPY_BYTES_MAX",
-    "Copied",
-    "Differs",
-    "MovedLease",
-    "Silence",
-    "batches",
-    "copy_all",
-    "digest",
-    "keep_leases",
-    "list_all",
-]

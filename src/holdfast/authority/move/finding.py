@@ -11,9 +11,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.authority import keys
-from holdfast.authority.contract import List, Listed
+from holdfast.authority.contract import KeyValue, List, Listed
 from holdfast.authority.move.copying import MovedLease
 from holdfast.authority.move.place import Place
+from holdfast.authority.move.revisions import table_of
 from holdfast.authority.move.seat import (
     Fenced,
     MoveRecipe,
@@ -35,10 +36,13 @@ HOPS_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The authority that serves, and which of its leases continues which of the one before."""
+    """The authority that serves, and what it took along from the one before."""
 
     seen: SeenSeat
     leases: dict[LeaseId, LeaseId]
+    """Which of its leases continues which."""
+    table: dict[str, tuple[int, int]]
+    """The revisions that keys had there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ def find_serving(start: Place) -> MoveRecipe[Serving | Undecided | Nowhere | NoA
             seen = yield from read_seat(place)
             if seen.seat.state is SeatState.SERVING:
                 leases = yield from _moved_leases(seen)
-                return Serving(seen, leases)
+                table = table_of((yield from _list(seen, keys.MOVED_REVISIONS)))
+                return Serving(seen, leases, table)
             if seen.seat.other is None:
                 raise BrokenInvariant(f"{place} is {seen.seat.state} and does not say where the domain is")
             if seen.seat.state is SeatState.SEALED:
@@ -118,7 +123,7 @@ def is_arriving(sealed: Seat, target: SeenSeat) -> bool:
 
 def unsealed(sealed: Seat, nonce: Nonce) -> Seat:
     """The seat with which a sealed authority serves on."""
-    return Seat(stay=sealed.stay, offset=sealed.offset, move=sealed.move, nonce=nonce)
+    return Seat(stay=sealed.stay, offset=sealed.offset, base=sealed.base, move=sealed.move, nonce=nonce)
 
 
 def raise_unless_overtaken(outcome: object) -> None:
@@ -127,10 +132,20 @@ def raise_unless_overtaken(outcome: object) -> None:
 
 
 def _moved_leases(seen: SeenSeat) -> MoveRecipe[dict[LeaseId, LeaseId]]:
-    listed = yield from ask_under(seen, List(keys.MOVED_LEASES))
-    if not isinstance(listed, Listed):
-        raise BrokenInvariant(f"a list was answered with {listed}")
+    items = yield from _list(seen, keys.MOVED_LEASES)
     return {
         LeaseId(int(item.key.removeprefix(keys.MOVED_LEASES))): decoded(item, MovedLease).value.lease
-        for item in listed.items
+        for item in items
     }
+
+
+def _list(seen: SeenSeat, prefix: str) -> MoveRecipe[list[KeyValue]]:
+    found: list[KeyValue] = []
+    is_more = True
+    while is_more:
+        listed = yield from ask_under(seen, List(prefix, after=found[-1].key if found else ""))
+        if not isinstance(listed, Listed):
+            raise BrokenInvariant(f"a list was answered with {listed}")
+        found += listed.items
+        is_more = listed.more
+    return found

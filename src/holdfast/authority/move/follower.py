@@ -49,9 +49,9 @@ class FollowerConfig(Struct, frozen=True, kw_only=True):
     """A request is held this long while a move is under way. Keep it below a third of the shortest lease."""
     find_ns: int = 200 * MILLISECOND
     """The time between two looks at a move that is under way."""
-    give_up_ns: int = 10 * SECOND
-    """A move is given up when its mover has shown no life for so long. Its shows are a few milliseconds apart
-    while it copies; the longest pause is one list of all keys."""
+    give_up_ns: int = 5 * SECOND
+    """A move is given up when its mover has shown no life for so long. It shows some with every part that it
+    copies; longer pauses are a list of all keys, or one request without an answer."""
 
 
 @dataclass(slots=True)
@@ -163,7 +163,11 @@ class Follower:
 
     def _hold_lease(self, lease: LeaseId) -> None:
         if lease not in self.translation.leases:
-            self.translation = Translation(self.translation.offset, {**self.translation.leases, lease: lease})
+            self._keep_leases({**self.translation.leases, lease: lease})
+
+    def _keep_leases(self, leases: dict[LeaseId, LeaseId]) -> None:
+        now = self.translation
+        self.translation = Translation(now.offset, now.base, now.table, leases)
 
     def _set_held_timer(self, deadline: int) -> None:
         if not self._is_held_timer_set:
@@ -210,7 +214,8 @@ class Follower:
             if found.seen.seat.stay != before.seat.stay:
                 self._trace.note("authority_moved", place=str(found.seen.place), stay=found.seen.seat.stay)
                 leases = self._continued(found) if found.seen.seat.stay == before.seat.stay + 1 else {}
-            self.translation = Translation(found.seen.seat.offset, leases)
+            seat = found.seen.seat
+            self.translation = Translation(seat.offset, seat.base, found.table, leases)
             self._on_moved(found.seen)
         held, self._held = self._held, []
         for pending in held:

@@ -135,8 +135,8 @@ class FollowingAuthority:
         again."""
         seen, translation, moved = self._follower.seen, self._follower.translation, self._moved
         there = revision - translation.offset
-        if seen.revision and there <= seen.revision:
-            yield Compacted(Revision(seen.revision + translation.offset + 1))
+        if seen.revision and there <= translation.base:
+            yield Compacted(Revision(translation.base + translation.offset + 1))
             return
         left = asyncio.ensure_future(moved.wait())
         events = self._places.at(seen.place).watch(prefix, Revision(there), seen.revision)

@@ -150,6 +150,7 @@ class Mover:
             stay=source.seat.stay,
             next_stay=next_stay,
             offset=source.seat.offset,
+            base=source.seat.base,
             move=self._id,
             other=self._target,
             nonce=self._nonce(),
@@ -193,6 +194,7 @@ class Mover:
             stay=source.seat.next_stay,
             # Every revision that was seen until the seal lies below those that are counted from here on.
             offset=source.seat.offset + source.revision + 1,
+            base=copied.target.revision,
             move=source.seat.move,
             nonce=self._nonce(),
         )

@@ -59,6 +59,9 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True, tag="seat"):
     """The stay that begins when the move under way is released."""
     offset: int = 0
     """Added to this authority's own revisions, so that revisions grow from stay to stay."""
+    base: int = 0
+    """The authority's own revision up to which everything was copied: what was changed later is of this
+    stay."""
     move: str = ""
     """The id of the last move that had to do with this authority."""
     other: Place | None = None

@@ -1,6 +1,7 @@
 """Holdfast itself: three hosts under an agent, as ``holdfast up`` starts them, and one client process."""
 
 import asyncio
+import datetime
 import os
 import signal
 import subprocess
@@ -13,23 +14,28 @@ from typing import Final
 
 import msgspec
 
+from holdfast.agent.machine_setup import changed
 from holdfast.agent.startup import describe, last_output, start_agent, wait_until_alive
 from holdfast.agent.status_client import ask_agent
+from holdfast.bench.access import CLIENT, client_of, layout_of, remember
 from holdfast.bench.callers import Load, drive, first_after
 from holdfast.bench.objects import CLASSES, Counter
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
-from holdfast.client.domain import Domain, connect
+from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import Address
+from holdfast.net import Address, Role
+from holdfast.net.certificates import create_domain, issue, issue_machine
+from holdfast.net.secret_file import keep_secret
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import remembered
 from holdfast.node.messages import DomainStatus
 
 POLL_S: Final = 0.02
 NAME: Final = "counter"
+MACHINE: Final = "bench"
 NOBODY: Final = "127.0.0.1:1"
 """An address at which no agent listens."""
 
@@ -40,10 +46,12 @@ class Holdfast:
 
     durability: Durability = "disk"
     members: int = 3
+    has_tls: bool = False
+    """Whether all connections are by TLS, as between machines."""
 
     @property
     def name(self) -> str:
-        return "Holdfast"
+        return "Holdfast by TLS" if self.has_tls else "Holdfast"
 
     @property
     def configuration(self) -> str:
@@ -56,8 +64,8 @@ class Holdfast:
     @asynccontextmanager
     async def running(self, directory: Path) -> AsyncIterator["RunningHoldfast"]:
         async with (
-            started_domain(directory, hosts=self.members) as (description, status),
-            connect(url_of(description, status)) as domain,
+            started_domain(directory, hosts=self.members, has_tls=self.has_tls) as (description, status),
+            client_of(description, status) as domain,
         ):
             group = await domain.create(Counter, name=NAME, replicas=self.members, durability=self.durability)
             await _until_whole(domain, self.members)
@@ -101,27 +109,47 @@ class RunningHoldfast:
 
 @asynccontextmanager
 async def started_domain(
-    directory: Path, *, hosts: int, etcd: Sequence[str] = (), loss_s: float | None = None
+    directory: Path,
+    *,
+    hosts: int,
+    etcd: Sequence[str] = (),
+    loss_s: float | None = None,
+    has_tls: bool = False,
 ) -> AsyncIterator[tuple[Description, DomainStatus]]:
     """Start a domain in *directory* and wait until all hosts live; it ends with the context.
 
     *etcd*: the endpoints of its authority, if not the embedded one. *loss_s*: when a host counts as lost, if
-    not the default.
+    not the default. *has_tls*: with certificates, as a machine of several has them.
     """
     layout = Layout(directory / "domain")
     description = describe(
         layout, hosts=hosts, etcd=etcd, app=directory, loss_s=loss_s, allowed_classes=CLASSES
     )
+    if has_tls:
+        description = certified(description, directory / "certs")
+        layout.write(description)
+    remember(description, layout)
     agent = start_agent(layout, with_parent=True)
     try:
         status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)
         while not all(host.alive and host.address and host.pid for host in status.hosts):
             await asyncio.sleep(POLL_S)
-            status = await ask_agent(description)
+            status = await ask_agent(layout, description)
         yield description, status
     finally:
         agent.terminate()
         await asyncio.to_thread(agent.wait)
+
+
+def certified(description: Description, certs: Path) -> Description:
+    """Return the description of the same domain with certificates for its processes and for a client."""
+    now = datetime.datetime.now(datetime.UTC)
+    create_domain(certs, description.domain, now)
+    issue(certs, Role.CLIENT, CLIENT, now)
+    hosts = description.hosts
+    # Without a location each host is a fault region of its own, as in a domain on one machine.
+    issue_machine(certs, MACHINE, now, to=certs, hosts=hosts, location="", with_authority=True)
+    return changed(description, name=MACHINE, certs=certs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +170,7 @@ async def lone_host(directory: Path, domain: Description, host: HostId) -> Async
     layout = Layout(directory / host)
     description = msgspec.structs.replace(domain, hosts=(host,), agent_address=NOBODY)
     layout.write(description)
+    keep_secret(layout.directory, layout_of(domain).secret(domain.domain))
     layout.prepare(description)
     command = [*(sys.executable, "-m", "holdfast", "host"), "--dir", str(layout.directory), "--id", host]
     with layout.output(host).open("wb") as output:
@@ -162,10 +191,6 @@ async def lone_host(directory: Path, domain: Description, host: HostId) -> Async
     finally:
         process.kill()
         process.wait()
-
-
-def url_of(description: Description, status: DomainStatus) -> str:
-    return f"holdfast://{','.join(str(host.address) for host in status.hosts)}/{description.domain}"
 
 
 def pids_of(status: DomainStatus) -> dict[str, int]:

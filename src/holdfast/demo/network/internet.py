@@ -57,8 +57,11 @@ class Internet:
 
     def command(self, machine: str, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs *argv* on *machine*; its pid is the program's own."""
-        _, namespace = self._machines[machine]
-        return ["nsenter", f"--net=/proc/{self._router.pid}/fd/{namespace}", "--", *argv]
+        return ["nsenter", f"--net={self.namespace(machine)}", "--", *argv]
+
+    def namespace(self, machine: str) -> str:
+        """Return the path of the machine's network namespace."""
+        return f"/proc/{self._router.pid}/fd/{self._machines[machine][1]}"
 
     def run(self, machine: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program on *machine*, as ``subprocess.Popen`` does; it is killed when the network ends."""
@@ -68,9 +71,8 @@ class Internet:
 
     def inside(self, machine: str, work: Callable[[], T]) -> T:
         """Run *work* on *machine*, in a thread of this process whose sockets are all there."""
-        _, namespace = self._machines[machine]
         with ThreadPoolExecutor(max_workers=1) as thread:
-            thread.submit(enter_namespace, f"/proc/{self._router.pid}/fd/{namespace}").result()
+            thread.submit(enter_namespace, self.namespace(machine)).result()
             return thread.submit(work).result()
 
     def set(

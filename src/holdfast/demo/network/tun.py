@@ -4,11 +4,13 @@ The namespace has no name and no entry in the file system: it ends with the last
 descriptor on it, so there is nothing to remove.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
 import socket
 import struct
+from collections.abc import Iterator
 
 _CLONE_NEWNET = 0x40000000
 
@@ -71,3 +73,17 @@ def enter_namespace(path: str) -> None:
             raise OSError(number, f"cannot enter {path}: {os.strerror(number)}")
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def entered(path: str) -> Iterator[None]:
+    """Move the calling thread into the network namespace at *path*, and back afterwards."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter_namespace(path)
+        try:
+            yield
+        finally:
+            enter_namespace(f"/proc/self/fd/{before}")
+    finally:
+        os.close(before)

@@ -164,6 +164,11 @@ class SimDisk:
             return None
         return FreeSpace(free=max(0, self.bytes_max - self.used()), total=self.bytes_max)
 
+    def durable(self, directory: str, name: str) -> bytes:
+        """Return what a power cut would leave of a file for certain; nothing when there is no such file."""
+        file = self._image[directory].entries.get(name)
+        return bytes(file.durable) if file is not None else b""
+
     def take_elapsed(self) -> int:
         """Return the simulated time that synchronous syncs have taken since the last call."""
         elapsed, self._elapsed_ns = self._elapsed_ns, 0

@@ -114,6 +114,9 @@ NARROW: Final[dict[str, Narrow]] = {
         gap_ns=300 * MILLISECOND,
         about="object_differs",
     ),
+    "parcels": Narrow(
+        kinds=("garbled", "kill", "power_cut", "bit_rot"), gap_ns=250 * MILLISECOND, about="garbled"
+    ),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 

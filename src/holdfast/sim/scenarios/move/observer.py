@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Events, KeyValue, List, Listed, Request, Result, Under
-from holdfast.authority.move.revisions import Translation
+from holdfast.authority.move.revisions import Translation, table_of
 from holdfast.authority.move.seat import NEVER_MOVED, Seat, SeatState, seat_of
 from holdfast.authority.sqlite import SqliteStore
 from holdfast.model.ids import SECOND, LeaseId, Revision
@@ -57,6 +57,7 @@ class MoveTruth(Truth):
         self.seats: dict[str, Seat] = {}
         self.moves = 0
         """How many moves were released."""
+        self._translations: dict[str, Translation] = {}
         self._first = first
         self._revisions_at: dict[str, Revision] = dict.fromkeys(places, Revision(0))
         self._serving_since = dict.fromkeys(places, 0)
@@ -110,7 +111,7 @@ class MoveTruth(Truth):
                 return  # a new file, which nobody uses yet
         if before.state is SeatState.SERVING:
             self._check_alone(place)
-            self._append(Translation(before.offset).events(events))
+            self._append(self._translations.get(place, Translation()).events(events))
         elif before.state is SeatState.GIVEN_UP and not any(changed.values()):
             return  # leases of the copy that nobody will use end
         elif before.state is not SeatState.ARRIVING:
@@ -126,12 +127,9 @@ class MoveTruth(Truth):
                 "A8", f"{store.place} serves from revision {events.revision + seat.offset}, not new"
             )
         self.moves = max(self.moves, seat.stay - 1)
-        translation = Translation(seat.offset)
+        translation = Translation(seat.offset, seat.base, table_of(store.contents().values()))
+        self._translations[store.place] = translation
         self.revision = translation.events(events).revision
-        if is_last:
-            found = translation.result(Listed(tuple(store.contents().values()), Revision(0)))
-            assert isinstance(found, Listed)
-            self.items = {item.key: item for item in found.items if not is_of_moves(item.key)}
 
     def _check_alone(self, place: str) -> None:
         others = [each for each in self.serving() if each != place]
@@ -139,7 +137,12 @@ class MoveTruth(Truth):
             self._world.violation("A8", f"{place} serves, and so does {others[0]}")
 
     def _check_complete(self, store: MoveStore) -> None:
-        found = {key: item for key, item in store.contents().items() if not is_of_moves(key)}
+        everything = store.contents()
+        seat = seat_of(everything[keys.SEAT])
+        listed = Listed(tuple(everything.values()), Revision(0))
+        translated = Translation(seat.offset, seat.base, table_of(listed.items)).result(listed)
+        assert isinstance(translated, Listed)
+        found = {item.key: item for item in translated.items if not keys.is_of_moves(item.key)}
         wrong = [
             key
             for key in sorted({*found, *self.items})
@@ -157,9 +160,5 @@ class MoveTruth(Truth):
         super()._append(events)
 
 
-def is_of_moves(key: str) -> bool:
-    return key == keys.SEAT or key.startswith(keys.MOVED_LEASES)
-
-
-def _content(item: KeyValue | None) -> tuple[bytes, bool] | None:
-    return None if item is None else (item.value, bool(item.lease))
+def _content(item: KeyValue | None) -> tuple[bytes, int, int, bool] | None:
+    return None if item is None else (item.value, item.created, item.modified, bool(item.lease))

@@ -30,6 +30,7 @@ from holdfast.authority.move import copying, follower, mover
 from holdfast.authority.move.copying import Copied, Items
 from holdfast.authority.move.finding import Undecided, is_arriving, unsealed
 from holdfast.authority.move.mover import Mover
+from holdfast.authority.move.revisions import Translation
 from holdfast.authority.move.seat import (
     At,
     Fenced,
@@ -44,7 +45,7 @@ from holdfast.authority.move.seat import (
 )
 from holdfast.authority.recipe import NoAnswer, Silence, put
 from holdfast.authority.sqlite import SqliteStore
-from holdfast.model.ids import LeaseId, Nonce
+from holdfast.model.ids import LeaseId, Nonce, Revision
 from holdfast.sim.runner.planted import Planted, Planting, replacing
 
 _take_seat = SqliteStore._take_seat
@@ -236,6 +237,12 @@ def _release_without_offset(self: Mover, source: SeenSeat, copied: Copied) -> Mo
     raise Fenced(copied.target)
 
 
+def _known_without_table(self: Translation, item: KeyValue) -> KeyValue:
+    """Shows every copied key as if it had just been changed."""
+    seen = Revision(item.modified + self.offset)
+    return KeyValue(item.key, item.value, seen, seen, self._here(item.lease))
+
+
 def _keep_watching(watching: server.ClientWatches) -> None:
     """Lets watches run on across a move, whatever revisions are counted afterwards."""
 
@@ -304,6 +311,14 @@ PLANTED = (
         Mover,
         "_release",
         _release_without_offset,
+    ),
+    _plant(
+        "revisions-forgotten",
+        "A5",
+        "copied keys look as if they had been changed by the move",
+        Translation,
+        "_known",
+        _known_without_table,
     ),
     _plant(
         "watch-goes-on",

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from holdfast.authority import keys
 from holdfast.authority.move.seat import SeatState
 from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.engine.world import World
@@ -29,7 +30,7 @@ from holdfast.sim.scenarios.authority.activities import check_registers
 from holdfast.sim.scenarios.authority.host import Stage
 from holdfast.sim.scenarios.authority.observer import LeaseBook
 from holdfast.sim.scenarios.authority.scenario import Codec
-from holdfast.sim.scenarios.move.observer import MoveTruth, is_of_moves
+from holdfast.sim.scenarios.move.observer import MoveTruth
 from holdfast.sim.scenarios.move.processes import (
     FIRST,
     PLACES,
@@ -128,7 +129,7 @@ class Move(Scenario):
         if core is None:
             world.violation("progress", f"{serving} does not run: {world.nodes[serving].stops[-1:]}")
             return
-        found = {key: item.value for key, item in core.store.contents().items() if not is_of_moves(key)}
+        found = {key: item.value for key, item in core.store.contents().items() if not keys.is_of_moves(key)}
         if found != {key: item.value for key, item in self._truth.items.items()}:
             world.violation("A6", f"{serving} does not hold what was committed")
         for name in HOSTS:
