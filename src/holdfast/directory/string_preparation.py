@@ -26,7 +26,7 @@ _NOTHING_ALSO: Final = frozenset({"\u00ad", "\u1806", "\u034f", "\u200b", "\ufff
 class _Mapping(dict[int, str]):
     """What each character becomes before normalisation, found out when it is first met.
 
-    It holds at most the characters of Unicode 3.2, some hundred thousand, and in practice those that are used.
+    It holds at most the characters of Unicode 3.2, a hundred thousand, and in practice those that are used.
     """
 
     def __init__(self, becomes: Callable[[str], str]) -> None:

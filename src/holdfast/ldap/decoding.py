@@ -217,7 +217,7 @@ def _attribute(reader: Reader) -> Attribute:
 
 
 def _attributes(reader: Reader) -> tuple[Attribute, ...]:
-    found = []
+    found: list[Attribute] = []
     while reader.at < reader.end:
         if len(found) == ATTRIBUTES_MAX:
             raise _too_many("attributes", ATTRIBUTES_MAX)
@@ -227,7 +227,7 @@ def _attributes(reader: Reader) -> tuple[Attribute, ...]:
 
 def _modify(reader: Reader) -> ModifyRequest:
     dn = reader.text()
-    changes = []
+    changes: list[Modification] = []
     steps = reader.inside()
     while steps.at < steps.end:
         if len(changes) == MODIFICATIONS_MAX:
