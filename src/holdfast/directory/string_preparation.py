@@ -8,7 +8,7 @@ that could not be compared could be neither found nor deleted.
 
 import re
 import stringprep
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Final
 from unicodedata import ucd_3_2_0 as unicode_3_2
 
@@ -23,13 +23,36 @@ _NOTHING_ALSO: Final = frozenset({"\u00ad", "\u1806", "\u034f", "\u200b", "\ufff
 """Characters that RFC 4518 (2.2) maps to nothing and that no table of stringprep has under that heading."""
 
 
-@lru_cache(maxsize=8_192)
-def _mapped(character: str, fold_case: bool) -> str:
-    """What one character that is not ASCII becomes before normalisation."""
+class _Mapping(dict[int, str]):
+    """What each character becomes before normalisation, found out when it is first met.
+
+    It holds at most the characters of Unicode 3.2, a hundred thousand, and in practice those that are used.
+    """
+
+    def __init__(self, becomes: Callable[[str], str]) -> None:
+        self._becomes = becomes
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if unicode_3_2.category(character) == "Cn":
+            raise LookupError(code)  # str.translate then leaves it as it is
+        found = self[code] = self._becomes(character)
+        return found
+
+
+def _folded(character: str) -> str:
+    return _mapped(character, stringprep.map_table_b2)
+
+
+def _kept(character: str) -> str:
+    return _mapped(character, str)
+
+
+def _mapped(character: str, fold: Callable[[str], str]) -> str:
     category = unicode_3_2.category(character)
-    if category == "Cn":
-        return character
-    if character not in _NOTHING_ALSO and (category in ("Zs", "Zl", "Zp") or character == "\u0085"):
+    if character in "\t\n\v\f\r\u0085":
+        return " "
+    if character not in _NOTHING_ALSO and category in ("Zs", "Zl", "Zp"):
         return " "
     if (
         category in ("Cc", "Cf")
@@ -38,7 +61,19 @@ def _mapped(character: str, fold_case: bool) -> str:
         or "\u180b" <= character <= "\u180d"
     ):
         return ""
-    return stringprep.map_table_b2(character) if fold_case else character
+    return fold(character)
+
+
+def _class(character: str) -> str:
+    return "M" if unicode_3_2.combining(character) else "."
+
+
+_FOLDED: Final = _Mapping(_folded)
+_KEPT: Final = _Mapping(_kept)
+_CLASSES: Final = _Mapping(_class)
+"""Which characters combine with the one before them."""
+
+_TOO_MANY: Final = "M" * (COMBINING_MAX + 1)
 
 
 def prepared(text: str, *, fold_case: bool) -> str:
@@ -47,15 +82,14 @@ def prepared(text: str, *, fold_case: bool) -> str:
         if not text.isprintable():
             text = _without_controls(text)
         return text.lower() if fold_case else text
-    mapped = _without_controls(
-        "".join(c.lower() if fold_case and c <= "\x7f" else _one(c, fold_case) for c in text)
-    )
+    mapped = text.translate(_FOLDED if fold_case else _KEPT)
+    classes = mapped.translate(_CLASSES)
+    if classes.isascii() and _TOO_MANY not in classes:
+        return unicode_3_2.normalize("NFKC", mapped)
     # Characters that Unicode 3.2 lacks must not be reordered by the tables of a newer Python.
-    return "".join(piece if later else unicode_3_2.normalize("NFKC", piece) for later, piece in _runs(mapped))
-
-
-def _one(character: str, fold_case: bool) -> str:
-    return character if character <= "\x7f" else _mapped(character, fold_case)
+    return "".join(
+        piece if later else unicode_3_2.normalize("NFKC", piece) for later, piece in _runs(mapped, classes)
+    )
 
 
 def _without_controls(text: str) -> str:
@@ -64,20 +98,16 @@ def _without_controls(text: str) -> str:
     return text.translate(_ASCII_NOTHING)
 
 
-def _runs(text: str) -> list[tuple[bool, str]]:
-    """Cut *text* where characters that Unicode 3.2 has meet those that it lacks, and after too many marks."""
-    runs: list[tuple[bool, str]] = []
-    begin = 0
-    kind = False
-    marks = 0
-    for at, character in enumerate(text):
-        later = character > "\x7f" and unicode_3_2.category(character) == "Cn"
-        marks = marks + 1 if character > "\x7f" and unicode_3_2.combining(character) else 0
-        if later != kind or marks > COMBINING_MAX:
-            runs.append((kind, text[begin:at]))
-            begin, kind, marks = at, later, 0
-    runs.append((kind, text[begin:]))
-    return runs
+def _runs(text: str, classes: str) -> list[tuple[bool, str]]:
+    """Cut *text* where characters that Unicode 3.2 has meet those that it lacks, and after too many marks.
+
+    Those that it lacks are among the *classes* as they are.
+    """
+    return [(found[0] > "\x7f", text[found.start() : found.end()]) for found in _RUN.finditer(classes)]
+
+
+_MARKS: Final = f"M{{1,{COMBINING_MAX}}}+"
+_RUN: Final = re.compile(rf"[^\x00-\x7f]++|(?:\.++|{_MARKS}(?!M))++|{_MARKS}")
 
 
 def comparable(text: str, *, fold_case: bool) -> str:

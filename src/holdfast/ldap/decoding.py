@@ -54,6 +54,12 @@ from holdfast.ldap.messages import (
 CONTROLS_MAX: Final = 32
 """How many controls a message may have; each kind may be there once, and few exist."""
 
+ATTRIBUTES_MAX: Final = 4_096
+"""How many attributes an entry or the list of a search may name: more than any schema's classes have."""
+
+MODIFICATIONS_MAX: Final = 32_768
+"""How many steps one modify request may have. Some programs send one for each member of a group."""
+
 _CONTROLS: Final = 0xA0
 _REFERRALS: Final = 0xA3
 
@@ -115,6 +121,12 @@ def read_controls(outer: Reader) -> tuple[Control, ...]:
 
 def _not_allowed(what: str) -> DirectoryError:
     return DirectoryError(ResultCode.PROTOCOL_ERROR, f"{what} is not allowed")
+
+
+def _too_many(what: str, most: int) -> DirectoryError:
+    return DirectoryError(
+        ResultCode.ADMIN_LIMIT_EXCEEDED, f"a request may have {most} {what}, and this has more"
+    )
 
 
 def _octets_until_end(reader: Reader) -> tuple[bytes, ...]:
@@ -189,6 +201,8 @@ def _search(reader: Reader) -> SearchRequest:
     types_only = reader.boolean()
     filter_ = read_filter(reader)
     attributes = _texts_until_end(reader.inside()) if reader.at < reader.end else ()
+    if len(attributes) > ATTRIBUTES_MAX:
+        raise _too_many("attributes", ATTRIBUTES_MAX)
     if reader.at < reader.end:
         reader.ignore_rest()
     return SearchRequest(base, scope, filter_, attributes, dereference, size_limit, time_limit_s, types_only)
@@ -203,17 +217,21 @@ def _attribute(reader: Reader) -> Attribute:
 
 
 def _attributes(reader: Reader) -> tuple[Attribute, ...]:
-    found = []
+    found: list[Attribute] = []
     while reader.at < reader.end:
+        if len(found) == ATTRIBUTES_MAX:
+            raise _too_many("attributes", ATTRIBUTES_MAX)
         found.append(_attribute(reader))
     return tuple(found)
 
 
 def _modify(reader: Reader) -> ModifyRequest:
     dn = reader.text()
-    changes = []
+    changes: list[Modification] = []
     steps = reader.inside()
     while steps.at < steps.end:
+        if len(changes) == MODIFICATIONS_MAX:
+            raise _too_many("modifications", MODIFICATIONS_MAX)
         step = steps.inside()
         kind = _KINDS.get(number := step.enumerated())
         if kind is None:

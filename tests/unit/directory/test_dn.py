@@ -173,6 +173,9 @@ def test_equal_names_have_equal_keys(left: str, right: str) -> None:
         ("homeDirectory=/Home", "homeDirectory=/home"),
         (r"cn=a\,dc=b", "cn=a,dc=b"),
         ("userPassword=#040100", "userPassword=#04020203"),
+        # Values that hold what parts the RDNs of a key, and the attributes of an RDN.
+        ("cn=a,userPassword=x", r"userPassword=x\002.5.4.3=a"),
+        ("cn=a+userPassword=x", r"userPassword=x\012.5.4.3=a"),
         ("userPassword=#0401ff", "userPassword=#0402ff00"),
     ],
 )

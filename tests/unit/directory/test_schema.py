@@ -17,11 +17,11 @@ from holdfast.directory.schema import (
 )
 from holdfast.directory.schema.checking import classes_of, structural_class
 from holdfast.directory.schema.descriptions import (
-    AttributeDescription,
-    ClassDescription,
+    AttributeTypeDescription,
     ClassKind,
     InvalidDescription,
-    RuleUseDescription,
+    MatchingRuleUseDescription,
+    ObjectClassDescription,
     SyntaxDescription,
     Usage,
     parse_attribute,
@@ -49,7 +49,7 @@ extensions = st.dictionaries(
 @settings(max_examples=40)
 @given(
     st.builds(
-        AttributeDescription,
+        AttributeTypeDescription,
         oids,
         some_words,
         texts,
@@ -67,14 +67,14 @@ extensions = st.dictionaries(
         extensions,
     )
 )
-def test_attribute_descriptions_are_read_back(description: AttributeDescription) -> None:
+def test_attribute_descriptions_are_read_back(description: AttributeTypeDescription) -> None:
     assert parse_attribute(str(description)) == description
 
 
 @settings(max_examples=40)
 @given(
     st.builds(
-        ClassDescription,
+        ObjectClassDescription,
         oids,
         some_words,
         texts,
@@ -86,7 +86,7 @@ def test_attribute_descriptions_are_read_back(description: AttributeDescription)
         extensions,
     )
 )
-def test_class_descriptions_are_read_back(description: ClassDescription) -> None:
+def test_class_descriptions_are_read_back(description: ObjectClassDescription) -> None:
     assert parse_class(str(description)) == description
 
 
@@ -113,7 +113,7 @@ def test_the_examples_of_the_standard() -> None:
     quote = parse_syntax(r"( 1.2.3 DESC 'it\27s a \5C' X-NOT-HUMAN-READABLE 'TRUE' )")
     assert quote == SyntaxDescription("1.2.3", "it's a \\", {"X-NOT-HUMAN-READABLE": ("TRUE",)})
     use = parse_rule_use("( 2.5.13.16 APPLIES ( givenName $ surname ) )")
-    assert use == RuleUseDescription("2.5.13.16", (), ("givenName", "surname"))
+    assert use == MatchingRuleUseDescription("2.5.13.16", (), ("givenName", "surname"))
     rule = parse_rule("( 2.5.13.2 NAME 'caseIgnoreMatch' SYNTAX 1.2.3 )")
     assert (rule.names, rule.syntax) == (("caseIgnoreMatch",), "1.2.3")
 

@@ -11,12 +11,15 @@ from holdfast.directory.operations import (
     AddRequest,
     Attribute,
     DeleteRequest,
+    Modification,
+    ModificationKind,
+    ModifyRequest,
     Scope,
     SearchRequest,
 )
 from holdfast.directory.results import ResultCode
 from holdfast.ldap import ber
-from holdfast.ldap.decoding import CONTROLS_MAX, decode
+from holdfast.ldap.decoding import ATTRIBUTES_MAX, CONTROLS_MAX, MODIFICATIONS_MAX, decode
 from holdfast.ldap.encoding import encode, entry_bytes, envelope, operation_bytes
 from holdfast.ldap.filter_ber import write_filter
 from holdfast.ldap.messages import (
@@ -28,6 +31,7 @@ from holdfast.ldap.messages import (
     ExtendedResponse,
     MalformedMessage,
     Message,
+    Request,
     Result,
     SaslAuthentication,
     SearchResultDone,
@@ -200,6 +204,21 @@ def test_a_filter_of_a_later_version_is_undefined_not_wrong() -> None:
     request = decode(search(b"\xaa\x03\x04\x01x")).operation
     assert isinstance(request, SearchRequest)
     assert request.filter == Extensible(b"", rule="0.0")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AddRequest("", (Attribute("a", (b"",)),) * (ATTRIBUTES_MAX + 1)),
+        SearchRequest("", Scope.BASE, Present("a"), ("a",) * (ATTRIBUTES_MAX + 1)),
+        ModifyRequest("", (Modification(ModificationKind.ADD, "a"),) * (MODIFICATIONS_MAX + 1)),
+    ],
+)
+def test_requests_with_too_many_parts_are_refused(request_: Request) -> None:
+    with pytest.raises(MalformedMessage, match="this has more") as caught:
+        decode(encode(Message(1, request_)))
+    assert caught.value.result == ResultCode.ADMIN_LIMIT_EXCEEDED
+    assert not caught.value.ends_connection
 
 
 def test_too_many_controls_are_refused() -> None:

@@ -47,7 +47,7 @@ Extensions = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeDescription:
+class AttributeTypeDescription:
     """An attribute type as it is described; what it inherits is not filled in."""
 
     oid: str
@@ -89,7 +89,7 @@ class AttributeDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassDescription:
+class ObjectClassDescription:
     """An object class as it is described."""
 
     oid: str
@@ -117,7 +117,7 @@ class ClassDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleDescription:
+class MatchingRuleDescription:
     """A matching rule as it is described."""
 
     oid: str
@@ -139,7 +139,7 @@ class RuleDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleUseDescription:
+class MatchingRuleUseDescription:
     """Which attributes a matching rule can be used with."""
 
     oid: str
@@ -243,7 +243,7 @@ _SYNTAX_LENGTH: Final = re.compile(r"([0-9.]+)(?:\{(\d{1,9})\})?", re.ASCII)
 _ESCAPE: Final = re.compile(r"\\(27|5[Cc])")
 
 
-def parse_attribute(text: str) -> AttributeDescription:
+def parse_attribute(text: str) -> AttributeTypeDescription:
     oid, fields, extensions = _Parser(text).fields(_ATTRIBUTE)
     syntax, length = _syntax_of(text, fields)
     usage = _one(fields, "USAGE")
@@ -252,7 +252,7 @@ def parse_attribute(text: str) -> AttributeDescription:
     superior = _one(fields, "SUP")
     if syntax is None and superior is None:
         raise InvalidDescription(text, "an attribute has a SYNTAX, or a SUP to inherit it from")
-    return AttributeDescription(
+    return AttributeTypeDescription(
         oid,
         fields.get("NAME", ()),
         _one(fields, "DESC") or "",
@@ -271,12 +271,12 @@ def parse_attribute(text: str) -> AttributeDescription:
     )
 
 
-def parse_class(text: str) -> ClassDescription:
+def parse_class(text: str) -> ObjectClassDescription:
     oid, fields, extensions = _Parser(text).fields(_CLASS)
     kinds = [each for each in ClassKind if each in fields]
     if len(kinds) > 1:
         raise InvalidDescription(text, f"a class is one of {', '.join(kinds)}, not several")
-    return ClassDescription(
+    return ObjectClassDescription(
         oid,
         fields.get("NAME", ()),
         _one(fields, "DESC") or "",
@@ -289,19 +289,19 @@ def parse_class(text: str) -> ClassDescription:
     )
 
 
-def parse_rule(text: str) -> RuleDescription:
+def parse_rule(text: str) -> MatchingRuleDescription:
     oid, fields, extensions = _Parser(text).fields(_RULE)
     syntax, _ = _syntax_of(text, fields)
     if syntax is None:
         raise InvalidDescription(text, "a matching rule has a SYNTAX")
-    return RuleDescription(
+    return MatchingRuleDescription(
         oid, fields.get("NAME", ()), syntax, _one(fields, "DESC") or "", "OBSOLETE" in fields, extensions
     )
 
 
-def parse_rule_use(text: str) -> RuleUseDescription:
+def parse_rule_use(text: str) -> MatchingRuleUseDescription:
     oid, fields, _ = _Parser(text).fields(_RULE_USE)
-    return RuleUseDescription(oid, fields.get("NAME", ()), fields.get("APPLIES", ()))
+    return MatchingRuleUseDescription(oid, fields.get("NAME", ()), fields.get("APPLIES", ()))
 
 
 def parse_syntax(text: str) -> SyntaxDescription:

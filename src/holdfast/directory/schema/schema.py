@@ -15,12 +15,12 @@ from holdfast.directory.dn import Vocabulary
 from holdfast.directory.matching import MatchingRule, NotComparable, RuleKind
 from holdfast.directory.results import DirectoryError, ResultCode, quoted
 from holdfast.directory.schema.descriptions import (
-    AttributeDescription,
-    ClassDescription,
+    AttributeTypeDescription,
     ClassKind,
     Extensions,
-    RuleDescription,
-    RuleUseDescription,
+    MatchingRuleDescription,
+    MatchingRuleUseDescription,
+    ObjectClassDescription,
     SyntaxDescription,
     Usage,
 )
@@ -50,7 +50,7 @@ _UNCOMPARABLE: Final = b"\xff"
 class AttributeType:
     """An attribute type with all that it inherits."""
 
-    description: AttributeDescription
+    description: AttributeTypeDescription
     syntax: Syntax
     equality: MatchingRule | None
     ordering: MatchingRule | None
@@ -114,7 +114,7 @@ class Described:
 class ObjectClass:
     """A class, with all that it inherits."""
 
-    description: ClassDescription
+    description: ObjectClassDescription
     lineage: tuple[str, ...]
     """The OIDs of this class and of all that it descends from, itself first."""
     must: frozenset[str]
@@ -147,8 +147,8 @@ class InvalidSchema(DirectoryError):
 class Schema:
     """Attribute types and object classes, by any of their names in any case, and by OID."""
 
-    attributes: tuple[AttributeDescription, ...]
-    classes: tuple[ClassDescription, ...]
+    attributes: tuple[AttributeTypeDescription, ...]
+    classes: tuple[ObjectClassDescription, ...]
     _types: dict[str, AttributeType] = field(init=False, repr=False)
     _classes: dict[str, ObjectClass] = field(init=False, repr=False)
     _described: dict[str, Described] = field(init=False, repr=False, default_factory=dict)
@@ -159,7 +159,9 @@ class Schema:
         object.__setattr__(self, "_classes", resolving.object_classes())
 
     def extended_with(
-        self, attributes: Iterable[AttributeDescription] = (), classes: Iterable[ClassDescription] = ()
+        self,
+        attributes: Iterable[AttributeTypeDescription] = (),
+        classes: Iterable[ObjectClassDescription] = (),
     ) -> "Schema":
         """This schema with further elements."""
         return Schema((*self.attributes, *attributes), (*self.classes, *classes))
@@ -227,13 +229,13 @@ class Schema:
             "attributeTypes": tuple(map(str, self.attributes)),
             "objectClasses": tuple(map(str, self.classes)),
             "matchingRules": tuple(
-                str(RuleDescription(each.oid, (each.name,), each.syntax)) for each in matching.RULES
+                str(MatchingRuleDescription(each.oid, (each.name,), each.syntax)) for each in matching.RULES
             ),
             "matchingRuleUse": tuple(map(str, self._rule_uses())),
             "ldapSyntaxes": tuple(str(_syntax_description(each)) for each in SYNTAXES.values()),
         }
 
-    def _rule_uses(self) -> Iterable[RuleUseDescription]:
+    def _rule_uses(self) -> Iterable[MatchingRuleUseDescription]:
         for rule in matching.RULES:
             applies = tuple(
                 each.name
@@ -241,7 +243,7 @@ class Schema:
                 if rule in (each.equality, each.ordering, each.substrings)
             )
             if applies:
-                yield RuleUseDescription(rule.oid, (rule.name,), applies)
+                yield MatchingRuleUseDescription(rule.oid, (rule.name,), applies)
 
 
 def _bounded(key: bytes) -> bytes:
@@ -266,7 +268,7 @@ class _Resolving:
     """Makes types and classes of their descriptions, with what they inherit."""
 
     def __init__(
-        self, attributes: tuple[AttributeDescription, ...], classes: tuple[ClassDescription, ...]
+        self, attributes: tuple[AttributeTypeDescription, ...], classes: tuple[ObjectClassDescription, ...]
     ) -> None:
         self._attributes = _by_name("attribute", attributes)
         self._classes = _by_name("class", classes)
@@ -279,7 +281,7 @@ class _Resolving:
     def object_classes(self) -> dict[str, ObjectClass]:
         return {name: self._class(each, 0) for name, each in self._classes.items()}
 
-    def _type(self, description: AttributeDescription, depth: int) -> AttributeType:
+    def _type(self, description: AttributeTypeDescription, depth: int) -> AttributeType:
         made = self._made.get(description.oid)
         if made is not None:
             return made
@@ -312,7 +314,7 @@ class _Resolving:
         self._made[description.oid] = made
         return made
 
-    def _class(self, description: ClassDescription, depth: int) -> ObjectClass:
+    def _class(self, description: ObjectClassDescription, depth: int) -> ObjectClass:
         made = self._made_classes.get(description.oid)
         if made is not None:
             return made
@@ -334,7 +336,7 @@ class _Resolving:
         self._made_classes[description.oid] = made
         return made
 
-    def _oids(self, description: ClassDescription, names: tuple[str, ...]) -> frozenset[str]:
+    def _oids(self, description: ObjectClassDescription, names: tuple[str, ...]) -> frozenset[str]:
         oids = []
         for each in names:
             found = self._attributes.get(each.lower())
@@ -346,11 +348,11 @@ class _Resolving:
         return frozenset(oids)
 
 
-def _name_of(description: AttributeDescription | ClassDescription) -> str:
+def _name_of(description: AttributeTypeDescription | ObjectClassDescription) -> str:
     return quoted(description.names[0] if description.names else description.oid)
 
 
-D = TypeVar("D", AttributeDescription, ClassDescription)
+D = TypeVar("D", AttributeTypeDescription, ObjectClassDescription)
 
 
 def _by_name(what: str, elements: Iterable[D]) -> dict[str, D]:
