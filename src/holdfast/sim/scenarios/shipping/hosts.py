@@ -78,6 +78,7 @@ class Source:
         if self._disk.exists(stored):
             self._disk.remove(stored)
         self._disk.append(stored, data)
+        self._disk.sync(stored, stored)
 
 
 class _Prefixed:
