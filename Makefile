@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+RUNS   := $(VENV)/.runs
 REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
 TESTS  ?= tests
 JOBS   ?= 3
@@ -18,20 +19,25 @@ help:            ## what can be made
 
 setup: $(STAMP)  ## the .venv with holdfast in it (idempotent)
 
-$(STAMP): pyproject.toml $(REQS)
+$(RUNS): pyproject.toml requirements/runtime.txt requirements/transitive.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Holdfast needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet $(foreach r,$(REQS),-r $(r))
+	@$(BIN)/python -m pip install --quiet -r requirements/runtime.txt setuptools wheel -c requirements/transitive.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMP): $(RUNS) $(REQS)
+	@echo "setting up what tests and checks need ..."
+	@$(BIN)/python -m pip install --quiet $(foreach r,$(REQS),-r $(r))
 	@sync  # what was installed is on the disk before anything that syncs has to wait for it
 	@touch $@
 
 etcd:            ## Debian's etcd server, when it can be installed
 	@bash scripts/ensure-debian etcd etcd-server required
 
-run: setup       ## a domain of three hosts on this machine, with the ledger of examples/
+run: $(RUNS)     ## a domain of three hosts on this machine, with the ledger of examples/
 	@echo "in another shell, here:"
 	@echo "  export PATH=\$$PWD/$(BIN):\$$PATH"
 	@echo "  holdfast call ledger deposit '\"alice\"' 5"
@@ -40,7 +46,7 @@ run: setup       ## a domain of three hosts on this machine, with the ledger of 
 	@echo "  holdfast group history ledger"
 	@$(BIN)/holdfast up --app examples --group ledger=ledger:Ledger
 
-demo: setup      ## a ledger under load, its primary killed every 3 s, every call counted
+demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every call counted
 	@$(BIN)/holdfast demo
 
 test: setup etcd ## every test, in its short version; what CI runs
