@@ -65,14 +65,14 @@ def test_sigterm_hands_the_groups_over_before_the_host_ends(domain: Domain) -> N
 
 
 def test_all_hosts_are_restarted_one_by_one_by_url_while_calls_go_on(domain: Domain) -> None:
-    """No call fails, the commands need no directory of the domain, only its address, and every host is back
-    on the port that `--port-base` gave it."""
+    """No call fails, the commands ask the domain at its address, with its secret, and every host is back on
+    the port that `--port-base` gave it."""
     before = {host["id"]: host["incarnation"] for host in domain.status()["hosts"]}
     addresses = [host["address"] for host in domain.status()["hosts"]]
     assert [int(each.rpartition(":")[2]) % 50 for each in addresses] == [10, 20, 30]
 
     async def work(client: Client) -> None:
-        url = ["--connect", await url_of(client.layout, client.layout.read())]
+        url = ["--connect", await url_of(client.layout, client.layout.read()), "--dir", str(domain.directory)]
         async with Workload(await client.create("rolled")) as workload:
             await client.wait_in_sync("rolled")
             await asyncio.to_thread(holdfast, "restart", "--rolling", *url)

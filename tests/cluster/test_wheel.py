@@ -87,7 +87,9 @@ def test_a_wheel_in_an_empty_environment_is_all_that_is_needed(
         command = Path(f"/proc/{each['pid']}/cmdline").read_text().split("\0")
         assert command[0] == str(host.directory / "bin" / "python")
     client = Environment(tmp_path / "client", wheel.as_uri())
-    assert client.run("python", "-c", CLIENT, status["url"]).stdout.splitlines() == ["15", "[]", "[]"]
+    key = host.run("holdfast", "key", "slim").stdout.strip()
+    url = status["url"].replace("holdfast://", f"holdfast://{key}@")
+    assert client.run("python", "-c", CLIENT, url).stdout.splitlines() == ["15", "[]", "[]"]
     said = client.run("holdfast", "status", code=1).stderr
     assert said == (
         "holdfast: this needs holdfast[host], of which cyclopts is missing: pip install 'holdfast[host]'\n"

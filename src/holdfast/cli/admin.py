@@ -14,7 +14,7 @@ from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role, Tls
-from holdfast.net.secret_file import find_secret
+from holdfast.net.secret_file import read_secret
 from holdfast.node.endpoints import admin_endpoint, expecting
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
@@ -57,7 +57,7 @@ def endpoint_at(target: Target) -> ConnectionSettings:
         return expecting(admin_endpoint(target, target.read()), Role.HOST)
     tls = Tls.load(target.certs, Role.ADMIN, target.name) if target.certs is not None else None
     identity = PeerIdentity(target.domain, Role.ADMIN, target.name)
-    secret = find_secret(target.domain) if tls is None else None
+    secret = read_secret(target.dir, target.domain) if tls is None else None
     endpoint = ConnectionSettings(identity, tls=tls, insecure=target.insecure, credentials=secret)
     return expecting(endpoint, Role.HOST)
 
@@ -99,10 +99,13 @@ async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
 def here(target: Target) -> str:
     """The options that make a command refer to this domain; empty if it is the default one."""
     if isinstance(target, Remote):
-        certs = f" --certs {target.certs} --as {target.name}" if target.certs is not None else ""
+        if target.certs is not None:
+            proof = f" --certs {target.certs} --as {target.name}"
+        else:
+            proof = "" if target.dir == DIRECTORY_DEFAULT else f" --dir {target.dir}"
         insecure = " --insecure" if target.insecure else ""
         url = f"holdfast://{','.join(map(str, target.addresses))}/{target.domain}"
-        return f" --connect {url}{certs}{insecure}"
+        return f" --connect {url}{proof}{insecure}"
     return "" if target.directory == DIRECTORY_DEFAULT.absolute() else f" --dir {target.directory}"
 
 

@@ -32,6 +32,8 @@ class Remote:
     certs: Path | None = None
     name: str = ADMIN_ID
     insecure: bool = False
+    dir: Path = DIRECTORY_DEFAULT
+    """Where the domain's secret is, if it is asked without certificates."""
 
 
 Target = Layout | Remote
@@ -44,10 +46,12 @@ class Where:
     """The options that say which running domain a command asks."""
 
     dir: Dir = DIRECTORY_DEFAULT
+    """With ``connect`` and without certificates, the directory whose secret is shown."""
     connect: Annotated[
         str,
         Parameter(
-            help="Ask the domain at holdfast://HOST:PORT[,HOST:PORT...]/DOMAIN, not one on this machine.",
+            help="Ask the domain at holdfast://HOST:PORT[,HOST:PORT...]/DOMAIN: with --certs, or on this "
+            "machine with the secret in --dir.",
         ),
     ] = ""
     certs: Annotated[
@@ -69,7 +73,7 @@ class Where:
                 raise InvalidRequest("--certs and --insecure say how to reach the domain of --connect")
             return Layout(self.dir)
         domain, addresses, _ = parse_url(self.connect)
-        return Remote(domain, tuple(addresses), self.certs, self.admin, self.insecure)
+        return Remote(domain, tuple(addresses), self.certs, self.admin, self.insecure, self.dir)
 
 
 HERE: Final = Where()

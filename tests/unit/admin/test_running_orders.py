@@ -19,7 +19,7 @@ from holdfast.model.admin.groups import (
     encode_order,
 )
 from holdfast.model.errors import OutcomeUnknown, Overloaded, Unavailable
-from holdfast.net import Connection, Kind, Role, split_number, with_number
+from holdfast.net import Address, Connection, Kind, Role, split_number, with_number
 
 
 class Asker:
@@ -27,6 +27,7 @@ class Asker:
 
     def __init__(self) -> None:
         self.peer = SimpleNamespace(role=Role.CLIENT)
+        self.address = Address("127.0.0.1", 1)
         self.codes: dict[int, str] = {}
 
     def send(self, kind: Kind, payload: bytes) -> None:

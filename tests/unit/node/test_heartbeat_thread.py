@@ -150,7 +150,8 @@ def test_a_host_cannot_send_heartbeats_of_another(pair: tuple[Host, Host]) -> No
 
     async def forged() -> Reason:
         over: asyncio.Future[Reason] = asyncio.get_running_loop().create_future()
-        endpoint = ConnectionSettings(PeerIdentity("main", Role.HOST, "c", 1))
+        identity = PeerIdentity("main", Role.HOST, "c", 1)
+        endpoint = ConnectionSettings(identity, credentials=secret_of("main"))
         connection = await connect(b.address, lambda _: Waits(over), endpoint)
         beat = Heartbeat(A, ONE, 10_000, 0, 0, 0, 0)
         connection.send(Kind.HEARTBEAT, msgspec.msgpack.encode(beat))
