@@ -36,6 +36,7 @@ from holdfast.authority.contract import (
     LeaseRevoke,
     List,
     Listed,
+    Older,
     Put,
     Refused,
     Request,
@@ -177,12 +178,13 @@ async def test_a_transaction_is_applied_whole_or_not_at_all(authority: Authority
 
 
 async def test_what_each_compare_holds_for(authority: Authority, root: str) -> None:
-    """Absent, Unchanged and Equals, on keys that exist, are empty, and do not exist."""
+    """Absent, Unchanged, Older and Equals, on keys that exist, are empty, and do not exist."""
     there, empty, nowhere = root + "there", root + "empty", root + "nowhere"
     revision = await put(authority, there, b"v")
     await put(authority, empty, b"")
     held: list[Compare] = [
         Unchanged(there, revision),
+        Older(there, Revision(revision + 1)),
         Equals(there, b"v"),
         Equals(empty, b""),
         Absent(nowhere),
@@ -194,6 +196,8 @@ async def test_what_each_compare_holds_for(authority: Authority, root: str) -> N
         Absent(empty),
         Unchanged(there, Revision(revision + 1)),
         Unchanged(nowhere, Revision(0)),
+        Older(there, revision),
+        Older(nowhere, Revision(revision + 1)),
         Equals(there, b"w"),
         Equals(nowhere, b""),
     ]

@@ -319,7 +319,7 @@ def dangers(description: Description, *, is_on_etcd: bool = False) -> tuple[str,
     """What is not as it should be on the machine of *description*, in words. *is_on_etcd* says that the
     authority has moved to an etcd since the machine joined."""
     found = []
-    if description.insecure and not description.here.is_loopback:
+    if description.insecure and not description.certs and not description.here.is_loopback:
         found.append(
             "INSECURE: this machine talks to others by plain TCP; whoever is on the way can read and change "
             "everything. `holdfast machine set --certs DIR` ends that"

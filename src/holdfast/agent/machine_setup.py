@@ -147,6 +147,10 @@ def changed(
     if certs is not None:
         changes |= {"certs": str(certs.absolute()), "insecure": False}
     if insecure is not None:
+        if insecure and (known.certs or certs is not None):
+            raise InvalidRequest(
+                "this machine has certificates and talks by TLS: --insecure is for one without"
+            )
         changes["insecure"] = insecure
     if advertise is not None:
         changes["advertise"] = advertise

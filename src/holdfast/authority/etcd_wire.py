@@ -30,6 +30,8 @@ from holdfast.authority.contract import (
 )
 from holdfast.model.ids import LeaseId, Revision
 
+COMPARISONS_MAX: Final = 128
+"""How many an etcd takes in one transaction, unless it was told otherwise (``--max-txn-ops``)."""
 _NEVER: Final = -1
 """A revision no key can have."""
 
@@ -201,7 +203,11 @@ class KeyDomain:
         ``Refused.found``."""
         compared = [RangeRequest(self.key(each.key)) for each in (Absent(keys.SEAT), *txn.compares)]
         return TxnRequest(
-            compare=[self._seat_comparison(seat), *(self._comparison(each) for each in txn.compares)],
+            compare=[
+                self._seat_comparison(seat),
+                *(self._comparison(each) for each in txn.compares),
+                *self._presences(txn),
+            ],
             success=[self._operation(each) for each in txn.changes],
             failure=[Operation(request_range=each) for each in compared],
         )
@@ -242,6 +248,19 @@ class KeyDomain:
 
     def _seat_comparison(self, seat: Revision) -> Comparison:
         return self._comparison(Unchanged(keys.SEAT, seat) if seat else Absent(keys.SEAT))
+
+    def _presences(self, txn: Txn) -> list[Comparison]:
+        """That keys which must be older are there at all: for etcd an absent key is older than any revision.
+        *Without it:* a group that was removed is put back by a change that was decided before.
+
+        An etcd takes a limited number of comparisons. Where all would be too many, only keys that the
+        transaction changes are asked for; what it only compares is removed together with those.
+        """
+        older = [each.key for each in txn.compares if isinstance(each, Older)]
+        if 1 + len(txn.compares) + len(older) > COMPARISONS_MAX:
+            changed = {each.key for each in txn.changes}
+            older = [key for key in older if key in changed]
+        return [Comparison(self.key(key), "CREATE", result="GREATER", create_revision=0) for key in older]
 
     def _comparison(self, compare: Compare) -> Comparison:
         key = self.key(compare.key)

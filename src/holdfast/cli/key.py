@@ -1,21 +1,18 @@
 """``holdfast key``: the keys with which clients prove who they are where there are no certificates."""
 
 import sys
-from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from holdfast.cli.output import say, talk
+from holdfast.cli.where import Dir
+from holdfast.model.errors import InvalidRequest
 from holdfast.net import ClientKey
 from holdfast.net.handshake import check_name
 from holdfast.net.secret_file import keep_key
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 app = App(name="key", help="Make keys for clients, and keep those of other domains.")
-
-Dir = Annotated[Path, Parameter(name="--dir")]
-"""The domain's directory."""
 
 
 @app.default
@@ -34,7 +31,13 @@ def key(name: str, /, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     """
     check_name("client", name)
     layout = Layout(dir)
-    made = layout.secret(layout.read().domain).client_key(name)
+    description = layout.read()
+    if description.certs:
+        raise InvalidRequest(
+            "this domain's clients prove who they are with certificates: "
+            f"`holdfast certs issue --role client --id {name}` makes one"
+        )
+    made = layout.secret(description.domain).client_key(name)
     say(made.text)
     talk.print("keep it to yourself: it is what proves to the domain who you are", soft_wrap=True)
     return 0

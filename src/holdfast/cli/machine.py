@@ -24,10 +24,12 @@ from holdfast.cli.hosts import drained
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.where import Dir
 from holdfast.client.admin_client import give
+from holdfast.machine.files import make_private
 from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
+from holdfast.net.secret_file import SECRET_FILE, ensure_secret
 from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.storage.lock import holder_of
@@ -94,6 +96,7 @@ def init(
         etcd_access=etcd.keep(layout.directory, (domain,)) if etcd is not None and etcd.is_given else None,
     )
     if description.authority_listens is None:
+        _see_to_secret(layout, description)
         talk.print(f"asking the authority at {_authority(description)} to let {description.machine} join ...")
         uvloop.run(_take_names_back(layout, description))
     uvloop.run(found_or_join(layout, description))
@@ -353,6 +356,24 @@ async def _leave(layout: Layout, description: Description) -> None:
     await strike_out(layout, description, description.machine)
     talk.print("stopping its processes ...")
     await stop_domain(layout, description)
+
+
+def _see_to_secret(layout: Layout, description: Description) -> None:
+    """Have the domain's secret here before it is needed, where there are no certificates.
+
+    Raises ``InvalidRequest`` if it must come from another machine.
+    """
+    if description.certs:
+        return
+    if description.etcd_endpoints:
+        make_private(layout.directory)
+        ensure_secret(layout.directory, description.domain)  # this may be the domain's first machine
+    elif not (layout.directory / SECRET_FILE).exists():
+        raise InvalidRequest(
+            "without certificates, machines know each other by the domain's secret: copy the file "
+            f"{SECRET_FILE} from the directory of another machine of {description.domain} to "
+            f"{layout.directory}, readable for its user only, and try again"
+        )
 
 
 async def _take_names_back(layout: Layout, description: Description) -> None:

@@ -72,7 +72,9 @@ class Where:
             if self.certs is not None or self.insecure:
                 raise InvalidRequest("--certs and --insecure say how to reach the domain of --connect")
             return Layout(self.dir)
-        domain, addresses, _ = parse_url(self.connect)
+        domain, addresses, key = parse_url(self.connect)
+        if key is not None:
+            raise InvalidRequest("a key admits programs; a command shows --certs, or the secret in --dir")
         return Remote(domain, tuple(addresses), self.certs, self.admin, self.insecure, self.dir)
 
 

@@ -330,7 +330,8 @@ class CallRouter:
     # --- finding groups
 
     def _locate(self, client: ClientPort, asked: Locate) -> None:
-        group = asked.group or self._directory.find(asked.name) or GroupId(0)
+        # The name counts if there is one: it is what a client's rights were compared with.
+        group = (self._directory.find(asked.name) if asked.name else asked.group) or GroupId(0)
         reference = self._reference(group)
         if reference is not None:
             hosted, here_ns = self._hosted.get(group), self._stamps.time_ns()

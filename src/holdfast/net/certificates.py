@@ -161,7 +161,8 @@ def issue_machine(
         for role, id in roles
     ]
     if to.resolve() != directory.resolve():
-        _write_certificate(to / CA_FILE, _read_certificate(directory / CA_FILE))
+        # As it is: while the domain's signing certificate is renewed, the file holds the old one, too.
+        _write(to / CA_FILE, (directory / CA_FILE).read_bytes())
     return made
 
 

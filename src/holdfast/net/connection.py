@@ -288,8 +288,6 @@ class Connection(asyncio.Protocol):
         shorter_idle_s = min(self._limits.idle_s, agreed.idle_ms / 1000)
         self._tick_s = max(TICK_S_MIN, shorter_idle_s / TICKS_PER_IDLE)
         self._set_timer(self._tick_s, self._on_tick)
-        if self._loan is not None:
-            session.watch_long_frames(self._on_long_frame)
         try:
             self._receiver = self._on_open(self)
         except Exception:
@@ -298,8 +296,11 @@ class Connection(asyncio.Protocol):
             return
         if self.reason is not None:
             self._receiver.on_closed(self, self.reason)  # the receiver has closed the connection already
-        elif not self.opening.done():
+            return
+        if not self.opening.done():
             self.opening.set_result(None)
+        if self._loan is not None:
+            session.watch_long_frames(self._on_long_frame)
 
     def _on_long_frame(self, length: int) -> None:
         refusal = cast(MemoryLoan, self._loan).on_long(length)

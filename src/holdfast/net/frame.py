@@ -297,10 +297,21 @@ class FrameDecoder:
         if self._offset < len(self._data):
             self._partial = bytearray(self._data[self._offset :])
             self._needed = needed
-            if needed > FREE_BYTES and self.on_long is not None:
-                self._is_long = True
-                self.on_long(needed)
+            self._tell_if_long()
         self._data, self._offset = b"", 0
+
+    def watch_long(self, on_long: Callable[[int], None]) -> None:
+        """Have *on_long* called with the length of each long frame that begins, and with 0 at its end; also
+        of one that has begun already. *Without that:* a frame that begins in the same bytes as the peer's
+        proof borrows nothing (N3)."""
+        self.on_long = on_long
+        if self._partial:
+            self._tell_if_long()
+
+    def _tell_if_long(self) -> None:
+        if self._needed > FREE_BYTES and self.on_long is not None and not self._is_long:
+            self._is_long = True
+            self.on_long(self._needed)
 
 
 def _fault(length: int, payload_bytes_max: int, number: int) -> Reason:

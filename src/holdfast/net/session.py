@@ -129,7 +129,7 @@ class Session:
 
     def watch_long_frames(self, on_long: Callable[[int], None]) -> None:
         """Have *on_long* called with the length of each long frame that begins, and with 0 at its end."""
-        self._decoder.on_long = on_long
+        self._decoder.watch_long(on_long)
 
     @property
     def current_kind(self) -> Kind:

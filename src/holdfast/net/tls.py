@@ -112,6 +112,7 @@ class Tls:
         self.rotation = rotation or Rotation()
         self._contexts = connector, acceptor
         self._stamp = files.stamp() if files is not None else ()
+        self._complaint = ""
         self._generation = 1
         self._looked_at = time.monotonic()
         self._loading = Lock()
@@ -148,12 +149,15 @@ class Tls:
             self._looked_at = now
             stamp = self.files.stamp()
             if stamp != self._stamp:
-                self._stamp = stamp
                 self._contexts = _contexts(self.files)
+                self._stamp, self._complaint = stamp, ""
                 self._generation += 1
                 log.info("renewed certificates are in use", name=self.files.name)
         except InvalidRequest as error:
-            log.warning("renewed certificates cannot be used", name=self.files.name, why=str(error))
+            # They are tried again at every look, because what was wrong may pass: a full table of files, say.
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.warning("renewed certificates cannot be used", name=self.files.name, why=str(error))
         finally:
             self._loading.release()
 
@@ -174,10 +178,10 @@ def _contexts(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
     directory, name = files.directory, files.name
     ca, certificate, key = files.paths
-    for file in files.paths:
-        if not file.is_file():
-            raise InvalidRequest(f"no {file.name} in {directory}: make it with `holdfast certs`")
     try:
+        for file in files.paths:
+            if not file.is_file():
+                raise InvalidRequest(f"no {file.name} in {directory}: make it with `holdfast certs`")
         context.load_verify_locations(ca)
         context.load_cert_chain(certificate, key)
     except (ssl.SSLError, OSError) as error:

@@ -3,6 +3,7 @@
 Only connections of such clients pass through here; the calls of all others take no longer way than before.
 """
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId
+from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Reason, Receiver, Why, split_number, with_number
 
 ADVICE: Final = "an admin of the domain can allow it in http.json"
@@ -44,25 +46,32 @@ class ClientFilter:
             # What this client may call is not known yet. It connects again, like one that came too early.
             connection.close(Reason(Why.DONE, "this host is still starting"))
         elif kind is Kind.CALL:
-            refused = self._judged(decode_to_host(payload), self._catalog)
+            refused = self._refusal(payload, self._catalog)
             if refused is None:
                 self._host.on_frame(connection, kind, payload)
             else:
                 connection.send(Kind.CALL_ANSWER, encode_message(refused))
         elif kind is Kind.GROUP_ORDER:
             number, body = split_number(payload)
-            try:
-                self._rights.check_order(decode_order(body))
-            except InvalidRequest as error:
-                answer = encode_order(OrderRefused(code="forbidden", text=str(error), is_final=True))
-                connection.send(Kind.GROUP_ANSWER, with_number(number, answer))
-            else:
-                self._host.on_frame(connection, kind, payload)
+            with suppress(LaterKind):  # the host answers that it does not know it
+                try:
+                    self._rights.check_order(decode_order(body))
+                except InvalidRequest as error:
+                    answer = encode_order(OrderRefused(code="forbidden", text=str(error), is_final=True))
+                    connection.send(Kind.GROUP_ANSWER, with_number(number, answer))
+                    return
+            self._host.on_frame(connection, kind, payload)
         else:
             raise msgspec.ValidationError(f"a client may not send {kind.name} here")
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._host.on_closed(connection, reason)
+
+    def _refusal(self, payload: bytes, catalog: GroupCatalog) -> Turned | None:
+        try:
+            return self._judged(decode_to_host(payload), catalog)
+        except LaterKind:
+            return None  # the host knows it no better, and passes over it
 
     def _judged(self, message: object, catalog: GroupCatalog) -> Turned | None:
         """The refusal of *message*, if it is refused."""

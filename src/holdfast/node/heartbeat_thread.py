@@ -64,9 +64,11 @@ class LoopPulse:
 
     def _turn(self) -> None:
         now = self._clock.now()
-        self._on_turn(max(0, now - self._turned_at - round(self.INTERVAL_S * SECOND)))
+        late_ns = max(0, now - self._turned_at - round(self.INTERVAL_S * SECOND))
         self._turned_at = now
+        # First of all, because a handler that fails must not make the loop look as if it stood.
         self._loop.call_later(self.INTERVAL_S, self._turn)
+        self._on_turn(late_ns)
 
 
 class HeartbeatThread:

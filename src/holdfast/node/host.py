@@ -76,6 +76,8 @@ from holdfast.storage.lock import DirectoryLock, Holder
 
 EARLY_MAX: Final = 1_000
 """How many client frames to keep while the host is starting: clients connect as soon as it listens."""
+EARLY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""How much of that is kept: more is sent again by its clients."""
 OTHER_CODE_MAX: Final = 5
 """The host reports at most so many groups to its agent whose code differs from its own."""
 
@@ -347,7 +349,7 @@ class Host:
         if self._agents is None or self._dispatch is None:
             if kind is Kind.GROUP_ORDER:
                 self._refuse(connection, payload)
-            elif kind is Kind.CALL and len(self._early) < EARLY_MAX:
+            elif kind is Kind.CALL and len(self._early) < EARLY_MAX and self._may_keep(payload):
                 self._early.append((connection, payload))
             return  # still starting: any answer would soon be wrong
         if kind is not Kind.STATUS_REQUEST:
@@ -355,6 +357,9 @@ class Host:
             return
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
+
+    def _may_keep(self, payload: bytes) -> bool:
+        return sum(len(kept) for _, kept in self._early) + len(payload) <= EARLY_BYTES_MAX
 
     def _receiver(self, connection: Connection) -> Receiver:
         rights = self._clients.rights(connection.peer, connection.proven_by)

@@ -87,16 +87,12 @@ class MemberState:
         """Whether there is proof that exactly this process is gone (K2)."""
         return self.ports.leases.proven_dead.is_dead(member.host, member.incarnation)
 
-    @staticmethod
-    def note_latest(known: dict[HostId, Incarnation], host: HostId, incarnation: Incarnation) -> None:
-        """Note *incarnation* in *known*, which has the latest of each host."""
-        known[host] = max(incarnation, known.get(host, incarnation))
-
     def note_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
         """Note that a process is about to end, and whether it asks to be dropped before (K5)."""
-        self.note_latest(self.stopping, host, incarnation)
+        # The last word counts, not the highest number: a false one would hide all true ones (K7).
+        self.stopping[host] = incarnation
         if is_leaving:
-            self.note_latest(self.leaving, host, incarnation)
+            self.leaving[host] = incarnation
 
     def is_stopping(self, member: ViewMember) -> bool:
         """Whether exactly this process has said that it is about to end (K5)."""

@@ -124,13 +124,15 @@ class Membership:
         return None
 
     def _departing(self) -> ViewMember | None:
-        """A listed member whose process asked to be dropped, because it is about to end (K5). A primary that
-        is about to end itself drops nobody. *Otherwise* a domain that stops as a whole would leave each group
-        with one member in sync, and the group waits for that one when the domain is started again."""
+        """A listed member whose process asked to be dropped, because it is about to end (K5), if enough
+        others answer without it. A primary that is about to end itself drops nobody. *Otherwise* a domain
+        that stops as a whole would leave each group with one member in sync, and the group waits for that one
+        when the domain is started again."""
         on = self._on
         if on.leaving and not on.is_stopping(on.me):
             for member, follower in self._others():
-                if follower is not None and on.is_leaving(follower.member):
+                is_leaving = follower is not None and on.is_leaving(follower.member)
+                if is_leaving and self._is_enough_without(member):
                     return member
         return None
 

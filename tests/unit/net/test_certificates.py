@@ -118,6 +118,15 @@ def test_a_machine_gets_all_that_it_needs_and_not_the_key_that_signs(domain: Pat
     assert all(each.is_signed_by_domain for each in show(to))
 
 
+def test_a_machine_trusts_all_that_the_domain_trusts(domain: Path, tmp_path: Path) -> None:
+    """While the signing certificate is renewed, `ca.pem` holds the old one, too: machines go on together."""
+    create_domain(tmp_path / "new", "shop", NOW)
+    both = (domain / "ca.pem").read_bytes() + (tmp_path / "new" / "ca.pem").read_bytes()
+    (domain / "ca.pem").write_bytes(both)
+    issue_machine(domain, "m1", NOW, to=tmp_path / "m1", hosts=["m1"], location="rack1/m1")
+    assert (tmp_path / "m1" / "ca.pem").read_bytes() == both
+
+
 @pytest.mark.parametrize("location", ["/rack1", "rack1//m1", "rack1/", "rack 1", "x" * 201, "rack1/m?a=b"])
 def test_a_location_that_cannot_be_named_is_refused(domain: Path, location: str) -> None:
     with pytest.raises(InvalidRequest, match="location"):

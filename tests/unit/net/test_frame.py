@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.net import Kind, Why
-from holdfast.net.frame import HEADER, HEADER_BYTES, Frame, FrameDecoder, encode_frame
+from holdfast.net.frame import FREE_BYTES, HEADER, HEADER_BYTES, Frame, FrameDecoder, encode_frame
 
 BOUND = 300
 FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=BOUND)), max_size=20)
@@ -130,6 +130,24 @@ def test_a_long_frame_in_many_pieces_is_put_together_once() -> None:
     found, decoder = decode(pieces, bound=len(payload))
     assert found == [(Kind.AUTHORITY_ANSWER, payload)]
     assert decoder.is_between_frames
+
+
+def test_a_long_frame_that_has_begun_is_told_to_who_watches_from_then_on() -> None:
+    """It may begin in the same bytes as the proof that lets the peer in; a short one is not told of."""
+    decoder = FrameDecoder(1 << 20)
+    told: list[int] = []
+    decoder.feed(HEADER.pack(FREE_BYTES, Kind.CALL) + b"x" * 10)
+    assert decoder.take_one() is None
+    decoder.watch_long(told.append)
+    assert told == [HEADER_BYTES + FREE_BYTES]
+    decoder.feed(b"x" * (FREE_BYTES - 10))
+    assert decoder.take_one() == (Kind.CALL, b"x" * FREE_BYTES)
+    assert told == [HEADER_BYTES + FREE_BYTES, 0]
+    short = FrameDecoder(1 << 20)
+    short.feed(HEADER.pack(100, Kind.CALL) + b"x" * 10)
+    assert short.take_one() is None
+    short.watch_long(told.append)
+    assert len(told) == 2
 
 
 def test_taking_one_at_a_time_leaves_the_rest() -> None:

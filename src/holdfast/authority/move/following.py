@@ -184,7 +184,12 @@ class FollowingAuthority:
         task.add_done_callback(self._tasks.pop)
 
     async def _carry(self, place: Place, request: Request, token: Hashable) -> None:
-        result = await self._places.ask(place, request)
+        try:
+            result = await self._places.ask(place, request)
+        except Exception as error:
+            # Whoever asked must have an answer (A2): a client that was closed meanwhile raises what it likes.
+            log.exception("a question to the authority failed", place=str(place))
+            result = Unknown(f"{place} could not be asked: {error!r}")
         if not self._is_closed:
             # call_soon leaves this task: an exception of the core must reach the loop and end the process.
             self._loop.call_soon(self._follower.on_result, token, result)
