@@ -267,7 +267,7 @@ def test_what_nobody_executed_ends_as_unavailable_when_its_duration_is_over() ->
 
 def test_a_group_that_stays_overloaded_says_so() -> None:
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
-        group = (await domain.group("ledger")).options(duration_s=0.2)
+        group = (await domain.group("ledger")).options(duration_s=1.0)
         cluster.hosts["a"].turns_away = RefusalCode.OVERLOADED
         with pytest.raises(Overloaded, match="not executed; it was told: as told"):
             await group.deposit("alice", 1)
