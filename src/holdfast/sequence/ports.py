@@ -203,6 +203,11 @@ class Checkpoints(Protocol):
 
     def receive(self, group: GroupId, point: Point) -> Received: ...
 
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the group's log beyond *position*, and a checkpoint there, although newer checkpoints do not
+        need it; None: keep what they need (M4)."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HostPorts:

@@ -126,6 +126,8 @@ class TokenList:
         self._waiting.clear()
 
     def on_committed(self, up_to: Position) -> None:
+        if self.member.standing.own_entry is not None:
+            self._book.is_listed(self.group, self._process)
         self.catch_up()
 
     def capture(self, at_least: Position = ORIGIN.position) -> Captured:
@@ -138,6 +140,7 @@ class TokenList:
         self._table = Retention.load(saved.table)
         self._digest = saved.digest
         self.applied = self.checkpointed = position
+        self._book.took_state(self.group, self._process, self.member.primary)
         self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
     def keeps(self, kept: Kept) -> None:
