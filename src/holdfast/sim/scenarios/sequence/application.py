@@ -121,6 +121,9 @@ class TokenList:
     def on_serving(self, epoch: Epoch) -> None:
         self._book.serving(self.group, epoch, self._process, len(self.member.standing.listed))
 
+    def on_claiming(self) -> None:
+        return
+
     def on_following(self) -> None:
         self._gathered.clear()
         self._waiting.clear()
