@@ -40,10 +40,12 @@ from holdfast.node.crash_note import open_slot, read_slot
 from holdfast.node.faults.detector import FaultDetector
 from holdfast.node.fork_checkpoint import HugePages, ProcessCopies
 from holdfast.node.heartbeat_thread import HeartbeatThread
+from holdfast.node.lease_note_file import open_lease_note
 from holdfast.node.links import HostLinks
 from holdfast.node.store import HostStore
 from holdfast.node.tracing import onlooker_of
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
+from holdfast.sequence.lease_note import LeaseNote
 
 ABROAD: Final = "abroad"
 """The directory among a machine's certificates with those that other domains have given it."""
@@ -187,6 +189,7 @@ async def open_groups(
         questions,
         links,
         beats,
+        open_lease_note(directory),
         callees,
         copies,
         codes,
@@ -230,6 +233,7 @@ def _ports(
     questions: AuthorityDriver,
     links: HostLinks,
     beats: LeaseHeartbeats,
+    lease_note: LeaseNote,
     callees: OutboundHosts,
     copies: ProcessCopies,
     codes: KnownCode,
@@ -273,6 +277,7 @@ def _ports(
         on_view=lambda view: detector().on_view(view),
         on_skew=lambda skew_ns: detector().on_skew(skew_ns),
         beats=beats,
+        lease_note=lease_note,
         copies=copies,
         old_code=old_code,
         onlooker=partial(onlooker_of, codes.host),

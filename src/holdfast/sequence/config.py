@@ -5,6 +5,11 @@ from msgspec import Struct
 from holdfast.model.ids import MILLISECOND, SECOND
 
 MILLION = 1_000_000
+LEASE_NS_MIN = 30 * MILLISECOND
+LEASE_NS_MAX = 60 * SECOND
+"""The longest lease: after it at the latest a group whose primary fell silent is claimed. A process that
+cannot know what its predecessor granted waits for this long (R5)."""
+RATE_BOUND_PPM_MAX = 500_000
 
 
 class SequenceConfig(Struct, frozen=True, kw_only=True):
@@ -75,12 +80,15 @@ class LeaseConfig(Struct, frozen=True, kw_only=True):
     """The settings of the leases between hosts (R1, R3)."""
 
     lease_ns: int = 600 * MILLISECOND
-    """How long an answered heartbeat lets a primary answer reads by itself. A failover without proof of death
-    waits for the grace, which is derived from it."""
+    """How long the heartbeats that this host answers let a primary elsewhere answer reads by itself. A
+    failover without proof of death waits for the grace, which is derived from it. Longer: a pause of a host
+    or of the network costs fewer suspicions; shorter: a host that dies with its machine is replaced
+    sooner."""
     interval_ns: int = 150 * MILLISECOND
-    """The time between two heartbeats."""
+    """The time between two heartbeats. At most a third of the lease, so that one may be lost."""
     rate_bound_ppm: int = 10_000
-    """The most by which the rates of two hosts' clocks differ, in parts per million."""
+    """The most by which the rates of two hosts' clocks differ, in parts per million. Too small a value makes
+    stale reads possible."""
     margin_ns: int = 50 * MILLISECOND
     """Added to the grace for what the rate bound does not cover: rounding, and reading the clock late."""
 
@@ -88,12 +96,28 @@ class LeaseConfig(Struct, frozen=True, kw_only=True):
     def grace_ns(self) -> int:
         """How long the answering host must not claim: longer than the holder's lease by any clock within the
         bound."""
-        return self.lease_ns + self.lease_ns * self.rate_bound_ppm // MILLION + self.margin_ns
+        return self.grace_of(self.lease_ns)
+
+    def grace_of(self, lease_ns: int) -> int:
+        """The grace for a lease of that length."""
+        return lease_ns + lease_ns * self.rate_bound_ppm // MILLION + self.margin_ns
+
+    def lease_within(self, grace_ns: int) -> int:
+        """The longest lease that ends, by this host's own bound and margin, before a grace of that length."""
+        return (grace_ns - self.margin_ns) * MILLION // (MILLION + self.rate_bound_ppm)
 
     def validate(self) -> list[str]:
         problems = []
+        if not LEASE_NS_MIN <= self.lease_ns <= LEASE_NS_MAX:
+            problems.append(f"lease_ns is {self.lease_ns}; it lies between {LEASE_NS_MIN} and {LEASE_NS_MAX}")
+        if self.interval_ns < MILLISECOND:
+            problems.append(f"interval_ns is {self.interval_ns}; it must be at least {MILLISECOND} (1 ms)")
         if self.interval_ns * 3 > self.lease_ns:
             problems.append("interval_ns must be at most a third of lease_ns: one lost heartbeat is ordinary")
         if self.rate_bound_ppm < 0 or self.margin_ns < 0:
             problems.append("rate_bound_ppm and margin_ns cannot be negative")
+        if self.rate_bound_ppm > RATE_BOUND_PPM_MAX or self.margin_ns > LEASE_NS_MAX:
+            problems.append(
+                f"rate_bound_ppm is at most {RATE_BOUND_PPM_MAX} and margin_ns at most {LEASE_NS_MAX}"
+            )
         return problems
