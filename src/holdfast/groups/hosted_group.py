@@ -107,6 +107,13 @@ class HostedGroup:
         if void_up_to is not None and not why_no_class and isinstance(self.style, Replica):
             self.style.readiness.begin_void(void_up_to)
 
+    def tune(self, config: GroupsConfig) -> None:
+        """Go on with other settings of the host, as far as the group's own options leave it to them."""
+        self._config = config
+        self.member.tune(msgspec.structs.replace(config.sequence, min_in_sync=self.record.min_in_sync))
+        if isinstance(self.style, Replica):
+            self.style.tune(tuned(config.style, self.record))
+
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Apply a changed record: where the group shall have members, or how they shall behave."""
         if seen.value.tuned != self.record.tuned and isinstance(self.style, Replica):

@@ -152,6 +152,7 @@ async def open_groups(
     on_finding: Callable[[Finding], None],
     reports: Reports,
     announce: Callable[[Mapping[str, Code]], None],
+    config: GroupsConfig,
 ) -> tuple[HostGroups, FaultDetector]:
     """Build this host's groups and the detector that reports their faults.
 
@@ -178,7 +179,6 @@ async def open_groups(
     codes = KnownCode(session.host, code_copies, announce=announce, fail=store.fail, on_fault=on_fault)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
-    config = GroupsConfig()
     beats = LeaseHeartbeats(
         incarnation=session.incarnation, clock=MachineClock(), network=heartbeat_thread, config=config.leases
     )

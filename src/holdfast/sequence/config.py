@@ -3,8 +3,10 @@
 from msgspec import Struct
 
 from holdfast.model.ids import MILLISECOND, SECOND
+from holdfast.model.validation import Problem, below
 
 MILLION = 1_000_000
+RECORD_BYTES_MAX = (1 << 20) - 4096
 LEASE_NS_MIN = 30 * MILLISECOND
 LEASE_NS_MAX = 60 * SECOND
 """The longest lease: after it at the latest a group whose primary fell silent is claimed. A process that
@@ -39,7 +41,7 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     batch_bytes_max: int = 4 << 20
     """The most bytes of records in one Submit, and in one read from the disk for it; a single longer record
     still goes. Even then a Submit stays well below the longest frame of a connection (16 MiB)."""
-    record_bytes_max: int = (1 << 20) - 4096
+    record_bytes_max: int = RECORD_BYTES_MAX
     """The most bytes in one record; a longer one is refused. This is what the host's log takes, less its
     overhead."""
     resend_ns: int = 200 * MILLISECOND
@@ -64,15 +66,12 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     chunks_in_flight: int = 4
     """How many chunks of a checkpoint may be on their way to a learner."""
 
-    def validate(self) -> list[str]:
-        """Describe every problem with these values."""
-        problems = [
-            f"{name} is {getattr(self, name)}; it must be at least 1"
-            for name in self.__struct_fields__
-            if getattr(self, name) < 1
-        ]
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
         if self.resend_ns >= self.silence_ns:
-            problems.append("resend_ns must be below silence_ns, or a lost message costs a view change")
+            problems.append(("resend_ns", "must be below silence_ns, or a lost message costs a view change"))
+        if self.record_bytes_max > RECORD_BYTES_MAX:
+            problems.append(("record_bytes_max", f"must be at most {RECORD_BYTES_MAX}, which a log takes"))
         return problems
 
 
@@ -106,18 +105,16 @@ class LeaseConfig(Struct, frozen=True, kw_only=True):
         """The longest lease that ends, by this host's own bound and margin, before a grace of that length."""
         return (grace_ns - self.margin_ns) * MILLION // (MILLION + self.rate_bound_ppm)
 
-    def validate(self) -> list[str]:
-        problems = []
+    def validate(self) -> list[Problem]:
+        problems: list[Problem] = []
         if not LEASE_NS_MIN <= self.lease_ns <= LEASE_NS_MAX:
-            problems.append(f"lease_ns is {self.lease_ns}; it lies between {LEASE_NS_MIN} and {LEASE_NS_MAX}")
+            problems.append(("lease_ns", "must lie between 30 ms and 60 s"))
         if self.interval_ns < MILLISECOND:
-            problems.append(f"interval_ns is {self.interval_ns}; it must be at least {MILLISECOND} (1 ms)")
-        if self.interval_ns * 3 > self.lease_ns:
-            problems.append("interval_ns must be at most a third of lease_ns: one lost heartbeat is ordinary")
-        if self.rate_bound_ppm < 0 or self.margin_ns < 0:
-            problems.append("rate_bound_ppm and margin_ns cannot be negative")
-        if self.rate_bound_ppm > RATE_BOUND_PPM_MAX or self.margin_ns > LEASE_NS_MAX:
-            problems.append(
-                f"rate_bound_ppm is at most {RATE_BOUND_PPM_MAX} and margin_ns at most {LEASE_NS_MAX}"
-            )
+            problems.append(("interval_ns", "must be at least 1 ms"))
+        elif self.interval_ns * 3 > self.lease_ns:
+            problems.append(("interval_ns", "must be at most a third of lease_ns: one may be lost"))
+        if not 0 <= self.rate_bound_ppm <= RATE_BOUND_PPM_MAX:
+            problems.append(("rate_bound_ppm", f"must lie between 0 and {RATE_BOUND_PPM_MAX}"))
+        if not 0 <= self.margin_ns <= LEASE_NS_MAX:
+            problems.append(("margin_ns", "must lie between 0 s and 60 s"))
         return problems
