@@ -56,9 +56,10 @@ class MetParts:
             return  # nearly always
         for part, references in zip(column, counts, strict=True):
             if references > held_once:
-                if id(part) in self._met:
+                number = id(part)  # fence: only compared, never ordered by or kept
+                if number in self._met:
                     raise HeldTwice(part)
-                self._met[id(part)] = part
+                self._met[number] = part
 
     def meet_attribute(self, value: object) -> None:
         """Note the value of an attribute of the state's own object."""
