@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, NoReturn
 
-import msgspec
-
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View
@@ -84,7 +82,7 @@ class HostedGroup:
             Style.COLD_PASSIVE if why_no_class else style_named(record.style),
             definition,
             style_ports(self),
-            tuned(config.style, record),
+            tuned(config, record).style,
             is_self_kept=is_self_kept(record) and not why_no_class,
         )
         self._config = config
@@ -92,7 +90,7 @@ class HostedGroup:
             record.group,
             backend.me,
             ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
-            config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
+            config=tuned(config, record).sequence,
             application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=backend.is_doubtful(),
@@ -109,12 +107,23 @@ class HostedGroup:
         if void_up_to is not None and not why_no_class and isinstance(self.style, Replica):
             self.style.readiness.begin_void(void_up_to)
 
+    def tune(self, config: GroupsConfig) -> None:
+        """Go on with other settings of the host, as far as the group's own options leave it to them."""
+        self._config = config
+        own = tuned(config, self.record)
+        self.member.tune(own.sequence)
+        if isinstance(self.style, Replica):
+            self.style.tune(own.style)
+
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Apply a changed record: where the group shall have members, or how they shall behave."""
-        if seen.value.tuned != self.record.tuned and isinstance(self.style, Replica):
-            self.style.tune(tuned(self._config.style, seen.value))
-        is_wish_new = seen.value.upgrade != self.record.upgrade
+        is_wish_new, is_tuned = (
+            seen.value.upgrade != self.record.upgrade,
+            seen.value.tuned != self.record.tuned,
+        )
         self.record = seen.value
+        if is_tuned:
+            self.tune(self._config)
         self.member.on_record(seen)
         if is_wish_new:
             self.reconsider()

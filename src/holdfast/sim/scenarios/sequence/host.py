@@ -12,7 +12,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Posit
 from holdfast.sequence import view_state
 from holdfast.sequence.catchup_limiter import CatchupLimiter
 from holdfast.sequence.claim_batches import ClaimBatches
-from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
@@ -27,6 +27,7 @@ from holdfast.sim.faults import DAMAGE_KINDS
 from holdfast.sim.scenarios.authority.server import authority_client
 from holdfast.sim.scenarios.sequence.application import Ask, TokenList
 from holdfast.sim.scenarios.sequence.heart import Heart
+from holdfast.sim.scenarios.sequence.lease_settings import LeaseSettings
 from holdfast.sim.scenarios.sequence.observer import Book
 from holdfast.sim.scenarios.sequence.startup import HostProcess, InMemory, OnDisk, Opened
 
@@ -38,9 +39,6 @@ TRANSACTIONS: Final = 1
 """Concurrent transactions of claims: so few that three groups reach the bound (K4)."""
 ASKING_MAX: Final = 1
 """Members that may ask to catch up at a time: so few that members wait for each other."""
-LEASES: Final = LeaseConfig(
-    lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
-)
 CONFIG: Final = SequenceConfig(
     min_in_sync=2,
     silence_ns=400 * MILLISECOND,
@@ -74,9 +72,12 @@ class Host(HostProcess):
         hosts: tuple[str, ...],
         disk: list[GroupId],
         memory: list[GroupId],
+        settings: LeaseSettings,
         hand_overs: float = HAND_OVERS,
     ) -> None:
-        """*hand_overs*: the probability that a primary hands over, at each poll."""
+        """*settings*: the leases that this host's file asks for, and what it noted of them.
+        *hand_overs*: the probability that a primary hands over, at each poll."""
+        self.settings = settings
         self.members: dict[GroupId, Member] = {}
         self.applications: dict[GroupId, TokenList] = {}
         self._ports = ports
@@ -125,10 +126,11 @@ class Host(HostProcess):
             timers=ports.timers,
             network=ports.network,
             trace=ports.trace,
-            config=LEASES,
+            config=self.settings.of(self._name),
             on_lapsed=self._on_lapsed,
             is_in=self._is_in,
             on_confirmed=self._on_confirmed,
+            note=self.settings.note(self._name),
         )
         durability = Durability(lambda: opened.log.durable)
         opened.on_durable = durability.on_durable
@@ -259,6 +261,11 @@ class Host(HostProcess):
         self._recipes.start(list_views(), self._on_views)
 
     # --- events
+
+    def retune(self) -> None:
+        """Take what the host's file asks for now."""
+        if self._leases is not None:
+            self._leases.retune(self.settings.of(self._name))
 
     def pour(self, records: int) -> None:
         """Give every group that is served here that many records to order."""
