@@ -87,6 +87,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "stuck": Narrow(kinds=("stuck_for_good",), gap_ns=100 * MILLISECOND),
     "lags": Narrow(kinds=("lags_under_load",), gap_ns=500 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),
+    "stops": Narrow(kinds=("orderly_stop",), gap_ns=1500 * MILLISECOND),
     "moves": Narrow(
         kinds=("placement_changes", "kill", "quick_restart", "power_cut", "falls_at_change", "hosts_parted"),
         gap_ns=200 * MILLISECOND,
