@@ -201,10 +201,11 @@ class Member:
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Take in the group's record, which says where the group should have members (M5, M6)."""
-        standing = self._on.standing
-        if standing.record is None or standing.record.modified < seen.modified:
-            standing.record = seen
+        was_barred = self._on.standing.is_barred
+        if self._on.standing.learn_record(seen):
             self._lead.on_record()
+            if was_barred:
+                self._maybe_claim()  # perhaps it may lead now, and nobody else does (W3)
 
     def leave(self) -> None:
         """End all work, because the host no longer has a member of this group (M6)."""
@@ -356,8 +357,7 @@ class Member:
 
     def _check_epoch(self) -> bool:
         """If an epoch is only heard of, ask the authority who won it: perhaps nobody did (K7)."""
-        is_unknown = self._on.standing.epoch < self._on.epoch
-        if is_unknown:
+        if is_unknown := self._on.standing.epoch < self._on.epoch:
             self._view_requests.read()
         return is_unknown
 

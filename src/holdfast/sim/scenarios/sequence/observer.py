@@ -8,8 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Events
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
-from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
@@ -27,6 +32,8 @@ class Book:
     """Whether members may stop for good, because the authority was replaced by an old copy."""
     is_ending: bool = False
     """Whether clients make no new requests."""
+    barred: dict[GroupId, HostId] = field(default_factory=dict)
+    """For some groups, the host whose member never leads (W3)."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
     _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
@@ -99,3 +106,36 @@ class Book:
 
 def key_of(group: GroupId) -> str:
     return f"group {group}"
+
+
+class LeaderWatch:
+    """Reads every record and view that is written, and requires that no member takes a group that it never
+    leads (W3). In a run, a member that may lead is never told that it may not, so every host knows."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._records: dict[GroupId, GroupRecord] = {}
+        self._primaries: dict[GroupId, HostId] = {}
+
+    def on_commit(self, events: Events) -> bool:
+        for change in events.changes:
+            if change.item is None:
+                continue
+            if change.key.startswith(keys.GROUPS):
+                record = msgspec.json.decode(change.item.value, type=GroupRecord)
+                self._records[record.group] = record
+            elif change.key.startswith(keys.VIEWS):
+                self._judge(msgspec.json.decode(change.item.value, type=View))
+        return True
+
+    def _judge(self, view: View) -> None:
+        before, record = self._primaries.get(view.group), self._records.get(view.group)
+        self._primaries[view.group] = view.primary
+        is_forced = view.generation == view.epoch
+        if record is None or view.primary == before or is_forced:
+            return
+        if not record.may_lead(view.primary):
+            said = f"group {view.group}: {view.primary} never leads, and is primary in epoch {view.epoch}"
+            self._world.violation("W3", said)
+        elif len(record.leaders) < len(record.placed_on) and before is not None:
+            self._world.sometimes("another took over beside a member that never leads")
