@@ -37,6 +37,7 @@ from holdfast.agent.status_client import (
     stop_orphans,
 )
 from holdfast.authority.move.place import EtcdAccess
+from holdfast.authority.sessions import LOCATION
 from holdfast.cli.admin import ensure_groups
 from holdfast.cli.etcd_flags import Etcd, EtcdFlags
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
@@ -44,6 +45,7 @@ from holdfast.cli.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.storage.lock import holder_of
@@ -68,7 +70,20 @@ def picture(status: DomainStatus) -> RenderableType:
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
     told = (*([status.not_admitted] if status.not_admitted else []), *status.dangers)
     dangers = (Text(line, style="bold red", overflow="fold") for line in told)
-    return Group(table, *_machines(status), reached, *doors, *warnings, *dangers)
+    return Group(table, *_places(status), *_machines(status), reached, *doors, *warnings, *dangers)
+
+
+def _places(status: DomainStatus) -> list[Text]:
+    """Where hosts are, and what they are for, if anything was said of that."""
+    lines = []
+    for host in status.hosts:
+        report = host.report
+        location = report.details.get(LOCATION, "") if report is not None else ""
+        roles = report.roles if report is not None else DEFAULT_ROLES
+        if location or roles != DEFAULT_ROLES:
+            where = f" at {location}" if location else ""
+            lines.append(Text(f"{host.id}{where}: for {', '.join(roles)}", style="dim", overflow="fold"))
+    return lines
 
 
 def _machines(status: DomainStatus) -> list[Text]:
@@ -184,6 +199,8 @@ def up(
     chaos: bool = True,
     loss_seconds: float | None = None,
     port_base: int | None = None,
+    location: Annotated[list[str] | None, Parameter(negative="")] = None,
+    role: Annotated[list[str] | None, Parameter(negative="")] = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -214,6 +231,13 @@ def up(
         Let processes listen on fixed ports: the agent on this one, the authority on the next, hosts from the
         tenth on, ten for each (docs/deploying.md). 0: on any free ports. Without it, as the domain was last
         started.
+    location
+        Where the hosts are, as rack1/m2: a group has no two members in one location while another is free.
+        Given several times, the hosts are dealt out over them in turn; HOST=LOCATION is about one host.
+        Without it, as before; a host of which nothing was said is a location of its own.
+    role
+        What the last hosts are for, as directory=2 or groups,search=1: groups, directory, search, streams. A
+        host without the role groups houses no ordinary groups. Without it, as before, or groups.
     detach
         Return once every host is alive; stop the domain later with `holdfast down`.
     """
@@ -232,6 +256,8 @@ def up(
             loss_s=loss_seconds,
             allowed_classes=allow_class,
             port_base=port_base,
+            locations=location or (),
+            roles=role or (),
         )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))

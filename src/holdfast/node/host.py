@@ -23,12 +23,12 @@ from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
-from holdfast.admin.snapshot import LOCATION, DomainSnapshot
+from holdfast.admin.snapshot import DomainSnapshot
 from holdfast.app_code.known_code import other_code
 from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
 from holdfast.authority.recipe import Authority
-from holdfast.authority.sessions import Session
+from holdfast.authority.sessions import LOCATION, Session
 from holdfast.calling.config import ClientConfig
 from holdfast.faults.backlog import Backlog
 from holdfast.faults.monitor import Monitoring
@@ -167,7 +167,8 @@ class Host:
                 address, self._receiver, self._endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
             ),
         )
-        details = [{LOCATION: self._description.location} if self._description.location else {}]
+        location = self._description.location_of(self._host)
+        details = [{LOCATION: location} if location else {}]
         details += [dict(await door.open()) for door in self._doors]
         await self._machines.wait_admitted(self._host)
         reached = self._description.reached
@@ -178,6 +179,7 @@ class Host:
             agent_address=str(reached(Address.parse(self._description.agent_address))),
             agent=self._description.agent,
             details={name: value for each in details for name, value in each.items()},
+            roles=self._description.roles_of(self._host),
         )
         lock.leave_word(self._holder(session.incarnation))
         await _until_one_ends(self._keeper.keep(), self._serve(session))
@@ -327,6 +329,7 @@ class Host:
             opening=store.opening,
             log_bytes=store.log_bytes,
             in_session=self._keeper.is_held,
+            roles=session.roles,
             peers=tuple(_peer_report(each) for each in self._heartbeat_thread.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._partition.to,

@@ -70,6 +70,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """The details of the host's session, such as the addresses of its doors."""
     checkpoints_failed: tuple[tuple[str, str], ...] = ()
     """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
+    roles: tuple[str, ...] = ()
+    """What the host is for."""
     other_code: tuple[str, ...] = ()
     """The first few groups whose class differs here from the code that serves them, in words (E7)."""
 

@@ -28,7 +28,7 @@ from holdfast.control.desired.indexes import (
     Unsigned,
 )
 from holdfast.control.desired.state import DomainState
-from holdfast.control.replication.planner import choose_many
+from holdfast.control.replication.locations import choose_many
 from holdfast.control.replication.spec import HostFact
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId

@@ -26,8 +26,9 @@ from holdfast.authority import keys
 from holdfast.authority.contract import Events
 from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.control.desired.state import DomainState
-from holdfast.control.replication.planner import Action, Lead, plan, take_steps
+from holdfast.control.replication.planner import Action, Lead, plan
 from holdfast.control.replication.spec import GroupFact
+from holdfast.control.replication.steps import take_steps
 from holdfast.groups.host_groups import HostGroups
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.model.properties import MINIMUM_NUMBER
