@@ -188,7 +188,7 @@ class _Planner:
                 self._place_named(group, spec, host)
             elif host in self.desired.draining:
                 self._wait(record, f"{host} is being emptied, and keeps its member, because it is named")
-        awaited = [host for host in spec.hosts if host not in group.in_sync]
+        awaited = self._awaited(group, spec)
         self._let_lead(group, spec, is_whole=not awaited)
         others = [host for host in record.placed_on if host not in spec.hosts]
         if others and awaited:
@@ -196,6 +196,10 @@ class _Planner:
             self._wait(record, said)
         elif others:
             self.actions.append(Remove(record.group, others[0], f"{others[0]} is not named"))
+
+    def _awaited(self, group: GroupFact, spec: GroupSpec) -> list[HostId]:
+        """The named hosts whose members are not in sync yet."""
+        return [host for host in spec.hosts if host not in group.in_sync]
 
     def _place_named(self, group: GroupFact, spec: GroupSpec, host: HostId) -> None:
         """Place a member on a named host, or say why not yet."""
