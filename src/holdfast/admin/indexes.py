@@ -12,7 +12,7 @@ from holdfast.control.desired.index_changes import CreateIndex, DropIndexes, Lis
 from holdfast.control.desired.indexes import NOBODY, IndexInfo, IndexTopology
 from holdfast.groups.catalog import GroupCatalog
 from holdfast.model.admin import domain as orders
-from holdfast.model.admin.domain import IndexList, IndexShown, TransactionList, TransactionShown
+from holdfast.model.admin.domain import IndexList, IndexShown, NodeShown, TransactionList, TransactionShown
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.host_roles import SEARCH
 from holdfast.model.ids import HostId
@@ -140,4 +140,9 @@ def _shown(topology: IndexTopology) -> IndexShown:
         partitions=topology.numPartitions,
         replicas=sum(place != NOBODY for place in topology.partitionMap[0]) - 1,
         hosts=tuple(HostId(each.name) for each in topology.servers),
+        servers=tuple(
+            NodeShown(name=HostId(each.name), connectionAddr=each.connectionAddr, role=each.role)
+            for each in topology.servers
+        ),
+        partition_map=topology.partitionMap,
     )
