@@ -142,9 +142,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         strange = [host for host in {**self.locations, **self.roles} if host not in self.hosts]
         found = [f"it says where {host!r} is or what it is for, and has no such host" for host in strange]
         for host, location in self.locations.items():
-            if not is_location(location):
+            if not is_location(location) or not all(map(_HOST_ID.fullmatch, location.split("/"))):
                 found.append(
-                    f"{host} is at {location!r}: a location is 1 to {LOCATION_PARTS_MAX} names, as rack1/m2"
+                    f"{host} is at {location!r}: a location is 1 to {LOCATION_PARTS_MAX} names of letters, "
+                    "digits, dots, dashes and underscores, as rack1/m2"
                 )
             elif self.certs and location != self.location:
                 found.append(
