@@ -196,7 +196,7 @@ def _info(domain: Domain, name: str) -> dict[str, Any]:
 
 
 def _why(domain: Domain, name: str) -> str:
-    return said(domain, "explain", name).stdout
+    return said(domain, "explain", name).stderr
 
 
 def _deposits(name: str) -> Callable[[Client], Any]:
