@@ -112,7 +112,7 @@ def test_locations_and_roles_are_shown_wherever_hosts_are(domain: Domain) -> Non
     assert roles == {host: ["search" if host == SEARCHING else "groups"] for host in RACKS}
     shown = {each["host"]: (each["location"], each["roles"]) for each in web(domain, "/v1/hosts")["hosts"]}
     assert shown[SEARCHING] == ("rack1", ["search"])
-    assert domain.host(SEARCHING)["report"]["roles"] == ("search",)
+    assert domain.host(SEARCHING)["report"]["details"]["roles"] == "search"
     assert f"{SEARCHING} at rack1: for search" in said(domain, "status").stdout
     refused = said(domain, "group", "add-member", "nothing", SEARCHING)
     assert refused.returncode != 0

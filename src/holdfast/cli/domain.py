@@ -4,6 +4,7 @@ The domain is shown as a table of its hosts, with how to reach it and what was b
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import Coroutine, Sequence
@@ -45,9 +46,11 @@ from holdfast.cli.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.host_roles import DEFAULT_ROLES
+from holdfast.model.host_roles import GROUPS
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
-from holdfast.node.messages import DomainStatus, HostStatus
+from holdfast.node.messages import ROLES, DomainStatus, HostStatus
+from holdfast.settings import file as settings_file
+from holdfast.settings.contract import FLAGS
 from holdfast.storage.lock import holder_of
 
 
@@ -77,12 +80,11 @@ def _places(status: DomainStatus) -> list[Text]:
     """Where hosts are, and what they are for, if anything was said of that."""
     lines = []
     for host in status.hosts:
-        report = host.report
-        location = report.details.get(LOCATION, "") if report is not None else ""
-        roles = report.roles if report is not None else DEFAULT_ROLES
-        if location or roles != DEFAULT_ROLES:
+        details = host.report.details if host.report is not None else {}
+        location, roles = details.get(LOCATION, ""), details.get(ROLES, GROUPS)
+        if location or roles != GROUPS:
             where = f" at {location}" if location else ""
-            lines.append(Text(f"{host.id}{where}: for {', '.join(roles)}", style="dim", overflow="fold"))
+            lines.append(Text(f"{host.id}{where}: for {roles}", style="dim", overflow="fold"))
     return lines
 
 
@@ -201,6 +203,7 @@ def up(
     port_base: int | None = None,
     location: Annotated[list[str] | None, Parameter(negative="")] = None,
     role: Annotated[list[str] | None, Parameter(negative="")] = None,
+    set: Annotated[list[str] | None, Parameter(negative="")] = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -238,14 +241,21 @@ def up(
     role
         What the last hosts are for, as directory=2 or groups,search=1: groups, directory, search, streams. A
         host without the role groups houses no ordinary groups. Without it, as before, or groups.
+    set
+        A setting for the processes that are started now, before those of `holdfast.toml`:
+        leases.lease="2 s" (docs/settings.md).
     detach
         Return once every host is alive; stop the domain later with `holdfast down`.
     """
     check_hosts(hosts)
     wanted = [_wanted_group(each) for each in group or ()]
     layout = Layout(dir)
+    if set is not None:
+        os.environ[FLAGS] = "\n".join(set)  # the processes inherit it
+    settings_file.check(layout.directory, os.environ).insist()
     lock = hold(layout)
     try:
+        settings_file.apply(layout.directory, os.environ).insist()
         description = describe(
             layout,
             hosts=hosts,

@@ -7,6 +7,7 @@ one machine is the simplest case: its machine has no name, and everything is on 
 ::
 
     DIR/domain.json          what the domain is: id, authority, agent, hosts
+    DIR/holdfast.toml        its settings, as people edit them; DIR/applied.toml, as processes read them
     DIR/secret               with which its processes know each other on this machine; DIR/keys, of others
     DIR/lock                 held by the process that starts or shows the domain
     DIR/agent/               locked by the agent; the lock says who holds the domain
@@ -27,6 +28,7 @@ import msgspec
 from holdfast.app_code.finder import ClassName
 from holdfast.authority.move.place import EtcdAccess, Place, etcd_for, sqlite_at
 from holdfast.authority.move.place_file import read_whereabouts
+from holdfast.authority.sessions import LOCATION
 from holdfast.control.replication.spec import LOSS_NS
 from holdfast.machine.files import make_durably, make_private, narrow_own, open_private
 from holdfast.model.errors import InvalidRequest
@@ -43,7 +45,8 @@ AGENT_ID: Final = "agent1"
 """The id of the agent of a domain on one machine."""
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
-    *("domain.json", "domain.new", "http.json", "certs", "lock", "secret", "keys"),
+    *("domain.json", "domain.new", "http.json", "holdfast.toml", "applied.toml", "applied.toml.new"),
+    *("certs", "lock", "secret", "keys"),
     *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
 """The names that a domain creates in its directory. Other names there are somebody else's."""
@@ -179,6 +182,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     def location_of(self, host: HostId) -> str:
         """Where *host* is; empty if that was not said, and then it is a location of its own."""
         return self.locations.get(host, self.location)
+
+    def details_of(self, host: HostId) -> dict[str, str]:
+        """What the session of *host* says of where it is."""
+        location = self.location_of(host)
+        return {LOCATION: location} if location else {}
 
     def roles_of(self, host: HostId) -> tuple[str, ...]:
         """What *host* is for."""

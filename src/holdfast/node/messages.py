@@ -1,14 +1,18 @@
 """The messages that agents, hosts and the command line exchange."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from holdfast.execution.crash_attempts import Attempt
-from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ids import MILLISECOND, HostId, Incarnation
+from holdfast.node.heartbeats import PeerState
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows of a death: it waited for its own child, or it got the lock that the host held (K2)."""
+
+ROLES: Final = "roles"
+"""What the host is for, separated by commas, among the details of its report."""
 
 
 class PeerReport(Struct, frozen=True, kw_only=True):
@@ -20,6 +24,17 @@ class PeerReport(Struct, frozen=True, kw_only=True):
     """Milliseconds since its last heartbeat; None if it was never heard."""
     silent: bool
     hears_us: bool
+
+
+def peer_report(state: PeerState) -> PeerReport:
+    """What a host reports of a peer."""
+    return PeerReport(
+        host=state.host,
+        incarnation=state.incarnation,
+        heard_ms=None if state.heard_age_ns is None else round(state.heard_age_ns / MILLISECOND, 1),
+        silent=state.is_silent,
+        hears_us=state.hears_us,
+    )
 
 
 class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
@@ -67,11 +82,10 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     without_object: tuple[tuple[str, str], ...] = ()
     """The first few groups whose member here has no object, with the reason (O3, E8)."""
     details: dict[str, str] = {}
-    """The details of the host's session, such as the addresses of its doors."""
+    """The details of the host's session, such as the addresses of its doors and where it is; and its roles.
+    """
     checkpoints_failed: tuple[tuple[str, str], ...] = ()
     """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
-    roles: tuple[str, ...] = ()
-    """What the host is for."""
     other_code: tuple[str, ...] = ()
     """The first few groups whose class differs here from the code that serves them, in words (E7)."""
 

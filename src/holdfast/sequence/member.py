@@ -175,8 +175,6 @@ class Member:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
         return self._lead.submission.rank_on(host)
 
-    # --- events from the host
-
     def on_fitness(self) -> None:
         """Handle that the object is gone or is back: tell the primary (O3, E8)."""
         if self.role not in (Role.WAITING, Role.HALTED):
@@ -198,6 +196,9 @@ class Member:
                 self._newer_view = seen
             return
         self._learn(seen)
+
+    def tune(self, config: SequenceConfig) -> None:
+        self._on.config = config
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Take in the group's record, which says where the group should have members (M5, M6)."""
@@ -351,8 +352,7 @@ class Member:
 
     def _maybe_claim(self) -> None:
         """Claim if there is a reason to. Only the latest view says whether this member is listed."""
-        is_follower = self.role in (Role.BACKUP, Role.LEARNER)
-        if is_follower and not self._check_epoch() and self.role is Role.BACKUP:
+        if self.role in (Role.BACKUP, Role.LEARNER) and not self._check_epoch() and self.role is Role.BACKUP:
             self._claim.maybe_claim()
 
     def _check_epoch(self) -> bool:
