@@ -24,7 +24,7 @@ from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
-from holdfast.admin.snapshot import LOCATION, DomainSnapshot
+from holdfast.admin.snapshot import DomainSnapshot
 from holdfast.app_code.known_code import other_code
 from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
@@ -69,7 +69,7 @@ from holdfast.node.host_config import HostConfig
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
-from holdfast.node.messages import HostReport, peer_report
+from holdfast.node.messages import ROLES, HostReport, peer_report
 from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore, advice
@@ -171,8 +171,7 @@ class Host:
                 address, self._receiver, self._endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
             ),
         )
-        details = [{LOCATION: self._description.location} if self._description.location else {}]
-        details += [dict(await door.open()) for door in self._doors]
+        details = [self._description.details_of(self._host), *[await door.open() for door in self._doors]]
         await self._machines.wait_admitted(self._host)
         reached = self._description.reached
         session = await self._keeper.open(
@@ -182,6 +181,7 @@ class Host:
             agent_address=str(reached(Address.parse(self._description.agent_address))),
             agent=self._description.agent,
             details={name: value for each in details for name, value in each.items()},
+            roles=self._description.roles_of(self._host),
         )
         lock.leave_word(self._holder(session.incarnation))
         await _until_one_ends(self._keeper.keep(), self._serve(session))
@@ -346,7 +346,7 @@ class Host:
             deaf_to=self._partition.to,
             without_object=without_object(groups.hosted.values()),
             checkpoints_failed=without_checkpoint(groups.hosted.values()),
-            details=session.details,
+            details={**session.details, ROLES: ",".join(session.roles)},
             other_code=self._other_code(),
         )
 

@@ -38,6 +38,7 @@ from holdfast.authority.sessions import (
 )
 from holdfast.model.code import Code
 from holdfast.model.errors import InvalidRequest, Rejected
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
 from holdfast.net import Address, ConnectionSettings, Role
 from holdfast.node.endpoints import expecting
@@ -88,6 +89,7 @@ class SessionKeeper:
         agent_address: str,
         agent: str = "",
         details: dict[str, str] | None = None,
+        roles: tuple[str, ...] = DEFAULT_ROLES,
     ) -> Session:
         """Open the session, however long the authority takes to answer."""
 
@@ -104,6 +106,7 @@ class SessionKeeper:
                 agent_address=agent_address,
                 agent=agent,
                 details=details,
+                roles=roles,
             )
 
         self._session = await self._under_a_lease(attempt)

@@ -9,8 +9,7 @@ from random import Random
 import pytest
 from net_world import SECRET
 
-from holdfast.admin.snapshot import LOCATION
-from holdfast.authority.sessions import Session
+from holdfast.authority.sessions import LOCATION, Session
 from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.model.ids import HostId, Incarnation, Nonce
 from holdfast.net import (
