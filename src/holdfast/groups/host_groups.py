@@ -147,6 +147,7 @@ class HostGroups:
             self.recipes,
             stale_reads,
             ports.clock,
+            guard.timers,
             self._lines,
         )
         clocks = PeerClocks(stamps.clock)
@@ -178,6 +179,7 @@ class HostGroups:
             on_superseded=lambda group: self._lifecycle.on_superseded(group),
             on_lost=lambda group: self._restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
+            on_won=self.serving.on_won,
             lacks_space=lambda: self._space.is_short,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
@@ -344,8 +346,7 @@ class HostGroups:
         return hosted
 
     def _defined(self, record: GroupRecord) -> tuple[Definition, str]:
-        """Load the class of the group. Returns its definition and "", or a placeholder and why there is
-        no class here."""
+        """Load the group's class. Returns its definition and "", or a placeholder and why there is none."""
         try:
             return self._ports.define(record), ""
         except DISK_ERRORS:
@@ -359,8 +360,7 @@ class HostGroups:
             return definition_without_class(record, error), why
 
     def _on_served(self, group: GroupId) -> None:
-        """Handle that this member starts taking calls: tell clients, and record which code serves the
-        group."""
+        """Handle that calls are taken here: tell clients, and record which code serves the group."""
         self.serving.on_served(group)
         hosted = self.hosted.get(group)
         if hosted is not None and served(hosted.record, hosted.code) is not hosted.record:

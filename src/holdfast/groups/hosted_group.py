@@ -63,6 +63,8 @@ class HostedGroup:
         self.record = record
         self._on_ready = on_ready
         self._was_ready = False
+        self._has_claimed = False
+        """Whether this member has claimed the group and has not served it since."""
         self._passed_on = 0
         self._rank = Rank.NEAR
         self._wants_state = False
@@ -89,7 +91,7 @@ class HostedGroup:
             backend.me,
             ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
             config=tuned(config, record).sequence,
-            application=_Turning(self.style, self.ask_turn, self._awaits_turn),
+            application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=backend.is_doubtful(),
         )
@@ -143,6 +145,13 @@ class HostedGroup:
     def is_ready(self) -> bool:
         """Whether calls are taken here: the sequence is serving and the object is up to date."""
         return self.member.is_serving and self.style.is_ready
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether this member has claimed the group, or won it, and is likely to serve it in a moment."""
+        if not self._has_claimed or self.member.role not in (Role.CLAIMING, Role.PRIMARY):
+            return False
+        return isinstance(self.style, Replica) and self.style.fitness().rank is Rank.NEAR
 
     @property
     def why_no_checkpoint(self) -> str:
@@ -220,7 +229,11 @@ class HostedGroup:
         tries the other members, which may hang."""
         was_ready, self._was_ready = self._was_ready, self.is_ready
         if self._was_ready and not was_ready:
+            self._has_claimed = False
             self._on_ready(self.group)
+
+    def _on_claiming(self) -> None:
+        self._has_claimed = True
 
     def _tell_if_fit(self) -> None:
         fitness = self.style.fitness()
@@ -263,15 +276,24 @@ class _Turning:
     one."""
 
     def __init__(
-        self, style: Application, ask_turn: Callable[[], None], awaits_turn: Callable[[], bool]
+        self,
+        style: Application,
+        ask_turn: Callable[[], None],
+        awaits_turn: Callable[[], bool],
+        on_claiming: Callable[[], None],
     ) -> None:
         self._style = style
         self._ask_turn = ask_turn
         self._awaits_turn = awaits_turn
+        self._on_claiming = on_claiming
 
     def on_serving(self, epoch: Epoch) -> None:
         self._style.on_serving(epoch)
         self._ask_turn()
+
+    def on_claiming(self) -> None:
+        self._on_claiming()
+        self._style.on_claiming()
 
     def on_following(self) -> None:
         self._style.on_following()

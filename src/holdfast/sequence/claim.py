@@ -258,6 +258,7 @@ class Claim:
         hosts = [member.host for member in members]
         on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
         self._ask(wanted)
+        on.application.on_claiming()
 
     # --- comparing
 

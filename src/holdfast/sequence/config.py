@@ -65,6 +65,12 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     """Backups learn of a commit with the next records, or after this time."""
     chunks_in_flight: int = 4
     """How many chunks of a checkpoint may be on their way to a learner."""
+    hold_ns: int = 10 * SECOND
+    """How long a primary keeps its log for a member that catches up and makes no progress (M4). Longer than a
+    large state takes to be synced and loaded; shorter makes such a member begin again."""
+    hold_bytes: int = 48 << 20
+    """A primary whose log is longer keeps none of it for members that catch up (M4). This is below
+    ``long_log_bytes`` of the styles, so that no call is refused for the sake of a learner (D4)."""
 
     def validate(self) -> list[Problem]:
         problems = below(self, 1, self.__struct_fields__)

@@ -187,7 +187,9 @@ def _config(rng: random.Random) -> GroupsConfig:
         uncommitted_max=100,
     )
     invariant(not style.validate(), "a run's settings are valid ones")
-    sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT)
+    sequence = msgspec.structs.replace(
+        CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT, hold_bytes=24_000
+    )
     return GroupsConfig(
         leases=LEASES,
         sequence=sequence,

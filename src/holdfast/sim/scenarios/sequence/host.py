@@ -53,6 +53,8 @@ CONFIG: Final = SequenceConfig(
     turn_ns=50 * MILLISECOND,
     clock_wait_ns=600 * MILLISECOND,
     notify_ns=15 * MILLISECOND,
+    hold_ns=1200 * MILLISECOND,
+    hold_bytes=64 << 10,
 )
 
 
@@ -136,7 +138,8 @@ class Host(HostProcess):
         memory = MemoryLog(memory_durability.on_durable)
         self._checkpoints = OnDisk(opened.log, opened.checkpoints)
         disk_ports = self._host_ports(leases, opened.log, durability, opened.log.flush, self._checkpoints)
-        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, InMemory())
+        self._memory_checkpoints = in_memory = InMemory(memory)
+        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, in_memory)
         for group in self._disk_groups:
             if not self._add_disk_member(group, disk_ports):
                 opened.give_up()
@@ -315,10 +318,8 @@ class Host(HostProcess):
             captured = application.due_checkpoint()
             if captured is None:
                 continue
-            if group in self._memory_groups:
-                self._memory.set_floor(group, captured.position)
-            else:
-                self._checkpoints.keep(group, captured)
+            is_in_memory = group in self._memory_groups
+            (self._memory_checkpoints if is_in_memory else self._checkpoints).keep(group, captured)
 
     def _later(self, group: GroupId) -> None:
         if not self._turns:
