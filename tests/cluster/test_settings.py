@@ -127,6 +127,26 @@ def test_checkpoints_are_kept_as_often_as_the_file_says(domain: Domain) -> None:
     run(domain, work)
 
 
+def test_a_groups_own_option_comes_before_the_file(domain: Domain) -> None:
+    """No checkpoint is due by time; by the option one is due after a few long calls."""
+
+    async def work(client: Client) -> None:
+        applied(domain, RARELY)
+        options = {"CheckpointBytes": 65_536, "NotifyMilliseconds": 0}
+        group = await client.connection.create("ledger:Ledger", name="own", properties=options)
+        info = await client.wait_in_sync("own")
+
+        async def is_kept() -> None:
+            number = 0
+            while kept(domain, info.primary, info.group) == 0:
+                number += 1
+                await group.deposit(f"{number:020000d}", 1)
+
+        await asyncio.wait_for(is_kept(), WAIT_S)
+
+    run(domain, work)
+
+
 def test_a_bound_is_in_force_at_once(domain: Domain) -> None:
     """A call that no record takes is refused by the primary; the same call was taken before."""
 
