@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 RARELY = '[execution]\ncheckpoint_interval = "1 h"\n'
 """No checkpoint is due within any test by this."""
-LONG = '[leases]\nlease = "20 s"\ninterval = "300 ms"\n'
+LONG = '[leases]\nlease = "12 s"\ninterval = "300 ms"\n'
 BEATS_S = 3.0
 """Ten heartbeats: by then the leases of before have been renewed with the new length."""
 SILENT_MS = 4_000
@@ -87,7 +87,7 @@ def test_a_longer_lease_lets_a_silent_host_keep_its_groups(domain: Domain) -> No
         assert await group.deposit("a", 1) == 2
         assert (await client.info("leased")).epoch == before.epoch
 
-        applied(domain, RARELY + LONG.replace("20 s", "900 ms"))
+        applied(domain, RARELY + LONG.replace("12 s", "900 ms"))
         paused = await client.pid(before.primary)
         # A lease that was granted is kept: who is stopped now was promised the longer one until a moment ago.
         os.kill(paused, signal.SIGSTOP)
@@ -166,7 +166,7 @@ def test_a_bound_is_in_force_at_once(domain: Domain) -> None:
 def test_a_file_with_five_mistakes_is_five_lines_and_changes_nothing(domain: Domain) -> None:
     applied(domain, LONG)
     before = shown(domain)
-    assert (before["leases.lease"]["value"], before["leases.lease"]["unit"]) == ("20", "s")
+    assert (before["leases.lease"]["value"], before["leases.lease"]["unit"]) == ("12", "s")
     assert before["leases.lease"]["source"] == "file"
     (domain.directory / "holdfast.toml").write_text(FIVE_MISTAKES)
     for verb in ("check", "apply"):
