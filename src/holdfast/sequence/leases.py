@@ -91,7 +91,7 @@ class Leases:
         """Go on with other settings. Leases and promises that were given before keep their length (R5)."""
         self._note.on_granting(self._clock.now(), config)
         self.config = self._beats.config = config
-        self.proven_dead.late_ns = config.lease_ns
+        self.proven_dead.tolerate(self._note.longest_ns)
 
     # --- as the holder of leases
 
@@ -213,7 +213,8 @@ class Leases:
     def _look(self) -> None:
         """Send heartbeats, if this object drives them, and evaluate what has arrived; runs every interval."""
         self._pauses.look(self.config.interval_ns)
-        self._note.look(self._clock.now(), self.config)
+        if self._note.look(self._clock.now(), self.config):
+            self.proven_dead.tolerate(self._note.longest_ns)
         if self._clocks is not None:
             self._beats.wall_ahead_ns = self._clocks.clock.wall() - self._clocks.clock.now()
         if self._is_driving:
