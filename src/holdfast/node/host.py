@@ -243,7 +243,7 @@ class Host:
             own_reached=session.agent_address,
             random=random.stream("agents"),
             report=lambda: self._report(store, session, groups),
-            on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
+            on_death=partial(self._on_death, groups, control),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
             on_died=detector.on_died,
@@ -399,13 +399,13 @@ class Host:
             self._agents.set_peers(sessions)
 
     def _on_death(
-        self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation
+        self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation, age_ns: int
     ) -> None:
         if (host, incarnation) == (groups.me.host, groups.me.incarnation):
             log.error("an agent reports this host dead, which is false; reads are confirmed by the authority")
         else:
             control.on_death(host, incarnation)  # first: one call, while groups may be thousands
-        groups.on_death(host, incarnation)
+        groups.on_death(host, incarnation, age_ns)
 
     def _on_turn(self, late_ns: int) -> None:
         for door in self._doors:
