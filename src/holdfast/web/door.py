@@ -16,6 +16,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from holdfast.admin.request_owners import door_client
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
@@ -216,6 +217,7 @@ class HttpDoor:
                 CallPolicy(duration_ns=round(DURATION_S_DEFAULT * SECOND)),
                 ClientConfig(),
                 insecure=False,
+                new_client=door_client,
             )
             try:
                 await client.__aenter__()
