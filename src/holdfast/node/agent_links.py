@@ -21,7 +21,7 @@ from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind
 from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
 
 DEATHS_KEPT: Final = 64
-PROCESSES_KEPT: Final = 1024
+PROCESSES_KEPT: Final = 4096
 """How many processes to remember: one that died may have a successor in session before agents report it."""
 REPORT_S: Final = 1.0
 REPEATED_NS: Final = 10 * SECOND
