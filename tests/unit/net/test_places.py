@@ -173,7 +173,7 @@ def test_unfinished_frames_of_all_clients_share_one_budget() -> None:
         server = await world.serve(lambda _: kept, endpoint(Role.HOST, **limits))
         peers = [await world.raw(server) for _ in range(4)]
         for number, peer in enumerate(peers):
-            await peer.shake_hands(f"client {number}")
+            await peer.shake_hands(f"client-{number}")
         for peer in peers[:3]:
             peer.writer.write(HEADER.pack(length, Kind.STATUS_REQUEST) + b"x" * (length - 1))
         free = 8 * MIB - 2 * (length + HEADER_BYTES)
