@@ -210,6 +210,14 @@ def check(description: Description) -> None:
     _check_domain(description, [*owners, *((Role.HOST, host) for host in description.hosts)])
 
 
+def check_host(description: Description, host: HostId) -> None:
+    """Raise ``InvalidRequest`` if a host of *description* could not start for want of a certificate, or with
+    that of another host, domain or location."""
+    if description.certs:
+        host_endpoint(None, description, host)
+        _check_domain(description, [(Role.HOST, host)])
+
+
 def _check_domain(description: Description, owners: Iterable[tuple[Role, str]]) -> None:
     for role, id in owners:
         file = Path(description.certs) / f"{role}-{id}.pem"

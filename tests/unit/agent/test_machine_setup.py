@@ -22,11 +22,12 @@ from holdfast.agent.machine_setup import (
 )
 from holdfast.authority.contract import Request, Result, Txn, Unknown
 from holdfast.authority.sqlite import SqliteStore
+from holdfast.cli import hosts as host_commands
 from holdfast.cli import machine as machine_commands
 from holdfast.model.errors import InvalidRequest, Rejected, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import Address
-from holdfast.net.certificates import create_domain, issue_machine
+from holdfast.net import Address, Role
+from holdfast.net.certificates import create_domain, issue, issue_machine
 from holdfast.node.endpoints import host_endpoint
 from holdfast.node.layout import Description, Layout
 
@@ -271,3 +272,22 @@ def test_without_certificates_the_secret_must_come_from_another_machine(tmp_path
             dir=tmp_path / "machine",
         )
     assert not (tmp_path / "machine" / "secret").exists()
+
+
+def test_a_host_is_added_only_with_its_certificate(tmp_path: Path) -> None:
+    """Otherwise it would be added, and its process end again and again."""
+    ca, certs, layout = tmp_path / "ca", tmp_path / "m1", Layout(tmp_path / "domain")
+    create_domain(ca, "shop", NOW)
+    issue_machine(ca, "m1", NOW, to=certs, hosts=["m1"], location="rack1/m1", with_authority=True)
+    layout.write(new_machine(URL, listen="10.0.0.1", location="rack1/m1", certs=certs, app=tmp_path))
+    before = layout.read()
+    with pytest.raises(InvalidRequest, match="no host-m1-2.pem"):
+        host_commands.add("m1-2", dir=layout.directory)
+    assert layout.read() == before
+    issue(ca, Role.HOST, "m1-2", NOW, location="rack2/m1", to=certs)
+    with pytest.raises(InvalidRequest, match="is for location 'rack2/m1'"):
+        host_commands.add("m1-2", dir=layout.directory)
+    assert layout.read() == before
+    issue(ca, Role.HOST, "m1-2", NOW, location="rack1/m1", to=certs, renew=True)
+    assert host_commands.add("m1-2", dir=layout.directory) == 0
+    assert layout.read().hosts == ("m1", "m1-2")
