@@ -281,7 +281,7 @@ def test_a_host_is_added_only_with_its_certificate(tmp_path: Path) -> None:
     issue_machine(ca, "m1", NOW, to=certs, hosts=["m1"], location="rack1/m1", with_authority=True)
     layout.write(new_machine(URL, listen="10.0.0.1", location="rack1/m1", certs=certs, app=tmp_path))
     before = layout.read()
-    with pytest.raises(InvalidRequest, match="no host-m1-2.pem"):
+    with pytest.raises(InvalidRequest, match=r"no host-m1-2\.pem"):
         host_commands.add("m1-2", dir=layout.directory)
     assert layout.read() == before
     issue(ca, Role.HOST, "m1-2", NOW, location="rack2/m1", to=certs)

@@ -1,14 +1,26 @@
 """A process that asks for nothing, or that nobody answers, finds the domain after a move as well (A8)."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from store_pair import A, B, Pair
 
-from holdfast.authority.contract import LeaseGrant, LeaseGranted, LeaseKeep, Request, Result, Under, Unknown
+from holdfast.authority.contract import (
+    Get,
+    LeaseGrant,
+    LeaseGranted,
+    LeaseKeep,
+    Request,
+    Result,
+    Under,
+    Unknown,
+    WatchEvent,
+)
 from holdfast.authority.move.finding import Unmoved, look_around
 from holdfast.authority.move.follower import Follower, FollowerConfig
+from holdfast.authority.move.following import FollowingAuthority
 from holdfast.authority.move.mover import Moved
 from holdfast.authority.move.place import Place
 from holdfast.authority.move.seat import SeenSeat
@@ -149,3 +161,49 @@ def test_a_lease_of_the_first_authority_is_not_one_of_the_second(pair: Pair) -> 
     process.follower.request(LeaseKeep(second.lease), "kept")
     process.pass_time(0)
     assert process.answers["kept"] == LeaseGranted(second.lease, 7)
+
+
+class Broken:
+    """A connection to a place that was left: it was closed while a question was on its way."""
+
+    async def ask(self, request: Request) -> Result:
+        raise AttributeError("'NoneType' object has no attribute 'send'")
+
+    def watch(self, *asked: object) -> AsyncIterator[WatchEvent]:
+        raise AssertionError
+
+    async def close(self) -> None:
+        return None
+
+
+def test_a_question_to_a_place_that_was_left_is_answered() -> None:
+    """Whoever asked would otherwise wait for ever, and the group with it (A2)."""
+
+    async def work() -> Result:
+        following = FollowingAuthority(A, lambda place: Broken())
+        try:
+            async with asyncio.timeout(60):
+                return await following.ask(Get("k"))
+        finally:
+            await following.close()
+
+    answer = asyncio.run(work())
+    assert isinstance(answer, Unknown)
+    assert "could not be asked" in answer.reason
+
+
+def test_a_question_that_waits_when_its_client_closes_is_answered() -> None:
+    class Silent(Broken):
+        async def ask(self, request: Request) -> Result:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def work() -> Result:
+        following = FollowingAuthority(A, lambda place: Silent())
+        asked = asyncio.ensure_future(following.ask(Get("k")))
+        await asyncio.sleep(0)
+        await following.close()
+        async with asyncio.timeout(60):
+            return await asked
+
+    assert isinstance(asyncio.run(work()), Unknown)
