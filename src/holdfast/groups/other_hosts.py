@@ -75,6 +75,7 @@ class OtherHosts:
             on_confirmed=self._on_confirmed,
             clocks=clocks,
             beats=ports.beats,
+            note=ports.lease_note,
         )
 
     def on_sessions(self, others: Mapping[HostId, Session]) -> None:

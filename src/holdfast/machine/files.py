@@ -3,7 +3,7 @@
 A domain's files are its users' data, and its locks and logs reveal where that is. Everything is therefore
 created private (directories 0700, files 0600), whatever the shell's umask is, and files that an earlier run
 left accessible are made private when the domain starts. :func:`make_durably` also makes the name of a
-directory durable, :func:`replace_file` those of a file and its contents (D3).
+directory durable, :func:`write_durably` those of a file and its contents (D3).
 """
 
 import os
@@ -36,7 +36,7 @@ def open_private(file: Path, flags: int) -> BinaryIO:
     return os.fdopen(descriptor, "ab" if flags & os.O_APPEND else "wb")
 
 
-def replace_file(file: Path, contents: bytes) -> None:
+def write_durably(file: Path, contents: bytes) -> None:
     """Replace *file* by *contents*, as a whole or not at all, durably, and never readable by others.
 
     The contents are synced before they get the name, and the name before this returns (D3). *Without that:*

@@ -45,7 +45,7 @@ class ProvenDead:
         """*late_ns*: a message of a dead process may arrive this long after the proof."""
         self._clock = clock
         self._heard_at = heard_at
-        self._late_ns = late_ns
+        self.late_ns = late_ns
         self._proofs: dict[HostId, dict[Incarnation, _Proof]] = {}
         self._issued: dict[HostId, Incarnation] = {}
 
@@ -57,8 +57,8 @@ class ProvenDead:
         died_at = now - max(0, age_ns)
         known = proofs.get(incarnation)
         if known is None:
-            proofs[incarnation] = _Proof(died_at, now, is_doubted=age_ns > self._late_ns)
-        elif died_at > known.died_at + self._late_ns and self._is_contradicted(host, incarnation, known):
+            proofs[incarnation] = _Proof(died_at, now, is_doubted=age_ns > self.late_ns)
+        elif died_at > known.died_at + self.late_ns and self._is_contradicted(host, incarnation, known):
             proofs[incarnation] = _Proof(died_at, now, is_doubted=True)
         if len(proofs) > PROOFS_KEPT:
             del proofs[next(iter(proofs))]
@@ -81,7 +81,7 @@ class ProvenDead:
             return True
         heard_at = self._heard_at(host, incarnation)
         last = proof.told_at if heard_at is None else max(proof.told_at, heard_at)
-        return self._clock.now() - last > self._late_ns
+        return self._clock.now() - last > self.late_ns
 
     def is_refuted(self, host: HostId, incarnation: Incarnation) -> bool:
         """Whether this process was proven dead, and lives."""
@@ -96,7 +96,7 @@ class ProvenDead:
         if not self._is_followed(host, incarnation):
             return False
         heard_at = self._heard_at(host, incarnation)
-        return heard_at is None or self._clock.now() - heard_at > self._late_ns
+        return heard_at is None or self._clock.now() - heard_at > self.late_ns
 
     def _is_followed(self, host: HostId, incarnation: Incarnation) -> bool:
         """Whether a later process of that host is proven dead that there was."""
@@ -105,4 +105,4 @@ class ProvenDead:
 
     def _is_contradicted(self, host: HostId, incarnation: Incarnation, proof: _Proof) -> bool:
         heard_at = self._heard_at(host, incarnation)
-        return heard_at is not None and heard_at > proof.died_at + self._late_ns
+        return heard_at is not None and heard_at > proof.died_at + self.late_ns

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from holdfast.machine.files import replace_file
+from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.handshake import CertifiedName, Role, check_name
 from holdfast.net.tls import CA_FILE, certificate_uri, parse_certificate_uri
@@ -162,7 +162,7 @@ def issue_machine(
     ]
     if to.resolve() != directory.resolve():
         # As it is: while the domain's signing certificate is renewed, the file holds the old one, too.
-        replace_file(to / CA_FILE, (directory / CA_FILE).read_bytes())
+        write_durably(to / CA_FILE, (directory / CA_FILE).read_bytes())
     return made
 
 
@@ -299,11 +299,11 @@ def _read_certificate(file: Path) -> x509.Certificate:
 
 
 def _write_certificate(file: Path, certificate: x509.Certificate) -> None:
-    replace_file(file, certificate.public_bytes(serialization.Encoding.PEM))
+    write_durably(file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    replace_file(file, data)
+    write_durably(file, data)

@@ -325,9 +325,7 @@ class Connection(asyncio.Protocol):
             name = (kind or session.current_kind).name
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
             self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
-        self._flush_at = 0
-        if self._gathered:
-            self._write_out()
+        self._flush()
 
     # --- sending
 

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.machine.files import OTHERS, create_file, make_private, replace_file
+from holdfast.machine.files import OTHERS, create_file, make_private, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.credentials import ADVICE, SECRET_BYTES, ClientKey, DomainSecret
 from holdfast.net.handshake import check_name
@@ -86,7 +86,7 @@ def keep_key(directory: Path, domain: str, key: ClientKey) -> None:
     """Keep the key that *domain* gave to this one."""
     check_name("domain", domain)
     make_private(directory / KEYS_DIRECTORY)
-    replace_file(directory / KEYS_DIRECTORY / domain, f"{key.text}\n".encode())
+    write_durably(directory / KEYS_DIRECTORY / domain, f"{key.text}\n".encode())
 
 
 def read_key(directory: Path, domain: str) -> ClientKey:
@@ -111,4 +111,4 @@ def _read(file: Path) -> bytes:
 
 def _keep(file: Path, secret: DomainSecret, *, is_new: bool = False) -> None:
     kept = _Kept(domain=secret.domain, secret=secret.secret.hex())
-    (create_file if is_new else replace_file)(file, msgspec.json.encode(kept) + b"\n")
+    (create_file if is_new else write_durably)(file, msgspec.json.encode(kept) + b"\n")

@@ -7,6 +7,7 @@ one machine is the simplest case: its machine has no name, and everything is on 
 ::
 
     DIR/domain.json          what the domain is: id, authority, agent, hosts
+    DIR/holdfast.toml        its settings, as people edit them; DIR/applied.toml, as processes read them
     DIR/secret               with which its processes know each other on this machine; DIR/keys, of others
     DIR/lock                 held by the process that starts or shows the domain
     DIR/agent/               locked by the agent; the lock says who holds the domain
@@ -27,7 +28,7 @@ from holdfast.app_code.finder import ClassName
 from holdfast.authority.move.place import EtcdAccess, Place, etcd_for, sqlite_at
 from holdfast.authority.move.place_file import read_whereabouts
 from holdfast.control.replication.spec import LOSS_NS
-from holdfast.machine.files import make_durably, make_private, narrow_own, replace_file
+from holdfast.machine.files import make_durably, make_private, narrow_own, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address, DomainSecret
@@ -40,7 +41,8 @@ AGENT_ID: Final = "agent1"
 """The id of the agent of a domain on one machine."""
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
-    *("domain.json", "joining.json", "http.json", "certs", "lock", "secret", "keys"),
+    *("domain.json", "joining.json", "http.json", "holdfast.toml", "applied.toml"),
+    *("certs", "lock", "secret", "keys"),
     *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
 """The names that a domain creates in its directory. Other names there are somebody else's."""
@@ -252,7 +254,7 @@ class Layout:
     def write(self, description: Description) -> None:
         """Replace the description atomically and durably: a domain's etcd keys are under its id (D3)."""
         make_private(self.directory)
-        replace_file(self.description_file, msgspec.json.format(msgspec.json.encode(description)) + b"\n")
+        write_durably(self.description_file, msgspec.json.format(msgspec.json.encode(description)) + b"\n")
         make_durably(self.agent_directory)  # this also syncs every name above it, including the description's
 
     def joining(self, machine: str, domain: str) -> Description | None:
@@ -267,7 +269,7 @@ class Layout:
     def begin_joining(self, description: Description) -> None:
         """Remember durably with which token a machine asks to join, before it asks."""
         make_private(self.directory)
-        replace_file(self._joining_file, msgspec.json.encode(description) + b"\n")
+        write_durably(self._joining_file, msgspec.json.encode(description) + b"\n")
 
     def end_joining(self) -> None:
         """Forget that: the machine has joined, or is not admitted."""

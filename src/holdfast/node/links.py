@@ -21,7 +21,7 @@ import msgspec
 
 from holdfast.admin.snapshot import LOCATION
 from holdfast.authority.sessions import Session
-from holdfast.machine.files import replace_file
+from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.versions import Decoder
@@ -152,6 +152,6 @@ def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
     if remembered(directory, file) == address:
         return
     try:
-        replace_file(directory / file, str(address).encode("ascii"))
+        write_durably(directory / file, str(address).encode("ascii"))
     except OSError as error:
         raise translated(error, str(directory / file)) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.startup import describe
-from holdfast.machine.files import create_file, make_private, narrow, narrow_own, open_private, replace_file
+from holdfast.machine.files import create_file, make_private, narrow, narrow_own, open_private, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.certificates import create_domain
 from holdfast.node.layout import Layout
@@ -113,7 +113,7 @@ def test_a_file_is_replaced_whole_private_and_durably(
     file = tmp_path / "file"
     file.write_bytes(b"old")
     file.chmod(0o644)
-    replace_file(file, b"new")
+    write_durably(file, b"new")
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o600)
     assert done == ["sync of the contents", "name", "sync of the directory"]
     assert [each.name for each in tmp_path.iterdir()] == ["file"]

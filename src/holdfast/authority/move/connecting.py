@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from holdfast.authority.client import ClientConfig
 from holdfast.authority.move.following import Backend
 from holdfast.authority.move.place import EtcdAccess, EtcdSettings, Place
 from holdfast.authority.remote import RemoteAuthority
-from holdfast.machine.files import OTHERS, make_private, replace_file
+from holdfast.machine.files import OTHERS, make_private, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address, ConnectionSettings
 
@@ -29,12 +30,17 @@ FILE_BYTES_MAX: Final = 1 << 20
 
 
 def connect_place(
-    place: Place, endpoint: ConnectionSettings, directory: Path, *, where: Callable[[], Address] | None = None
+    place: Place,
+    endpoint: ConnectionSettings,
+    directory: Path,
+    *,
+    where: Callable[[], Address] | None = None,
+    config: ClientConfig | None = None,
 ) -> Backend:
     """Connect to the authority at *place*. *where* says, at each attempt, where an embedded one is by now."""
     if place.etcd is not None:
         return open_etcd(place.etcd, directory)
-    return RemoteAuthority(where or Address.parse(place.address), endpoint)
+    return RemoteAuthority(where or Address.parse(place.address), endpoint, config=config)
 
 
 def open_etcd(settings: EtcdSettings, directory: Path) -> "EtcdAuthority":
@@ -129,4 +135,4 @@ def _read(file: Path) -> bytes:
 def _write(file: Path, content: bytes) -> None:
     make_private(file.parent.parent)  # a directory that is only made as a parent gets the umask's mode
     make_private(file.parent)
-    replace_file(file, content)
+    write_durably(file, content)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.authority.move.place import Place
-from holdfast.machine.files import replace_file
+from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest
 
 FILE_NAME: Final = "authority.json"
@@ -42,4 +42,4 @@ def write_whereabouts(directory: Path, found: Whereabouts) -> None:
     known = read_whereabouts(directory)
     if known is not None and known.stay > found.stay:
         return
-    replace_file(directory / FILE_NAME, msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    write_durably(directory / FILE_NAME, msgspec.json.format(msgspec.json.encode(found)) + b"\n")
