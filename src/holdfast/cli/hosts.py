@@ -9,6 +9,7 @@ from itertools import count
 import msgspec
 import uvloop
 
+from holdfast.agent.machine_setup import check_host
 from holdfast.agent.rolling_restart import RollingRestart, WouldInterrupt
 from holdfast.agent.status_client import signal_holder
 from holdfast.cli.admin import Given, give_at
@@ -79,13 +80,13 @@ def add(host: str, *, location: str | None = None, roles: str = GROUPS, dir: Dir
     description = layout.read()
     if host in description.hosts:
         raise InvalidRequest(f"there is a host {host!r} in this domain; take another name")
-    parsed_roles(roles)
-    _free_name(layout, HostId(host))
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
     grown = grown.with_ports(grown.port_base)
     grown = grown.with_host(HostId(host), location=location, roles=parsed_roles(roles))
     if problems := grown.problems():
         raise InvalidRequest("; ".join(problems))
+    check_host(grown, HostId(host))
+    _free_name(layout, HostId(host))
     layout.prepare(grown)
     layout.write(grown)
     is_running = signal_holder(layout.agent_directory, signal.SIGHUP)

@@ -18,7 +18,6 @@ one machine is the simplest case: its machine has no name, and everything is on 
     DIR/output/<name>.log    what each process wrote to its standard error; beside it, the older part
 """
 
-import os
 import re
 from pathlib import Path
 from typing import Final
@@ -30,7 +29,7 @@ from holdfast.authority.move.place import EtcdAccess, Place, etcd_for, sqlite_at
 from holdfast.authority.move.place_file import read_whereabouts
 from holdfast.authority.sessions import LOCATION
 from holdfast.control.replication.spec import LOSS_NS
-from holdfast.machine.files import make_durably, make_private, narrow_own, open_private
+from holdfast.machine.files import make_durably, make_private, narrow_own, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.host_roles import DEFAULT_ROLES, checked_roles
 from holdfast.model.ids import SECOND, HostId
@@ -45,7 +44,7 @@ AGENT_ID: Final = "agent1"
 """The id of the agent of a domain on one machine."""
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
-    *("domain.json", "domain.new", "http.json", "holdfast.toml", "applied.toml", "applied.toml.new"),
+    *("domain.json", "joining.json", "http.json", "holdfast.toml", "applied.toml"),
     *("certs", "lock", "secret", "keys"),
     *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
@@ -277,6 +276,7 @@ class Layout:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self.description_file = self.directory / "domain.json"
+        self._joining_file = self.directory / "joining.json"
         self.agent_directory = self.directory / "agent"
         self.authority = self.directory / "authority"
 
@@ -317,13 +317,26 @@ class Layout:
     def write(self, description: Description) -> None:
         """Replace the description atomically and durably: a domain's etcd keys are under its id (D3)."""
         make_private(self.directory)
-        aside = self.description_file.with_suffix(".new")
-        with open_private(aside, os.O_WRONLY | os.O_TRUNC) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(description)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.rename(self.description_file)
+        write_durably(self.description_file, msgspec.json.format(msgspec.json.encode(description)) + b"\n")
         make_durably(self.agent_directory)  # this also syncs every name above it, including the description's
+
+    def joining(self, machine: str, domain: str) -> Description | None:
+        """The description with which that machine began to join *domain* and may have been admitted; None if
+        it did not, or has joined."""
+        try:
+            found = msgspec.json.decode(self._joining_file.read_bytes(), type=Description)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return found if (found.machine, found.domain) == (machine, domain) else None
+
+    def begin_joining(self, description: Description) -> None:
+        """Remember durably with which token a machine asks to join, before it asks."""
+        make_private(self.directory)
+        write_durably(self._joining_file, msgspec.json.encode(description) + b"\n")
+
+    def end_joining(self) -> None:
+        """Forget that: the machine has joined, or is not admitted."""
+        self._joining_file.unlink(missing_ok=True)
 
     def secret(self, domain: str) -> DomainSecret:
         """The domain's secret. Raises ``InvalidRequest`` if it cannot be read or is of another domain."""

@@ -52,6 +52,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     """The agent saw the host end, and the end was not orderly."""
     is_damaged: bool = False
     """The host ended because its stored data is not what it wrote."""
+    age_ns: int = 0
+    """How long ago the agent learned of it: agents repeat what they know to every host that connects (K7)."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):

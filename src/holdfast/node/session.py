@@ -258,7 +258,17 @@ def connect_authority(
                 # The seals show the way again next time.
                 log.warning("where the authority is cannot be written down", why=str(error))
 
-    return FollowingAuthority(start, connect, on_moved=remember, config=moves)
+    def others() -> tuple[Place, ...]:
+        """Where another process of this machine has found it meanwhile, or a person says that it is."""
+        if layout is None:
+            return ()
+        try:
+            described = layout.read()
+            return tuple(dict.fromkeys((layout.authority_place(described), described.first_place)))
+        except (InvalidRequest, OSError):
+            return ()  # somebody is editing it
+
+    return FollowingAuthority(start, connect, on_moved=remember, others=others, config=moves)
 
 
 def authority_connector(

@@ -145,9 +145,9 @@ class Leases:
         peer = self._beats.peers.get(host)
         return self._clock.now() - peer.heard_at if peer is not None else None
 
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Note the proof that this process is dead (K2)."""
-        self.proven_dead.on_proof(host, incarnation)
+    def on_death(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
+        """Note the proof that this process died *age_ns* ago (K2)."""
+        self.proven_dead.on_proof(host, incarnation, age_ns)
         silent_ns = self.silence_ns(host)
         if silent_ns is not None:
             self._trace.note("death_proven", host=host, incarnation=incarnation, silent_ns=silent_ns)

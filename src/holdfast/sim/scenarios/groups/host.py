@@ -180,6 +180,7 @@ class Host(HostProcess):
         self._watch_nested_calls(groups.outbound_calls)
         self._watch_serving(groups)
         self._watch_checkpoints(groups)
+        self._watch_losses(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Informer(
@@ -223,6 +224,16 @@ class Host(HostProcess):
             on_served(group)
 
         groups.serving.on_served = watched  # type: ignore[method-assign]  # observes only
+
+    def _watch_losses(self, groups: HostGroups) -> None:
+        """Require that nobody believes a state lost that a living process holds (V4)."""
+        on_lost = groups.restarts.on_lost
+
+        def watched(group: GroupId) -> None:
+            self.book.losses.check_believed(groups.hosted[group].member.standing.view)
+            on_lost(group)
+
+        groups.restarts.on_lost = watched  # type: ignore[method-assign]  # observes only
 
     def _watch_checkpoints(self, groups: HostGroups) -> None:
         """Require that no state that differs from the group's becomes a checkpoint (E8).

@@ -44,6 +44,7 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
 from holdfast.sim.scenarios.groups import failing_objects, observer, space_faults
 from holdfast.sim.scenarios.groups.caller import Caller
 from holdfast.sim.scenarios.groups.failing_objects import Deaths
+from holdfast.sim.scenarios.groups.false_deaths import FALSE_DEATH
 from holdfast.sim.scenarios.groups.host import Codec, Host
 from holdfast.sim.scenarios.groups.objects import Tokens
 from holdfast.sim.scenarios.groups.observer import Book, Losses, Replay
@@ -153,6 +154,7 @@ class Groups(Scenario):
         *failing_objects.BREAK_FAULTS,
         *failing_objects.DIVERGENCE_FAULTS,
         MOVING,
+        FALSE_DEATH,
     )
     bounds: ClassVar[tuple[Bound, ...]] = (
         Bound(kinds=disk_damage.NAMES, nodes=1),
