@@ -43,7 +43,7 @@ class OutgoingCalls:
         self._line: OperationQueue | None = None
         self._turn = 0
         """The queue's waits up to this number have been sent."""
-        self._term_began_at = Position(0)
+        self.term_began_at = Position(0)
         """Calls caused by positions up to this one may have been sent by an earlier primary."""
         self._again: dict[Key, None] = {}
         """The calls that this primary sent and must send again."""
@@ -53,7 +53,7 @@ class OutgoingCalls:
         self._line = None
         self._sent.clear()
         self._again.clear()
-        self._term_began_at = committed
+        self.term_began_at = committed
 
     def is_awaited(self, caller: Request, call: int) -> bool:
         return (caller, call) in self._sent
@@ -82,7 +82,7 @@ class OutgoingCalls:
                 return  # the later ones are not committed either
             self._turn = turn
             self._sent.add((waits.caller, waits.call))
-            yield replace(waits, may_have_left=waits.position <= self._term_began_at)
+            yield replace(waits, may_have_left=waits.position <= self.term_began_at)
 
     def for_old_code(self, waits: Outgoing) -> Outgoing | None:
         """The call that a method of other code waits for outside this process (E7), if it is to be sent now;
@@ -93,7 +93,7 @@ class OutgoingCalls:
         self._sent.add(key)
         is_again = key in self._again
         self._again.pop(key, None)
-        return replace(waits, may_have_left=is_again or waits.position <= self._term_began_at)
+        return replace(waits, may_have_left=is_again or waits.position <= self.term_began_at)
 
     def _once_more(self, line: OperationQueue) -> Iterator[Outgoing]:
         again, self._again = self._again, {}

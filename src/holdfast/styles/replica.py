@@ -428,15 +428,16 @@ class Replica(ReplicaBase):
                 self.poison(found)
 
     def _call_out(self) -> None:
-        execution = self.execution
-        if execution is not None and not execution.is_at_rest:
-            for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
+        execution, committed = self.execution, self.sequence.committed
+        if execution is None or execution.position < self._calling_out.term_began_at:
+            return  # what stands in the log and is not executed yet may be the outcome of a call
+        if not execution.is_at_rest:
+            for outgoing in self._calling_out.to_send(execution.line, committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
-        if execution is not None and execution.sends.issued and self.has_room:
+        if execution.sends.issued and self.has_room:
             # Without room their ends could not be ordered. *Without that:* the log is full; each end that
             # comes is executed and not ordered, so the object is given up, made anew, and sends again.
-            reached, committed = execution.position, self.sequence.committed
-            for outgoing in self._sending.to_send(execution.sends, reached, committed):
+            for outgoing in self._sending.to_send(execution.sends, execution.position, committed):
                 self._ports.call_out(outgoing)
 
     def _fire_timers(self) -> None:

@@ -11,10 +11,11 @@ from style_groups import group, lines, told, write
 from holdfast.execution.crash_attempts import NO_GROUP, Attempt, CrashSuspicions
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Stamp, decode_calls, decode_record, stamp_of
+from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import SECOND, ClientId, Position
-from holdfast.model.outcome import Poisoned, Returned, decode_outcome
+from holdfast.model.outcome import Poisoned, Refused, Returned, decode_outcome, encode_outcome
 from holdfast.styles.stateless import Stateless
 
 
@@ -227,3 +228,26 @@ def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> No
     assert decode_outcome(outcome) == Poisoned(2, "go()")
     assert faults == [("poisoned", "go() of request a/7 ended 2 processes and is not tried again")]
     assert decode_outcome(member.execute(sent(call(8, "go")))[1][0]) == Returned(1)
+
+
+def test_no_call_leaves_while_its_outcome_may_stand_behind_a_deadly_call() -> None:
+    """E3: the outcome of the nested call was ordered; the object that takes over stands before the call that
+    ends processes. *Without it:* the recorded outcome says that there was no such group, there is one by now,
+    and it executes the call."""
+    made = group("active")
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "x")))
+    made.settle()
+    assert len(made.outgoing) == 1
+    made.outgoing.clear()
+    made.replicas["a"].on_calls("t", sent(call(1, "write", "deadly"), client=B))
+    made.replicas["a"].on_nested_outcome(Request(A, 1), 1, encode_outcome(Refused("no_such_group", "")))
+    made.replicas["a"].turn()
+    for name in "bc":
+        made.replicate(name)
+        made.attempts[name].ended(Attempt(NO_GROUP, B, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert made.outgoing == []
+    execution = made.replicas["b"].execution
+    assert execution is not None
+    assert execution.is_at_rest
