@@ -38,6 +38,9 @@ app.command(
     "holdfast.cli.properties:app", name="properties", help="Show and change what groups shall be like."
 )
 app.command("holdfast.cli.process:hosts", name="host", help="Show, restart and empty hosts.")
+app.command(
+    "holdfast.cli.show.shipping:app", name="shipping", help="Show the files that hosts send each other."
+)
 app.command("holdfast.cli.machine:app", name="machine", help="Let machines join and leave a domain.")
 app.command("holdfast.cli.hosts:restart_all", name="restart", help="Restart all hosts while groups serve.")
 app.command("holdfast.cli.indexes:app", name="index", help="Create, drop and list indexes.")

@@ -42,9 +42,10 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     """
     from holdfast.machine.child_process import DAMAGED_STATUS
     from holdfast.model.errors import Corruption, InvalidRequest
+    from holdfast.node.door_table import make_doors
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
-    from holdfast.web.door import HttpDoor
+    from holdfast.node.open_files import require_open_files
     from holdfast.web.settings import read_client_rules
 
     if with_parent is not None:
@@ -53,10 +54,11 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     description = layout.read()
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
-    door = HttpDoor(layout, description.domain, HostId(id), description)
+    require_open_files()
+    doors = make_doors(layout, description, HostId(id))
     try:
         clients = read_client_rules(layout.directory)
-        return _run(lambda: Host(layout, description, HostId(id), doors=[door], clients=clients).run())
+        return _run(lambda: Host(layout, description, HostId(id), doors=doors, clients=clients).run())
     except Corruption as error:
         complain(error)
         return DAMAGED_STATUS  # so that its agent can tell

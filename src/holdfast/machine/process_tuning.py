@@ -81,15 +81,20 @@ OPEN_FILES: Final = 16_384
 """Enough for every connection that a process's servers admit at once, and for its own files."""
 
 
-def allow_open_files() -> None:
-    """Raise this process's own limit on open files as far as the system lets it, up to ``OPEN_FILES``.
+def allow_open_files(needed: int = OPEN_FILES) -> int:
+    """Raise this process's own limit on open files to ``OPEN_FILES``, or to *needed* if that is more, as far
+    as the system lets it. Returns how many it may open.
 
     The usual limit of 1,024 is below the bounds of the servers: whoever fills it keeps hosts from each other.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    most = max(needed, OPEN_FILES)
+    if soft == resource.RLIM_INFINITY:
+        return most
+    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
 
 
 def spare_what_stays() -> None:

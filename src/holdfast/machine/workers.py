@@ -24,6 +24,7 @@ from holdfast.machine.trace import LibraryLog
 from holdfast.machine.worker_main import DONE, WHY_BYTES_MAX
 from holdfast.machine.worker_process import WorkerProcess
 from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.host_parts import WorkersStatus
 
 ENDS_MAX: Final = 2
 """A job that has ended so many processes is refused (compare E4)."""
@@ -92,20 +93,6 @@ class WorkerKind:
     name: str
     target: str
     """The function, as ``module:function``; it must import nothing that a host's process alone may have."""
-
-
-class WorkersStatus(Struct, frozen=True, kw_only=True):
-    """A host's workers at this moment, and what they did since it began."""
-
-    running: tuple[tuple[str, int], ...] = ()
-    """The kind and pid of each process."""
-    busy: int = 0
-    waiting: int = 0
-    done: int = 0
-    failed: int = 0
-    ended: int = 0
-    """How many processes ended in the middle of a job, by themselves or because it took too long."""
-    refused: int = 0
 
 
 @dataclass(slots=True)

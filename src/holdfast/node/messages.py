@@ -5,7 +5,9 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.execution.crash_attempts import Attempt
+from holdfast.model.host_parts import ServiceStatus, WorkersStatus
 from holdfast.model.ids import HostId, Incarnation
+from holdfast.shipping.progress import ShippingStatus
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows of a death: it waited for its own child, or it got the lock that the host held (K2)."""
@@ -72,6 +74,22 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
     other_code: tuple[str, ...] = ()
     """The first few groups whose class differs here from the code that serves them, in words (E7)."""
+    services: tuple[ServiceStatus, ...] = ()
+    workers: WorkersStatus = WorkersStatus()
+    shipping: ShippingStatus | None = None
+    """What it ships; None if its shipping does not run."""
+
+
+class ShippingReport(Struct, frozen=True, kw_only=True):
+    """What `holdfast shipping status` shows of one host. Scripts read it, so it changes only by additions."""
+
+    host: HostId
+    state: str
+    """`runs`, `starting`, `failed`, `stopped`, `gone`, `unknown`."""
+    why: str = ""
+    address: str = ""
+    """Where other hosts fetch files from it."""
+    status: ShippingStatus | None = None
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):

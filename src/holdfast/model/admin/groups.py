@@ -24,6 +24,8 @@ from holdfast.model.admin.hosts import (
     DrainHost,
     HostEnds,
     HostList,
+    KeepBusy,
+    KeptBusy,
     ListHosts,
     RemoveHost,
     RestartHost,
@@ -363,6 +365,7 @@ Order = (
     | InspectGroup
     | RecoverGroup
     | Deafen
+    | KeepBusy
     | DomainOrder
     | CodeOrder
     | ObjectOrder
@@ -393,6 +396,7 @@ Answer = (
     | GroupInspected
     | GroupRecovered
     | Deafened
+    | KeptBusy
     | DomainInspected
     | GroupReference
     | ObjectCreated

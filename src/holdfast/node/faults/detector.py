@@ -192,6 +192,11 @@ class FaultDetector:
             details |= {"From": kind.value, "AfterNs": now - self._skewed_at}
             self._report(FaultKind.RECOVERED, self._location(self._me), details=details)
 
+    def on_service_failed(self, name: str, why: str) -> None:
+        """Report that a service of this host has failed."""
+        details: dict[str, Simple] = {"HostId": self._me, "Service": name}
+        self._report(FaultKind.SERVICE_FAILED, self._location(self._me), details=details, why=why)
+
     # --- groups
 
     def on_view(self, view: View) -> None:
