@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from domain import Domain, is_whole
+from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 from holdfast.cli.admin import give_at
@@ -29,8 +31,14 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
         yield made
 
 
+def holdfast(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+
+
 def shipping_of(domain: Domain) -> dict[str, Any]:
-    done = domain.run("shipping", "status", "--output", "json")
+    done = holdfast(domain, "shipping", "status", "--output", "json")
+    assert done.returncode == 0, done.stderr
     return {each["host"]: each for each in json.loads(done.stdout)}
 
 
@@ -43,14 +51,14 @@ def test_every_host_runs_shipping_in_a_directory_of_its_own(domain: Domain) -> N
         assert each["status"]["is_open"], each
         assert each["status"]["fetching"] is None
         assert (domain.directory / "hosts" / host / DIRECTORY / "shipping").is_dir()
-    table = domain.run("shipping", "status").stdout
+    table = holdfast(domain, "shipping", "status").stdout
     assert all(host in table for host in found)
     assert "services: shipping on host1, host2, host3" in domain.run("status").stdout
 
 
 def test_shipping_of_a_host_that_was_killed_runs_again(domain: Domain) -> None:
     before = domain.host("host3")["incarnation"]
-    domain.run("chaos", "kill-host", "host3")
+    assert holdfast(domain, "chaos", "kill-host", "host3").returncode == 0
     domain.wait(
         "host3 lives again",
         lambda status: (
@@ -112,7 +120,7 @@ def test_workers_die_with_their_host(domain: Domain) -> None:
         while not pid:
             report = (await asyncio.to_thread(domain.host, "host2"))["report"]
             pid = next((number for kind, number in report["workers"]["running"] if kind == "busy"), 0)
-        await asyncio.to_thread(domain.run, "chaos", "kill-host", "host2")
+        await asyncio.to_thread(holdfast, domain, "chaos", "kill-host", "host2")
         while Path(f"/proc/{pid}").exists() and b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
             await asyncio.sleep(0.01)
         with pytest.raises(HoldfastError):
@@ -124,7 +132,7 @@ def test_workers_die_with_their_host(domain: Domain) -> None:
 
 def test_a_domain_without_chaos_keeps_no_worker_busy(tmp_path: Path) -> None:
     with Domain(tmp_path / "d", "--hosts", "1", "--no-chaos") as domain:
-        done = domain.run("chaos", "busy", "host1", "--seconds", "1", check=False)
+        done = holdfast(domain, "chaos", "busy", "host1", "--seconds", "1")
         assert done.returncode != 0
         assert "without chaos" in done.stderr
 
@@ -133,11 +141,6 @@ def test_a_host_that_may_open_too_few_files_says_what_to_do(tmp_path: Path) -> N
     """It is refused at its start, in one line."""
     script = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000)); "
     script += "os.execv(sys.argv[1], sys.argv[1:])"
-    import subprocess
-    import sys
-
-    from domain import HOLDFAST
-
     directory = str(tmp_path / "d")
     words = [sys.executable, "-c", script, *HOLDFAST, "up", "--dir", directory, "--detach", "--hosts", "1"]
     try:
