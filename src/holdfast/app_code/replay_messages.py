@@ -9,9 +9,10 @@ import msgspec
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.effects import Outgoing
 from holdfast.machine import pipe_frames
+from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
-from holdfast.model.ids import Position
+from holdfast.model.ids import ClientId, Position
 from holdfast.styles.ports import Waits
 
 PIECE_BYTES: Final = 256 << 10
@@ -66,21 +67,27 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """A call waits for another group; see :class:`holdfast.styles.ports.Waits`."""
+    """A call waits for another group, or for its own end; see :class:`holdfast.styles.ports.Waits`."""
 
-    outgoing: dict[str, msgspec.Raw]
+    outgoing: dict[str, msgspec.Raw] | None
     """The fields of the call, except the one that follows its story."""
     csn: Csn
     time_ns: int
+    slow: tuple[ClientId, int] | None = None
 
     @staticmethod
     def of(waits: Waits) -> "Waiting":
+        if waits.outgoing is None:
+            return Waiting(None, waits.csn, waits.time_ns, waits.slow)
         fields = {name: msgspec.Raw(_encode(getattr(waits.outgoing, name))) for name in _outgoing()}
         return Waiting(fields, waits.csn, waits.time_ns)
 
     @property
     def waits(self) -> Waits:
         """Decode the message; raises ``msgspec.DecodeError``."""
+        if self.outgoing is None:
+            slow = Request(*self.slow) if self.slow is not None else None
+            return Waits(None, self.csn, self.time_ns, slow)
         kinds = _outgoing()
         found: dict[str, Any] = {
             name: msgspec.msgpack.decode(value, type=kinds[name])

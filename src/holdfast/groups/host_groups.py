@@ -436,8 +436,9 @@ class HostGroups:
             lines=self._lines,
             onlooker=ports.onlooker(hosted.record.name),
             old_code=hosted.old_code,
-            why_not_upgrade=lambda made_by: why_not_upgrade(
-                hosted.record, made_by, hosted.code, self.directory.sessions
+            slow=ports.slow and ports.slow(hosted.record.name),
+            why_not_upgrade=lambda by: why_not_upgrade(
+                hosted.record, by, hosted.code, self.directory.sessions
             ),
             may_replay=lambda made_by: may_replay(hosted.record, hosted.code),
         )

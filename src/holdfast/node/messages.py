@@ -31,8 +31,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     incarnation: Incarnation
     proof: Proof
     how: str
-    during: Attempt | None = None
-    """What the host was executing when it ended (E4)."""
+    during: tuple[Attempt, ...] = ()
+    """What the host was executing when it ended, on its loop and beside it (E4)."""
     is_hang: bool = False
     """The host ended itself because its loop stood still (K3)."""
     is_crash: bool = False

@@ -20,8 +20,9 @@ from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Effects
 from holdfast.execution.execution import Execution
 from holdfast.execution.queue import OperationQueue
-from holdfast.execution.records import Call, Marked, Record, Sent, Unmarked, Upgraded, encode_record
-from holdfast.model.errors import BrokenInvariant, Unavailable
+from holdfast.execution.records import Call, Marked, Ran, Record, Sent, Unmarked, Upgraded, encode_record
+from holdfast.execution.slow_run import SlowRun
+from holdfast.model.errors import BrokenInvariant, Rejected, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
 from holdfast.styles.admission import Repetitions
@@ -37,6 +38,7 @@ from holdfast.styles.queries import PendingQueries, QueryRunner
 from holdfast.styles.readiness import Readiness
 from holdfast.styles.replies import Replies, WaitingReplies
 from holdfast.styles.serving_state import ServingState
+from holdfast.styles.slow_runs import SlowRuns
 from holdfast.styles.stamping import Stamper
 
 
@@ -123,6 +125,7 @@ class ReplicaBase(ABC):
             self._observers,
             sequence=lambda: self.sequence,
             begin=self._begin_with_code,
+            submit=lambda record: self._submit(record),
         )
         self.readiness = Readiness(
             ports,
@@ -134,6 +137,7 @@ class ReplicaBase(ABC):
             give_up_object=self._give_up_object,
         )
         self._gate = InterleavingGate(ports.clock, config)
+        self._slow_runs = SlowRuns(ports, self._is_current)
         self._sending = Outbox(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
@@ -196,6 +200,26 @@ class ReplicaBase(ABC):
         body = encode_record(record)
         self._checkpointing.grew(len(body))
         return self.sequence.submit(body, count)
+
+    def _is_current(self, slow: SlowRun) -> bool:
+        execution = self.execution
+        return execution is not None and execution.line.slow is slow
+
+    def _undisturbed(self) -> Execution | None:
+        """The object, unless a slow method has it: the timers and the outbox are that method's as well."""
+        execution = self.execution
+        return execution if execution is None or execution.line.slow is None else None
+
+    def _run_slow(self, execution: Execution) -> None:
+        """As primary, have the slow operation that has started computed, and order its end (E15)."""
+        slow = execution.line.slow
+        if slow is not None and not slow.is_ordered and self._slow_runs.is_done(slow):
+            slow.is_ordered = True
+            try:
+                self._order(execution, Ran(self._stamping.next(), *slow.request))
+            except (Rejected, Unavailable):
+                slow.is_ordered = False  # it is due again in the next turn, if the object is still there
+                raise
 
     def _on_raised(self, scope: Scope, error: BaseException) -> None:
         """Report an exception of a method, but only where it runs for its caller, not in replays or on

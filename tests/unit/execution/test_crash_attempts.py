@@ -127,7 +127,7 @@ def test_what_was_noted_can_be_read_by_others_without_a_sync(tmp_path: Path) -> 
     slot = open_slot(tmp_path, Incarnation(3))
     assert read_slot(tmp_path) is None
     slot.note(GROUP, ClientId("1:abc:7"), 5, 9, 1)
-    assert read_slot(tmp_path) == (3, Attempt(GROUP, ClientId("1:abc:7"), 5, 9, 1))
+    assert read_slot(tmp_path) == (3, (Attempt(GROUP, ClientId("1:abc:7"), 5, 9, 1),))
     slot.clear()
     assert read_slot(tmp_path) is None
 

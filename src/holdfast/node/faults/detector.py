@@ -307,7 +307,7 @@ class DetectorReports:
         hang = FaultReport(
             FaultKind.HANG, self._domain, location, details={"HostId": str(died.host)}, why=died.how
         )
-        record = directory.records.get(died.during.group) if died.during is not None else None
+        record = directory.records.get(died.during[0].group) if died.during else None
         if record is not None:
             hang = replace(hang, type_id=record.class_name, group=record.group)
             # What consumers that know only the specification's own events understand (FTC-250).
