@@ -391,7 +391,8 @@ class Active(Replica):
         elif self._checkpointing.is_due(self._execution) and not self._is_marking:
             self._submit(Marked())
             self._is_marking = True
-        self._run_slow(self._execution)
+        if slow is not None:
+            self._run_slow(self._execution)
         if not self._is_marking:
             record = self._gate.due(self._execution.line)
             if record is not None:

@@ -322,7 +322,8 @@ class Passive(Replica):
             if digested is not None:
                 self._tell_digest(execution, digested)
             self._step(execution)
-            self._run_slow(execution)
+            if execution.line.slow is not None:
+                self._run_slow(execution)
         execution = self._execution
         record = self._gate.due(execution.line) if execution is not None else None
         if execution is not None and record is not None:

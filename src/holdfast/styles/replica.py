@@ -439,8 +439,8 @@ class Replica(ReplicaBase):
                 self._ports.call_out(outgoing)
 
     def _fire_timers(self) -> None:
-        execution = self._undisturbed()
-        if execution is None or not execution.timers:
+        execution = self.execution
+        if execution is None or execution.line.slow is not None or not execution.timers:
             return
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             if not self._is_fired(timer.number, timer.due_ns):
