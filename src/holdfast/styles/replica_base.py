@@ -137,7 +137,7 @@ class ReplicaBase(ABC):
             give_up_object=self._give_up_object,
         )
         self._gate = InterleavingGate(ports.clock, config)
-        self._slow_runs = SlowRuns(ports, self._is_current)
+        self._slow_runs = SlowRuns(ports, self._slow_run)
         self._sending = Outbox(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
@@ -201,9 +201,9 @@ class ReplicaBase(ABC):
         self._checkpointing.grew(len(body))
         return self.sequence.submit(body, count)
 
-    def _is_current(self, slow: SlowRun) -> bool:
+    def _slow_run(self) -> SlowRun | None:
         execution = self.execution
-        return execution is not None and execution.line.slow is slow
+        return execution.line.slow if execution is not None else None
 
     def _undisturbed(self) -> Execution | None:
         """The object, unless a slow method has it: the timers and the outbox are that method's as well."""

@@ -15,11 +15,11 @@ from holdfast.styles.ports import StylePorts
 
 
 class SlowRuns:
-    """The slow methods of one member. *is_current* says whether a run is still that of its object."""
+    """The slow methods of one member. *current* returns the run of its present object, if there is one."""
 
-    def __init__(self, ports: StylePorts, is_current: Callable[[SlowRun], bool]) -> None:
+    def __init__(self, ports: StylePorts, current: Callable[[], SlowRun | None]) -> None:
         self._ports = ports
-        self._is_current = is_current
+        self.current = current
 
     def is_done(self, slow: SlowRun, at: Position | None = None) -> bool:
         """Whether it has been computed; begins with it if nobody has. A turn follows when it is.
@@ -44,6 +44,6 @@ class SlowRuns:
 
     def _on_done(self, slow: SlowRun, leave: Callable[[], None], outcome: bytes) -> None:
         leave()
-        if self._is_current(slow):
+        if self.current() is slow:
             slow.outcome = outcome
             self._ports.again()
