@@ -140,8 +140,8 @@ def test_a_method_that_holds_the_loop_is_named_with_its_time(domain: Domain) -> 
         deadline = time.monotonic() + 60
         while not named(client.layout, primary) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
-        (line,) = named(client.layout, primary)
-        assert "took_ms=1" in line
+        line = named(client.layout, primary)[0]
+        assert int(line.partition("took_ms=")[2].split()[0]) >= 1000
         assert "@holdfast.slow" in line
 
     run(domain, work)
@@ -149,4 +149,4 @@ def test_a_method_that_holds_the_loop_is_named_with_its_time(domain: Domain) -> 
 
 def named(layout: Layout, host: HostId) -> list[str]:
     lines = layout.output(host).read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line for line in lines if "method=stand" in line]
+    return [line for line in lines if "method=stand" in line and "a call was slow" in line]
