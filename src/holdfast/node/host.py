@@ -262,6 +262,7 @@ class Host:
             self._partition,
             self._services,
             self._workers,
+            self._pulse,
             deaths=lambda: tuple(self._agents.deaths) if self._agents else (),
         )
         self._agents = agents = AgentLinks(

@@ -13,7 +13,7 @@ from holdfast.groups.hosted_group import without_checkpoint, without_object
 from holdfast.machine.workers import Workers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND
-from holdfast.node.heartbeat_thread import HeartbeatThread
+from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
 from holdfast.node.heartbeats import PeerState
 from holdfast.node.messages import DeathHeard, HostReport, PeerReport
 from holdfast.node.services import HostServices
@@ -39,6 +39,7 @@ class HostReporter:
         partition: PartitionFilter,
         services: HostServices,
         workers: Workers,
+        pulse: LoopPulse,
         *,
         deaths: Callable[[], tuple[DeathHeard, ...]],
     ) -> None:
@@ -50,6 +51,7 @@ class HostReporter:
         self._partition = partition
         self._services = services
         self._workers = workers
+        self._pulse = pulse
         self._deaths = deaths
 
     def report(self) -> HostReport:
@@ -70,6 +72,7 @@ class HostReporter:
             checkpoints_failed=without_checkpoint(hosted),
             details=session.details,
             other_code=self._other_code(),
+            loop_late_ms=round(self._pulse.late_p99_ns() / MILLISECOND, 3),
             services=self._services.status,
             workers=self._workers.status,
             shipping=self._shipping(),

@@ -74,6 +74,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
     other_code: tuple[str, ...] = ()
     """The first few groups whose class differs here from the code that serves them, in words (E7)."""
+    loop_late_ms: float = 0.0
+    """By how much one turn of its loop in a hundred was late, in the last twenty seconds."""
     services: tuple[ServiceStatus, ...] = ()
     workers: WorkersStatus = WorkersStatus()
     shipping: ShippingStatus | None = None
