@@ -80,10 +80,20 @@ class WorkerProcess:
         return await self._process.wait()
 
     async def end(self) -> int:
-        """Kill it, if it is still there, and wait for its end."""
+        """Kill it, if it is still there, and wait for its end, which comes at once. Whoever cancels this waits
+        as well: otherwise nobody would have waited for the process."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        return await self._process.wait()
+        waiting = asyncio.ensure_future(self._process.wait())
+        is_cancelled = False
+        while not waiting.done():
+            try:
+                await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                is_cancelled = True
+        if is_cancelled:
+            raise asyncio.CancelledError
+        return waiting.result()
 
 
 # --- in the worker

@@ -289,3 +289,21 @@ def test_limits_out_of_range_are_all_named() -> None:
         Workers(WorkerLimits(workers_max=0, waiting_max=-1, memory_bytes=1, job_bytes_max=0, job_s=0))
     for each in ("workers_max", "waiting_max", "memory_bytes", "job_bytes_max", "job_s"):
         assert each in str(refused.value)
+
+
+def test_who_closes_while_a_worker_ends_leaves_no_process_behind() -> None:
+    """The end of a process is waited for, however often that is cancelled."""
+
+    async def work(workers: Workers) -> None:
+        await result_of(workers, "pid")
+        (pid,) = [pid for _, pid in workers.status.running]
+        other = asyncio.ensure_future(result_of(workers, "double", b"x"))
+        await asyncio.sleep(0)  # it ends the idle worker, whose place it wants
+        await asyncio.sleep(0)
+        await workers.close()
+        with pytest.raises(Unavailable):
+            await other
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    run(work, workers_max=1)
