@@ -80,8 +80,8 @@ class WorkerProcess:
         return await self._process.wait()
 
     async def end(self) -> int:
-        """Kill it, if it is still there, and wait for its end, which comes at once. Whoever cancels this waits
-        as well: otherwise nobody would have waited for the process."""
+        """Kill it, if it is still there, and wait for its end, which comes at once. Who cancels this waits as
+        well: otherwise nobody would have waited for the process."""
         with suppress(ProcessLookupError):
             self._process.kill()
         waiting = asyncio.ensure_future(self._process.wait())

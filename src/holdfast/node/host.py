@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,6 @@ from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
-from holdfast.calling.config import ClientConfig
 from holdfast.faults.backlog import Backlog
 from holdfast.faults.monitor import Monitoring
 from holdfast.groups.host_groups import HostGroups
@@ -62,14 +62,15 @@ from holdfast.node.faults.shipper import FaultShipper
 from holdfast.node.frame_dispatch import FrameDispatch
 from holdfast.node.gateway import Gateway, HostContext
 from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
-from holdfast.node.heartbeats import HeartbeatConfig, Vitals
+from holdfast.node.heartbeats import Vitals
+from holdfast.node.host_config import HostConfig
 from holdfast.node.host_report import HostReporter
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
 from holdfast.node.orderly_stop import stop_in_order, until_one_ends
 from holdfast.node.service_table import SERVICES
-from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
+from holdfast.node.services import GROUPS_ONLY, HostServices, ServiceContext, ServiceEntry
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
@@ -78,9 +79,6 @@ EARLY_MAX: Final = 1_000
 """How many client frames to keep while the host is starting: clients connect as soon as it listens."""
 EARLY_BYTES_MAX: Final = 16 * 1024 * 1024
 """How much of that is kept: more is sent again by its clients."""
-
-GROUPS_ONLY: Final = frozenset({"groups"})
-"""The roles of a host that was given none."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -95,7 +93,7 @@ class Host:
         description: Description,
         host: HostId,
         *,
-        heartbeats: HeartbeatConfig | None = None,
+        config: HostConfig | None = None,
         doors: Sequence[Gateway] = (),
         clients: ClientRules = NO_RULES,
         services: Sequence[ServiceEntry] = SERVICES,
@@ -108,7 +106,8 @@ class Host:
         self._key_of = partial(read_key, layout.directory)
         ports = description.ports_of(host)
         self._listen_at = Address(description.here.host, ports.native)
-        self._endpoint = host_endpoint(layout, description, host)
+        self._config = config = config or HostConfig()
+        self._endpoint = replace(host_endpoint(layout, description, host), limits=config.connections)
         self._directory = layout.host(host)
         self._workers = Workers()
         self._services = HostServices(services, GROUPS_ONLY, self._directory)
@@ -118,7 +117,9 @@ class Host:
         self._doors = doors
         self._pulse = LoopPulse(self._on_turn)
         self._trace = CountingTrace(LogTrace())
-        self._authority: Authority = connect_authority(description, self._endpoint, layout)
+        self._authority: Authority = connect_authority(
+            description, self._endpoint, layout, config=config.authority, moves=config.moves
+        )
         self._questions = AuthorityDriver(self._authority)
         self._machines = DomainMachines(self._authority, description)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
@@ -128,7 +129,7 @@ class Host:
             host,
             self._endpoint,
             listen=Address(description.here.host, ports.heartbeats),
-            config=heartbeats or HeartbeatConfig(),
+            config=config.heartbeats,
             partition=self._partition,
         )
         self._store: HostStore | None = None
@@ -196,9 +197,10 @@ class Host:
 
     async def _serve(self, session: Session) -> None:
         """Open the store and the groups, then serve until the disk fails or another part ends."""
-        self._store = store = HostStore(self._directory, self._host, self._authority, fresh_nonce)
-        # From here on, a hung disk or a loop that stands still ends the host (K3). It has no peers to beat
-        # to yet.
+        config, directory = self._config, self._directory
+        store = HostStore(directory, self._host, self._authority, fresh_nonce, config.log, config.clock)
+        self._store = store
+        # From here on, a hung disk or a loop that stands still ends the host (K3); it has no peers yet.
         self._heartbeat_thread.start(session.incarnation, self._vitals)
         await store.open()
         await self._services.start(store.fail)
@@ -209,7 +211,7 @@ class Host:
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._machines.hosts, self._description.domain
         abroad = Path(self._description.certs) / ABROAD if self._description.certs else None
-        self._callees = callees = OutboundHosts(endpoint, ClientConfig(), self._key_of, abroad)
+        self._callees = callees = OutboundHosts(endpoint, config.calls, self._key_of, abroad)
         findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
         groups, detector = await open_groups(
@@ -227,6 +229,7 @@ class Host:
             findings.on_finding,
             self._reports,
             self._keeper.announce,
+            self._config.groups,
         )
         self._groups, self._monitoring = groups, groups.liveness_checks.monitoring
         self._services.report_to(detector.on_service_failed)
@@ -239,6 +242,7 @@ class Host:
             trace=self._trace,
             on_failed=store.fail,
             heard_at=groups.heard_at,
+            config=config.control,
         )
         reconciler = self._manager(groups, control)
         self._dispatch = FrameDispatch(
@@ -321,6 +325,13 @@ class Host:
             workers=self._workers,
             **known,
         )
+
+    def retune(self, config: HostConfig) -> None:
+        """Go on with other settings, of those that a running host can take (:mod:`holdfast.settings`)."""
+        self._config = config
+        self._heartbeat_thread.retune(config.heartbeats)
+        if self._groups is not None:
+            self._groups.tuning.tune(config.groups)
 
     def _manager(self, groups: HostGroups, control: ControlPlane) -> Reconciler:
         """Build this host's reconciler, its part in managing the domain."""

@@ -14,8 +14,7 @@ from holdfast.machine.workers import Workers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND
 from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
-from holdfast.node.heartbeats import PeerState
-from holdfast.node.messages import DeathHeard, HostReport, PeerReport
+from holdfast.node.messages import DeathHeard, HostReport, peer_report
 from holdfast.node.services import HostServices
 from holdfast.node.session import SessionKeeper
 from holdfast.node.shipping_service import NAME, ShippingService
@@ -65,7 +64,7 @@ class HostReporter:
             opening=store.opening,
             log_bytes=store.log_bytes,
             in_session=self._keeper.is_held,
-            peers=tuple(_peer_report(each) for each in self._heartbeat_thread.heard),
+            peers=tuple(peer_report(each) for each in self._heartbeat_thread.heard),
             deaths=self._deaths(),
             deaf_to=self._partition.to,
             without_object=without_object(hosted),
@@ -91,13 +90,3 @@ class HostReporter:
         return tuple(
             f"the code of {each.name} is {each.code}; here is {codes[each.class_name]}" for each in found
         )
-
-
-def _peer_report(state: PeerState) -> PeerReport:
-    return PeerReport(
-        host=state.host,
-        incarnation=state.incarnation,
-        heard_ms=None if state.heard_age_ns is None else round(state.heard_age_ns / MILLISECOND, 1),
-        silent=state.is_silent,
-        hears_us=state.hears_us,
-    )

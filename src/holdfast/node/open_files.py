@@ -41,10 +41,10 @@ def files_needed(
     return served + heartbeats + made + entered + DISK_FILES + OWN_FILES
 
 
-def require_open_files() -> int:
+def require_open_files(limits: Limits) -> int:
     """Let this process open as many files as a host may need, and return how many it may. Raises
     ``InvalidRequest`` where the system does not allow it."""
-    needed = files_needed(Limits(), WorkerLimits())
+    needed = files_needed(limits, WorkerLimits())
     allowed = allow_open_files(needed)
     if allowed < needed:
         raise InvalidRequest(

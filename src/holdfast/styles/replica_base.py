@@ -144,6 +144,10 @@ class ReplicaBase(ABC):
         """Set the member of the sequence that this replica belongs to, before any event."""
         self._sequence = sequence
 
+    def on_claiming(self) -> None:
+        """Handle that this member wants to lead: advance its object meanwhile, if this style does that."""
+        return
+
     def tune(self, config: StyleConfig) -> None:
         """Apply *config* from now on, as far as it can change: when states are captured."""
         self._config = config

@@ -38,9 +38,10 @@ PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, int(sys.argv[1])))
 from holdfast.model.errors import InvalidRequest
+from holdfast.net import Limits
 from holdfast.node.open_files import require_open_files
 try:
-    print(require_open_files(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+    print(require_open_files(Limits()), *resource.getrlimit(resource.RLIMIT_NOFILE))
 except InvalidRequest as error:
     print("refused", error)
 """
