@@ -66,6 +66,8 @@ def up(
     chaos: bool = True,
     loss_seconds: float | None = None,
     port_base: int | None = None,
+    location: Annotated[list[str] | None, Parameter(negative="")] = None,
+    role: Annotated[list[str] | None, Parameter(negative="")] = None,
     set: Annotated[list[str] | None, Parameter(negative="")] = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
@@ -97,6 +99,13 @@ def up(
         Let processes listen on fixed ports: the agent on this one, the authority on the next, hosts from the
         tenth on, ten for each (docs/deploying.md). 0: on any free ports. Without it, as the domain was last
         started.
+    location
+        Where the hosts are, as rack1/m2: a group has no two members in one location while another is free.
+        Given several times, the hosts are dealt out over them in turn; HOST=LOCATION is about one host.
+        Without it, as before; a host of which nothing was said is a location of its own.
+    role
+        What the last hosts are for, as directory=2 or groups,search=1: groups, directory, search, streams. A
+        host without the role groups houses no ordinary groups. Without it, as before, or groups.
     set
         A setting for the processes that are started now, before those of `holdfast.toml`:
         leases.lease="2 s" (docs/settings.md).
@@ -122,6 +131,8 @@ def up(
             loss_s=loss_seconds,
             allowed_classes=allow_class,
             port_base=port_base,
+            locations=location or (),
+            roles=role or (),
         )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))

@@ -14,7 +14,7 @@ from holdfast.machine.workers import Workers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND
 from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
-from holdfast.node.messages import DeathHeard, HostReport, peer_report
+from holdfast.node.messages import ROLES, DeathHeard, HostReport, peer_report
 from holdfast.node.services import HostServices
 from holdfast.node.session import SessionKeeper
 from holdfast.node.shipping_service import NAME, ShippingService
@@ -69,7 +69,7 @@ class HostReporter:
             deaf_to=self._partition.to,
             without_object=without_object(hosted),
             checkpoints_failed=without_checkpoint(hosted),
-            details=session.details,
+            details={**session.details, ROLES: ",".join(session.roles)},
             other_code=self._other_code(),
             loop_late_ms=round(self._pulse.late_p99_ns() / MILLISECOND, 3),
             services=self._services.status,

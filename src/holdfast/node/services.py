@@ -31,8 +31,6 @@ from holdfast.storage.volume import translated
 
 DIRECTORY: Final = "services"
 """The directory within the host's that has one for each service."""
-GROUPS_ONLY: Final = frozenset({"groups"})
-"""The roles of a host that was given none."""
 CLOSE_S: Final = 15.0
 """A service that has not stopped by then is left behind: the process ends, and the service with it."""
 

@@ -5,8 +5,10 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.agent.status_client import reachable
+from holdfast.authority.sessions import LOCATION
+from holdfast.model.host_roles import GROUPS
 from holdfast.node.door_table import DOORS
-from holdfast.node.messages import DomainStatus, HostReport, HostStatus
+from holdfast.node.messages import ROLES, DomainStatus, HostReport, HostStatus
 
 
 def picture(status: DomainStatus) -> RenderableType:
@@ -35,7 +37,19 @@ def picture(status: DomainStatus) -> RenderableType:
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
     told = (*([status.not_admitted] if status.not_admitted else []), *status.dangers)
     dangers = (Text(line, style="bold red", overflow="fold") for line in told)
-    return Group(table, *_machines(status), reached, *doors, *parts, *warnings, *dangers)
+    return Group(table, *_places(status), *_machines(status), reached, *doors, *parts, *warnings, *dangers)
+
+
+def _places(status: DomainStatus) -> list[Text]:
+    """Where hosts are, and what they are for, if anything was said of that."""
+    lines = []
+    for host in status.hosts:
+        details = host.report.details if host.report is not None else {}
+        location, roles = details.get(LOCATION, ""), details.get(ROLES, GROUPS)
+        if location or roles != GROUPS:
+            where = f" at {location}" if location else ""
+            lines.append(Text(f"{host.id}{where}: for {roles}", style="dim", overflow="fold"))
+    return lines
 
 
 def _machines(status: DomainStatus) -> list[Text]:
