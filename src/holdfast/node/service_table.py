@@ -2,19 +2,16 @@
 
 from typing import Final
 
-from holdfast.net import Limits
 from holdfast.node.services import ServiceEntry
+from holdfast.node.shipping_service import HANDSHAKES_MAX, MEMBERS_MAX, ShippingService
 from holdfast.node.shipping_service import NAME as SHIPPING
-from holdfast.node.shipping_service import ShippingService
-
-_LIMITS: Final = Limits()
 
 SERVICES: Final[tuple[ServiceEntry, ...]] = (
     ServiceEntry(
         name=SHIPPING,
         role=None,
         make=ShippingService,
-        files_max=_LIMITS.members_max + _LIMITS.handshakes_max,
+        files_max=MEMBERS_MAX + HANDSHAKES_MAX,
     ),
 )
 """In the order in which they start."""

@@ -6,6 +6,7 @@ set. Others find where it listens in the host's session.
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -15,13 +16,22 @@ import msgspec
 from holdfast.machine import MachineRandom
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.net import Address, Kind
+from holdfast.net import Address, Kind, Limits
 from holdfast.node.services import ServiceContext
 from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.shipping_thread import ShippingSettings, ShippingThread
 
 NAME: Final = "shipping"
 """The service's name, and under which the session says where it listens."""
+
+MEMBERS_MAX: Final = 512
+"""The most hosts that are connected at a time: each has one fetch at a time, and most have none."""
+HANDSHAKES_MAX: Final = 256
+
+
+def _bounded(limits: Limits) -> Limits:
+    members, handshakes = min(limits.members_max, MEMBERS_MAX), min(limits.handshakes_max, HANDSHAKES_MAX)
+    return msgspec.structs.replace(limits, members_max=members, handshakes_max=handshakes)
 
 
 class ShippingService:
@@ -33,7 +43,7 @@ class ShippingService:
         self.thread: Final = ShippingThread(
             ShippingSettings(
                 directory=context.directory,
-                connection=context.endpoint,
+                connection=replace(context.endpoint, limits=_bounded(context.endpoint.limits)),
                 where=partial(address_in, context),
                 on_failed=context.on_disk_failed,
                 listen_at=Address(context.listen_at.host, context.ports.shipping),
