@@ -5,7 +5,7 @@ from holdfast.client.domain import connect
 from holdfast.client.sync import connect_sync
 from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
 from holdfast.execution.context import NotOrdered, OutsideOperation, context
-from holdfast.execution.interface import BadCall, interleaved, query
+from holdfast.execution.interface import BadCall, interleaved, query, slow
 from holdfast.execution.method import CannotAwait, NotAwaited
 from holdfast.execution.sends import OutboxFull
 from holdfast.execution.timers import BadSchedule, TooManyTimers
@@ -67,4 +67,5 @@ __all__ = [
     "context",
     "interleaved",
     "query",
+    "slow",
 ]

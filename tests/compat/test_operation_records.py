@@ -17,6 +17,7 @@ from holdfast.execution.records import (
     Marked,
     NestedReply,
     Poison,
+    Ran,
     Record,
     Replied,
     Reply,
@@ -48,6 +49,8 @@ SAMPLES_2 = json.loads((Path(__file__).parent / "operation_records_v2.json").rea
 """What version 2 added: calls may carry a trace."""
 SAMPLES_3 = json.loads((Path(__file__).parent / "operation_records_v3.json").read_text(encoding="utf-8"))
 """What version 3 added: groups send calls that nobody waits for, and their operations may be interleaved."""
+SAMPLES_4 = json.loads((Path(__file__).parent / "operation_records_v4.json").read_text(encoding="utf-8"))
+"""What version 4 added: slow operations take effect later than they are ordered."""
 
 CLIENT = ClientId("client-1")
 STAMP = Stamp(Csn(1_700_000_000, 7, ReplicaId(3), 2), 123_456_789)
@@ -78,6 +81,7 @@ RECORDS_3: dict[str, Record] = {
     "send_ended": SendEnded(STAMP, 9, "expired", "no answer"),
     "update": Update(b"update", b"timers", b"sends"),
 }
+RECORDS_4: dict[str, Record] = {"ran": Ran(STAMP, CLIENT, 12)}
 OUTCOMES: dict[str, Outcome] = {
     "returned": Returned({"alice": [1, 2.5, None]}),
     "raised": Raised("ValueError", "too little"),
@@ -95,6 +99,11 @@ def test_records_of_version_1_are_read(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDS_3)
 def test_records_of_version_3_are_read(name: str) -> None:
     assert decode_record(bytes.fromhex(SAMPLES_3[name])) == RECORDS_3[name]
+
+
+@pytest.mark.parametrize("name", RECORDS_4)
+def test_records_of_version_4_are_read(name: str) -> None:
+    assert decode_record(bytes.fromhex(SAMPLES_4[name])) == RECORDS_4[name]
 
 
 def test_an_outbox_of_version_3_is_read() -> None:

@@ -162,6 +162,24 @@ class FakeOldCode:
         self._running = self._written = None
 
 
+class FakeSlow:
+    """Slow methods of one process: computed when a schedule says so, and lost with the process."""
+
+    def __init__(self) -> None:
+        self.under_way: list[tuple[Callable[[], bytes], Callable[[bytes], None]]] = []
+        self.begun = 0
+
+    def run(self, work: Callable[[], bytes], then: Callable[[bytes], None]) -> None:
+        self.begun += 1
+        self.under_way.append((work, then))
+
+    def end(self) -> None:
+        """Those that are under way come to their end."""
+        under_way, self.under_way = self.under_way, []
+        for work, then in under_way:
+            then(work())
+
+
 @dataclass
 class FakeMember:
     """One member's sequence and disk."""
@@ -254,6 +272,8 @@ class FakeGroup:
     trace: Trace = NoTrace()
     onlooker: CallObserver | None = None
     """Of the member that is started next."""
+    is_slow_apart = False
+    """Whether slow methods run beside the rest, and end when a schedule says so."""
 
     def __init__(self, style: str, definition: Definition, config: StyleConfig, names: str = "abc") -> None:
         self.style, self.definition, self.config = style, definition, config
@@ -279,6 +299,7 @@ class FakeGroup:
         self.ports: dict[str, StylePorts] = {}
         self.replicas: dict[str, Replica] = {}
         self.copies: dict[str, FakeCopies] = {}
+        self.slow: dict[str, FakeSlow] = {}
         self.classes: dict[str, Definition] = {}
         """Of members whose class is another than the group's first."""
         self.kept_classes: dict[str, list[Definition]] = {name: [] for name in names}
@@ -296,6 +317,7 @@ class FakeGroup:
         """A new process of this member, on its disk."""
         member = self.members[name]
         self.copies[name] = FakeCopies(member)
+        self.slow[name] = FakeSlow()
         self.old_code[name] = FakeOldCode(member, self.kept_classes[name])
         ports = self.ports[name] = StylePorts(
             self.clock,
@@ -317,6 +339,7 @@ class FakeGroup:
             self.onlooker,
             self.old_code[name],
             lambda code: self.why_not_upgrade(code),
+            slow=self.slow[name] if self.is_slow_apart else None,
         )
         definition = self.classes.get(name, self.definition)
         replica = self.replicas[name] = STYLES[self.style](definition, ports, self.config)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from holdfast.admin import audit
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.explain import Explainer, UnkeptStates, with_lacking
-from holdfast.admin.fault_injection import PartitionFilter
+from holdfast.admin.fault_injection import BusyWorkers, PartitionFilter
 from holdfast.admin.groups import GroupsAdmin
 from holdfast.admin.hosts import HostsAdmin
 from holdfast.admin.indexes import IndexesAdmin
@@ -29,6 +29,7 @@ from holdfast.authority.history import Chapter
 from holdfast.authority.recipe import Authority, Seen, perform
 from holdfast.authority.views import NoGroup, read_view
 from holdfast.machine.real_ports import fresh_nonce
+from holdfast.machine.workers import Workers
 from holdfast.model.admin.domain import (
     CreateIndex,
     DropIndexes,
@@ -61,6 +62,7 @@ from holdfast.model.admin.hosts import (
     Deafened,
     DrainHost,
     HostEnds,
+    KeepBusy,
     ListHosts,
     RemoveHost,
     RestartHost,
@@ -109,6 +111,7 @@ class AdminDispatch:
         reconciler: Reconciler,
         control: ControlPlane,
         hosts: Sequence[HostId],
+        workers: Workers,
         *,
         allows_chaos: bool,
         stop: Callable[[], None] = lambda: None,
@@ -134,6 +137,7 @@ class AdminDispatch:
         self._indexes = IndexesAdmin(groups.directory, control, authority)
         self._domain_state = DomainStateAdmin(groups.me.host, groups.directory, control)
         self._partition = partition
+        self._busy = BusyWorkers(groups.me.host, workers)
         self._allows_chaos = allows_chaos
         self._stop = stop
 
@@ -189,7 +193,11 @@ class AdminDispatch:
                 case RecoverGroup():
                     return await self._recovery_admin.recover(order)
                 case Deafen():
+                    self._check_chaos()
                     return self._deafen(order)
+                case KeepBusy():
+                    self._check_chaos()
+                    return await self._busy.do(order)
         except HoldfastError as error:
             return OrderRefused.by(error)
 
@@ -231,9 +239,11 @@ class AdminDispatch:
             self._stop()
         return HostEnds(host=me.host, incarnation=me.incarnation)
 
-    def _deafen(self, order: Deafen) -> Deafened:
+    def _check_chaos(self) -> None:
         if not self._allows_chaos:
             raise InvalidRequest("this domain was started without chaos: see `holdfast up --no-chaos`")
+
+    def _deafen(self, order: Deafen) -> Deafened:
         if order.is_deaf:
             self._partition.begin(order.hosts)
         else:

@@ -25,7 +25,15 @@ from holdfast.model.admin.groups import (
     SetPrimary,
     ShowHistory,
 )
-from holdfast.model.admin.hosts import Deafen, DrainHost, ListHosts, RemoveHost, RestartHost, ReturnHost
+from holdfast.model.admin.hosts import (
+    Deafen,
+    DrainHost,
+    KeepBusy,
+    ListHosts,
+    RemoveHost,
+    RestartHost,
+    ReturnHost,
+)
 from holdfast.model.admin.objects import (
     CreateMember,
     CreateObject,
@@ -88,6 +96,7 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     WithdrawUpgrade: ADMINS,
     TryUpgrade: ADMINS,
     Deafen: ADMINS,
+    KeepBusy: ADMINS,
 }
 
 

@@ -5,8 +5,6 @@ tries the new code at a host that has it.
 """
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -16,7 +14,7 @@ import msgspec
 
 from holdfast.admin.groups import GroupsAdmin
 from holdfast.app_code.loader import allowed_classes, app_directories
-from holdfast.app_code.replay_messages import HEAD_BYTES, Chunk, End, Ordered, framed, framed_raw, length_of
+from holdfast.app_code.replay_messages import Chunk, End, Ordered, framed
 from holdfast.app_code.replayer import MEMORY_BYTES, MEMORY_PER_BYTE
 from holdfast.app_code.trial_process import Trial, Tried
 from holdfast.authority.driver import insist
@@ -25,6 +23,8 @@ from holdfast.authority.recipe import Authority, Seen, perform
 from holdfast.authority.views import NoGroup
 from holdfast.groups.host_groups import HostGroups
 from holdfast.groups.hosted_group import HostedGroup
+from holdfast.machine import pipe_frames
+from holdfast.machine.worker_process import WorkerProcess
 from holdfast.model.admin.groups import GroupList
 from holdfast.model.admin.upgrades import CodeInfo, TryUpgrade, UpgradeGroup, UpgradeTried, WithdrawUpgrade
 from holdfast.model.code import Code
@@ -65,7 +65,7 @@ READ_BACK_S: Final = 4.0
 POLL_S: Final = 0.05
 TAIL_BYTES_MAX: Final = 64 << 20
 """The limit on the records that are executed for comparison; a longer tail is skipped."""
-_PROGRAM: Final = ("-P", "-B", "-m", "holdfast.app_code.trial_process")
+_PROGRAM: Final = "holdfast.app_code.trial_process"
 
 
 class UpgradeTrial:
@@ -113,31 +113,19 @@ class UpgradeTrial:
             checkpoint_chunks=_count(checkpoint) if checkpoint is not None and records else 0,
             operations=tuple(hosted.replica.definition.interface.operations),
         )
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *_PROGRAM,
-            str(os.getpid()),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
+        process = await WorkerProcess.start(_PROGRAM)
         try:
-            assert process.stdin is not None  # both were asked for
-            assert process.stdout is not None
             async with asyncio.timeout(LIMIT_S):
                 with suppress(BrokenPipeError, ConnectionResetError):  # the answer or the exit says why
                     for each in _frames(wanted, state, checkpoint, records):
-                        process.stdin.write(each)
-                        await process.stdin.drain()
-                length = length_of(await process.stdout.readexactly(HEAD_BYTES))
-                return msgspec.msgpack.decode(await process.stdout.readexactly(length), type=Tried)
+                        await process.write(each)
+                return msgspec.msgpack.decode(await process.read(), type=Tried)
         except TimeoutError:
             return Tried(refused=f"it took more than {LIMIT_S:g} s to try it")
         except (EOFError, msgspec.MsgspecError, HoldfastError) as error:
             return Tried(refused=f"it could not be tried: {error}")
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await process.end()
 
 
 async def _state(hosted: HostedGroup) -> Kept | None:
@@ -183,7 +171,7 @@ def _tail(hosted: HostedGroup, checkpoint: Kept | None, up_to: Position) -> list
 
 
 def _frames(wanted: Trial, state: Kept, checkpoint: Kept | None, records: list[Record]) -> Iterator[bytes]:
-    yield framed_raw(msgspec.msgpack.encode(wanted))
+    yield pipe_frames.framed(msgspec.msgpack.encode(wanted))
     for chunk in chunks_of(state):
         yield framed(Chunk(chunk))
     if wanted.checkpoint_chunks and checkpoint is not None:

@@ -197,10 +197,10 @@ class Agent:
         self._reports.pop(host, None)
         log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
 
-    def _during(self, host: HostId, incarnation: Incarnation) -> Attempt | None:
+    def _during(self, host: HostId, incarnation: Incarnation) -> tuple[Attempt, ...]:
         """What that process was executing when it ended (E4)."""
         found = read_slot(self._layout.host(host))
-        return found[1] if found is not None and found[0] == incarnation else None
+        return found[1] if found is not None and found[0] == incarnation else ()
 
     def _on_authority_death(self, process: SupervisedProcess, death: Death) -> None:
         log.warning("authority ended", how=death.how)

@@ -72,6 +72,11 @@ async def ask_host(address: str, layout: Layout, description: Description) -> Ho
     return await _status(address, layout, description, Role.HOST, HostReport)
 
 
+async def ask_host_at(address: Address, endpoint: ConnectionSettings) -> HostReport:
+    """A host's own report. Raises as :func:`ask_agent` does."""
+    return await _ask(address, endpoint, Role.HOST, HostReport)
+
+
 async def ask_agent_at(address: Address, endpoint: ConnectionSettings) -> DomainStatus:
     """A machine's part of a domain as its agent sees it. Raises as :func:`ask_agent` does."""
     return await _ask(address, endpoint, Role.AGENT, DomainStatus)

@@ -1,8 +1,6 @@
 """The messages between a host and the process that replays with older code, through a pipe (E7)."""
 
 import dataclasses
-import struct
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, get_type_hints
 
@@ -10,18 +8,16 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.effects import Outgoing
+from holdfast.machine import pipe_frames
+from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
-from holdfast.model.ids import Position
+from holdfast.model.ids import ClientId, Position
 from holdfast.styles.ports import Waits
 
-FRAME_BYTES_MAX: Final = 64 << 20
-"""The longest message: longer than any record and any chunk of a checkpoint."""
 PIECE_BYTES: Final = 256 << 10
 """The size of the pieces in which a state comes back."""
 WHY_CHARACTERS_MAX: Final = 500
-_LENGTH: Final = struct.Struct("<I")
-HEAD_BYTES: Final = _LENGTH.size
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
@@ -71,21 +67,27 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """A call waits for another group; see :class:`holdfast.styles.ports.Waits`."""
+    """A call waits for another group, or for its own end; see :class:`holdfast.styles.ports.Waits`."""
 
-    outgoing: dict[str, msgspec.Raw]
+    outgoing: dict[str, msgspec.Raw] | None
     """The fields of the call, except the one that follows its story."""
     csn: Csn
     time_ns: int
+    slow: tuple[ClientId, int] | None = None
 
     @staticmethod
     def of(waits: Waits) -> "Waiting":
+        if waits.outgoing is None:
+            return Waiting(None, waits.csn, waits.time_ns, waits.slow)
         fields = {name: msgspec.Raw(_encode(getattr(waits.outgoing, name))) for name in _outgoing()}
         return Waiting(fields, waits.csn, waits.time_ns)
 
     @property
     def waits(self) -> Waits:
         """Decode the message; raises ``msgspec.DecodeError``."""
+        if self.outgoing is None:
+            slow = Request(*self.slow) if self.slow is not None else None
+            return Waits(None, self.csn, self.time_ns, slow)
         kinds = _outgoing()
         found: dict[str, Any] = {
             name: msgspec.msgpack.decode(value, type=kinds[name])
@@ -117,30 +119,4 @@ task: Final = msgspec.msgpack.Decoder(Task)
 
 def framed(message: Task | ToProcess | FromProcess) -> bytes:
     """Encode *message* with its length in front."""
-    return framed_raw(_encode(message))
-
-
-def framed_raw(encoded: bytes) -> bytes:
-    """Put the length in front of an encoded message."""
-    if len(encoded) > FRAME_BYTES_MAX:
-        raise msgspec.ValidationError(f"a message of {len(encoded):,} bytes is too long")
-    return _LENGTH.pack(len(encoded)) + encoded
-
-
-def length_of(head: bytes) -> int:
-    """The length of the next message. Raises ``msgspec.ValidationError`` before allocating anything."""
-    (length,) = _LENGTH.unpack(head)
-    if length > FRAME_BYTES_MAX:
-        raise msgspec.ValidationError(f"a message of {length:,} bytes is too long")
-    return int(length)
-
-
-def read_frame(read: Callable[[int], bytes]) -> bytes:
-    """Read the next message. Raises ``EOFError`` when there is none or only a part of it."""
-    head = read(HEAD_BYTES)
-    if len(head) < HEAD_BYTES:
-        raise EOFError("the pipe has ended")
-    found = read(length := length_of(head))
-    if len(found) < length:
-        raise EOFError("the pipe has ended within a message")
-    return found
+    return pipe_frames.framed(_encode(message))

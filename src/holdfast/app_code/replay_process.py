@@ -7,14 +7,10 @@ holds no lock, and ends with its parent: whatever the class does here affects on
 """
 
 import os
-import resource
-import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Final
 
 import msgspec
 
@@ -33,20 +29,17 @@ from holdfast.app_code.replay_messages import (
     ToProcess,
     Waiting,
     framed,
-    read_frame,
     task,
     to_process,
 )
 from holdfast.execution.execution import Execution
-from holdfast.machine.process_end import end_with
+from holdfast.machine.pipe_frames import read_frame
+from holdfast.machine.worker_process import begin_work, restrict_process
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.storage.checkpoint import Digest
 from holdfast.storage.record import Record, decode
 from holdfast.styles.code_change import continued
-
-NICENESS: Final = 10
-"""Processes that serve have precedence."""
 
 
 class Streamed:
@@ -108,30 +101,9 @@ def records(following: Callable[[], ToProcess]) -> Iterator[Record]:
         yield decode(found.data)
 
 
-def restrict_process(memory_bytes: int) -> None:
-    """Give precedence to processes that serve, and limit this one's memory."""
-    os.nice(NICENESS)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
-        score.write("1000")
-
-
-def own_output() -> BinaryIO:
-    """The stream for the answer.
-
-    Output that the class prints goes to standard error, so that it is not taken for the answer.
-    """
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return answers
-
-
 def main() -> None:
     """Process one task, then end."""
-    end_with(int(sys.argv[1]), signal.SIGKILL)
-    answers, read = own_output(), sys.stdin.buffer.read
+    answers, read = begin_work(sys.argv), sys.stdin.buffer.read
     wanted = task.decode(read_frame(read))
     restrict_process(wanted.memory_bytes)
     apps = {Path(each).resolve() for each in wanted.apps}

@@ -6,8 +6,6 @@ its own states). The process does not access the store.
 """
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,23 +16,20 @@ import structlog
 
 from holdfast.app_code.copies import CodeCopies
 from holdfast.app_code.replay_messages import (
-    HEAD_BYTES,
     Chunk,
     Done,
     End,
     Failed,
-    FromProcess,
     Ordered,
     Piece,
     Task,
-    ToProcess,
     Waiting,
     framed,
     from_process,
-    length_of,
 )
 from holdfast.authority.groups import GroupRecord
 from holdfast.groups.ports import Written
+from holdfast.machine.worker_process import WorkerProcess
 from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Position
@@ -51,8 +46,7 @@ MEMORY_BYTES: Final = 2 << 30
 """The memory it may use besides its state: Python, and what the class imports."""
 MEMORY_PER_BYTE: Final = 64
 """How many times larger than its state an object in memory is, at most."""
-_PROGRAM: Final = ("-P", "-B", "-m", "holdfast.app_code.replay_process")
-"""The options exclude the start directory, which may be the application's, and bytecode files."""
+_PROGRAM: Final = "holdfast.app_code.replay_process"
 
 Then = Callable[[Written | NotCopied | Waits], None]
 
@@ -174,14 +168,7 @@ class CodeReplayer:
     async def _replayed(
         self, wanted: Task, kept: Kept | None, records: Iterator[Record], path: Path, framing: Framing
     ) -> Written | NotCopied | Waits:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *_PROGRAM,
-            str(os.getpid()),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=wanted.modules,
-        )
+        process = await WorkerProcess.start(_PROGRAM, directory=Path(wanted.modules))
         self.pid = process.pid
         log.info(
             "older code replays",
@@ -191,49 +178,38 @@ class CodeReplayer:
             pid=process.pid,
         )
         try:
-            assert process.stdin is not None  # both pipes were requested
-            assert process.stdout is not None
             # the process tells why it ended, or its exit code does
             with suppress(BrokenPipeError, ConnectionResetError):
-                await _feed(process.stdin, wanted, kept, records)
+                await _feed(process, wanted, kept, records)
             for _ in records:
                 pass  # the provider of the records waits until all are consumed
-            return await _taken(process.stdout, wanted, path, framing)
+            return await _taken(process, wanted, path, framing)
         except EOFError:
             code = await process.wait()
             return NotCopied(f"the process that replayed with {wanted.by} ended with {code}")
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await process.end()
 
 
-async def _feed(
-    pipe: asyncio.StreamWriter, wanted: Task, kept: Kept | None, records: Iterator[Record]
-) -> None:
-    pipe.write(framed(wanted))
+async def _feed(process: WorkerProcess, wanted: Task, kept: Kept | None, records: Iterator[Record]) -> None:
+    await process.write(framed(wanted))
     if kept is not None:
         for chunk in chunks_of(kept):
-            await _fed(pipe, Chunk(chunk))
+            await process.write(framed(Chunk(chunk)))
     for record in records:
-        await _fed(pipe, Ordered(record.encoded()))
-    await _fed(pipe, End())
-    pipe.close()
-
-
-async def _fed(pipe: asyncio.StreamWriter, message: ToProcess) -> None:
-    pipe.write(framed(message))
-    await pipe.drain()
+        await process.write(framed(Ordered(record.encoded())))
+    await process.write(framed(End()))
+    process.write_end()
 
 
 async def _taken(
-    pipe: asyncio.StreamReader, wanted: Task, path: Path, framing: Framing
+    process: WorkerProcess, wanted: Task, path: Path, framing: Framing
 ) -> Written | NotCopied | Waits:
     file = await asyncio.to_thread(AsideFile, path)
     try:
         await asyncio.to_thread(file.write, framing.header)
         while True:
-            match await _said(pipe):
+            match from_process.decode(await process.read()):
                 case Piece(data=data):
                     for chunk in framing.framed(data):
                         await asyncio.to_thread(file.write, chunk)
@@ -254,9 +230,3 @@ async def _ended(file: AsideFile, framing: Framing, position: Position, digest: 
     if found.point.position != position:
         return NotCopied(f"the records ended at {position}, not at {found.point.position}")
     return Written(found, digest)
-
-
-async def _said(pipe: asyncio.StreamReader) -> FromProcess:
-    """Read the next message. Raises ``EOFError`` when the process has ended without one."""
-    head = await pipe.readexactly(HEAD_BYTES)
-    return from_process.decode(await pipe.readexactly(length_of(head)))

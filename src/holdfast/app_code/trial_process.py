@@ -6,7 +6,6 @@ the new code what was executed since the checkpoint, and compares the results.
 """
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -16,8 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.app_code.loader import definition_of, offer_classes
-from holdfast.app_code.replay_messages import Chunk, Ordered, ToProcess, framed_raw, read_frame, to_process
-from holdfast.app_code.replay_process import own_output, restrict_process
+from holdfast.app_code.replay_messages import Chunk, Ordered, ToProcess, to_process
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.capture import Capture, attribute_names
 from holdfast.execution.definition import Definition, bring_up_to_date
@@ -25,7 +23,8 @@ from holdfast.execution.execution import Execution
 from holdfast.execution.read_back import in_short
 from holdfast.execution.records import Calls, Executed, Upgraded, decode_calls, decode_record
 from holdfast.execution.timers import Timers
-from holdfast.machine.process_end import end_with
+from holdfast.machine.pipe_frames import framed, read_frame
+from holdfast.machine.worker_process import begin_work, restrict_process
 from holdfast.model.code import Code
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
@@ -226,8 +225,7 @@ def read(wanted: Trial, following: Callable[[], ToProcess]) -> tuple[bytes, byte
 
 def main() -> None:
     """Process one trial, then end."""
-    end_with(int(sys.argv[1]), signal.SIGKILL)
-    answers, take = own_output(), sys.stdin.buffer.read
+    answers, take = begin_work(sys.argv), sys.stdin.buffer.read
     wanted = msgspec.msgpack.decode(read_frame(take), type=Trial)
     restrict_process(wanted.memory_bytes)
     try:
@@ -236,7 +234,7 @@ def main() -> None:
     except BaseException as error:
         # The module's own code may fail when it is imported, or memory may have run out.
         found = Tried(refused=error_in_words(error)[:WORDS_MAX])
-    answers.write(framed_raw(msgspec.msgpack.encode(found)))
+    answers.write(framed(msgspec.msgpack.encode(found)))
     answers.flush()
     os._exit(0)
 

@@ -42,6 +42,8 @@ DOMAIN_S: Final = 10.0
 HANDOVER_S: Final = 1.2
 NESTED_S: Final = 5.0
 """The time of five hundred calls, one after the other, each to another group and back."""
+BUSY_S: Final = 85.0
+"""The time of one round beside busy threads and workers: four times twenty seconds."""
 NEIGHBOURS_S: Final = 12.0
 """The time in which two groups repeatedly wait for each other, and one waits for a group that is away."""
 LARGE_S: Final = 30.0
@@ -128,6 +130,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
         ),
         Part("handover", {"rounds": handover_rounds}, handover_rounds * HANDOVER_S),
         Part("nested", {"rounds": claim_rounds}, DOMAIN_S + claim_rounds * NESTED_S + NEIGHBOURS_S),
+        Part("busy", {"rounds": claim_rounds}, DOMAIN_S + claim_rounds * BUSY_S),
         Part("tls", {"rounds": group_rounds, "seconds": load_s}, group_rounds * 2 * (2 * load_s + SYSTEM_S)),
         Part("claims", claims, claims_s),
         Part("claims_on_etcd", claims, claims_s),

@@ -7,6 +7,7 @@
   one.
 - :class:`Relay`, :class:`InterleavedRelay` and :class:`Neighbour` serve ``bench nested``: their operations
   await another group.
+- :class:`Miller` serves ``bench busy``: it computes for long.
 """
 
 import os
@@ -19,6 +20,22 @@ from holdfast.execution.context import context
 from holdfast.execution.interface import interleaved, query
 from holdfast.machine import MachineClock
 from holdfast.model.outcome import CallCycle, CallRefused, NestedOutcomeUnknown
+
+
+class Miller:
+    """Computes for long, beside its host's loop."""
+
+    def __init__(self) -> None:
+        self.ground = 0
+
+    @hf.slow
+    def grind(self, seconds: float) -> int:
+        """Compute for so many seconds of a processor."""
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+        self.ground += 1
+        return self.ground
 
 
 class Counter:
@@ -179,6 +196,7 @@ CLASSES: Final = (
     "holdfast.bench.objects:Bulk",
     "holdfast.bench.objects:Patient",
     "holdfast.bench.objects:InterleavedRelay",
+    "holdfast.bench.objects:Miller",
     "holdfast.bench.objects:Neighbour",
     "holdfast.bench.objects:Relay",
     "holdfast.bench.objects:Counter",

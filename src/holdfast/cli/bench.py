@@ -122,6 +122,20 @@ def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> No
 
 
 @app.command
+def busy(*, rounds: int = 3, output: Output = "table") -> None:
+    """How late hosts' loops turn while slow methods and worker processes are busy beside them.
+
+    Also whether healthy hosts are suspected meanwhile.
+
+    Parameters
+    ----------
+    rounds: How often each kind of work is measured, for twenty seconds.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("busy", rounds=rounds), output)
+
+
+@app.command
 def tls(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
     """What TLS costs: the same calls with certificates everywhere, beside plain loopback.
 

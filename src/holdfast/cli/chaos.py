@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from typing import Literal
 
 import uvloop
 from cyclopts import App
@@ -12,11 +13,12 @@ from holdfast.cli.admin import check_host, give_at, here, host_ids_at, order_at
 from holdfast.cli.output import talk
 from holdfast.cli.where import HERE, Dir, Target, Where
 from holdfast.model.admin.groups import ListGroups
-from holdfast.model.admin.hosts import Deafen, Deafened
+from holdfast.model.admin.hosts import BUSY_S_MAX, Deafen, Deafened, KeepBusy, KeptBusy
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
+BUSY_S = 5.0
 PAUSE_S = 3.0
 """Longer than any lease, so that another member takes over."""
 
@@ -80,6 +82,31 @@ def kill_host(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     layout = Layout(dir)
     _signal(layout, check_host(layout, host), signal.SIGKILL)
     _say(layout, f"killed {host}", "holdfast status")
+    return 0
+
+
+@app.command
+def busy(
+    host: str, *, how: Literal["spin", "hold"] = "spin", seconds: float = BUSY_S, at: Where = HERE
+) -> int:
+    """Let a worker process of a host be busy for a while. Calls are answered as before (W4).
+
+    Parameters
+    ----------
+    host
+        The host.
+    how
+        `spin`: it computes. `hold`: it keeps its interpreter, as a library in C may.
+    seconds
+        For how long, at most 15.
+    """
+    if not 0 < seconds <= BUSY_S_MAX:
+        raise InvalidRequest(f"a worker can be busy for more than 0 s and at most {BUSY_S_MAX:g} s")
+    target = at.target
+    order = KeepBusy(how=how, seconds=seconds)
+    done = uvloop.run(give_at(target, order, KeptBusy, host=check_host(target, host)))
+    said = f"a worker of {done.host}, process {done.pid}, was busy for {done.seconds:.1f} s"
+    talk.print(said, highlight=False)
     return 0
 
 

@@ -1,7 +1,4 @@
-"""`holdfast up`, `down`, `status`: start, stop and show a domain on this machine.
-
-The domain is shown as a table of its hosts, with how to reach it and what was broken on purpose.
-"""
+"""`holdfast up`, `down`, `status`: start, stop and show a domain on this machine."""
 
 import asyncio
 import os
@@ -14,9 +11,8 @@ from typing import Annotated, TypeVar
 import msgspec
 import uvloop
 from cyclopts import Parameter
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.agent.etcd_probe import why_none_answers
@@ -32,155 +28,24 @@ from holdfast.agent.startup import (
 from holdfast.agent.status_client import (
     AGENT_GRACE_S,
     POLL_S,
-    reachable,
     status_of,
     stop_domain,
     stop_orphans,
 )
 from holdfast.authority.move.place import EtcdAccess
-from holdfast.authority.sessions import LOCATION
 from holdfast.cli.admin import ensure_groups
 from holdfast.cli.etcd_flags import Etcd, EtcdFlags
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
-from holdfast.cli.remote_status import status_at
+from holdfast.cli.show.domain_table import one_line, picture, url_in
+from holdfast.cli.show.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.host_roles import GROUPS
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
-from holdfast.node.messages import ROLES, DomainStatus, HostStatus
+from holdfast.node.messages import DomainStatus
 from holdfast.settings import file as settings_file
 from holdfast.settings.contract import FLAGS
 from holdfast.storage.lock import holder_of
-
-
-def picture(status: DomainStatus) -> RenderableType:
-    """The domain as a table, with further information below it."""
-    table = Table(
-        *("host", "state", "incarnation", "pid", "restarts", "up", "address", "hears", "last exit"),
-        title=_title(status),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-    )
-    for host in status.hosts:
-        table.add_row(*_row(host))
-    reached = Text(url_in(status), style="dim", overflow="fold")
-    doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
-    said = (*_cuts(status), *_lacking(status), *_unkept(status), *_other_code(status))
-    warnings = (Text(line, style="yellow", overflow="fold") for line in said)
-    told = (*([status.not_admitted] if status.not_admitted else []), *status.dangers)
-    dangers = (Text(line, style="bold red", overflow="fold") for line in told)
-    return Group(table, *_places(status), *_machines(status), reached, *doors, *warnings, *dangers)
-
-
-def _places(status: DomainStatus) -> list[Text]:
-    """Where hosts are, and what they are for, if anything was said of that."""
-    lines = []
-    for host in status.hosts:
-        details = host.report.details if host.report is not None else {}
-        location, roles = details.get(LOCATION, ""), details.get(ROLES, GROUPS)
-        if location or roles != GROUPS:
-            where = f" at {location}" if location else ""
-            lines.append(Text(f"{host.id}{where}: for {roles}", style="dim", overflow="fold"))
-    return lines
-
-
-def _machines(status: DomainStatus) -> list[Text]:
-    """The other machines of a domain on several, one line each."""
-    lines = []
-    for each in status.machines:
-        if each.machine == status.machine:
-            continue
-        live = sum(host.alive for host in each.hosts)
-        text = f"{each.machine} at {each.location}: {live} of {len(each.hosts)} hosts live"
-        lines.append(Text(text, style="dim" if live == len(each.hosts) else "yellow", overflow="fold"))
-    return lines
-
-
-def _title(status: DomainStatus) -> Text:
-    authority = status.authority
-    state, why = ("alive", "") if authority.alive else ("DOWN", authority.last_exit or "")
-    return Text.assemble(
-        f"{status.domain}   authority: {authority.kind} at {authority.address} ",
-        (state, "green" if authority.alive else "red"),
-        f" ({why})" if why else "",
-    )
-
-
-def _row(host: HostStatus) -> list[str | Text]:
-    heard = [peer for peer in host.report.peers if not peer.silent] if host.report else []
-    known = len(host.report.peers) if host.report else 0
-    return [
-        host.id,
-        Text(host.state, style="green" if host.alive else "yellow" if host.pid else "red"),
-        str(host.incarnation or "-"),
-        str(host.pid or "-"),
-        str(host.restarts),
-        f"{host.uptime_s:.0f} s" if host.uptime_s is not None else "-",
-        host.address or "-",
-        f"{len(heard)} of {known}",
-        host.last_exit or "-",
-    ]
-
-
-def url_in(status: DomainStatus) -> str:
-    """The URL that clients connect to; empty if no host is alive."""
-    addresses = ",".join(reachable(status))
-    return f"holdfast://{addresses}/{status.domain}" if addresses else ""
-
-
-def _lacking(status: DomainStatus) -> list[str]:
-    """Members without their object, as their hosts report."""
-    reports = [host.report for host in status.hosts if host.alive and host.report is not None]
-    return [
-        f"{report.host} has no object of {group}: {why}"
-        for report in reports
-        for group, why in report.without_object
-    ]
-
-
-def _unkept(status: DomainStatus) -> list[str]:
-    """Members whose last checkpoint failed; a reason shared by several hosts is given once."""
-    reports = [host.report for host in status.hosts if host.alive and host.report is not None]
-    hosts: dict[tuple[str, str], list[str]] = {}
-    for report in reports:
-        for failed in report.checkpoints_failed:
-            hosts.setdefault(failed, []).append(report.host)
-    return [
-        f"the last checkpoint of {group} failed on {', '.join(where)}: {why}"
-        for (group, why), where in hosts.items()
-    ]
-
-
-def _doors(status: DomainStatus) -> list[str]:
-    """The addresses of the HTTP doors, and why one is closed that should be open."""
-    told = [host.report for host in status.hosts if host.alive and host.report is not None]
-    open_doors = [f"{each.host} {each.details['http']}" for each in told if "http" in each.details]
-    shut = [f"{each.host}: {each.details['http_problem']}" for each in told if "http_problem" in each.details]
-    return [*([f"http: {', '.join(open_doors)}"] if open_doors else []), *shut]
-
-
-def _cuts(status: DomainStatus) -> list[str]:
-    """The effects of `holdfast chaos cut`, one line for each host."""
-    told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
-    lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
-    return [*lines, "`holdfast chaos heal` mends it"] if lines else []
-
-
-def _other_code(status: DomainStatus) -> list[str]:
-    """Hosts whose classes differ from the code that serves their groups."""
-    told = [host.report for host in status.hosts if host.alive and host.report is not None]
-    return [f"{each.host}: {line}" for each in told for line in each.other_code]
-
-
-def one_line(status: DomainStatus) -> str:
-    """The domain in one line, for outputs that cannot update a table."""
-    hosts = ", ".join(f"{host.id} {host.state} (incarnation {host.incarnation})" for host in status.hosts)
-    return f"authority {'alive' if status.authority.alive else 'DOWN'}; {hosts}"
-
 
 REFRESH_S = 0.25
 START_S = 120.0

@@ -45,6 +45,9 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
     ),
     "a class is another": FaultReport(FaultKind.OTHER_CODE, "main", *_MEMBER),
     "a checkpoint failed": FaultReport(FaultKind.CHECKPOINT_FAILED, "main", *_MEMBER),
+    "a service failed": FaultReport(
+        FaultKind.SERVICE_FAILED, "main", _HOST, details={"HostId": "host2", "Service": "shipping"}
+    ),
     "fewer are in sync": FaultReport(
         FaultKind.IN_SYNC_SHRUNK, "main", *_MEMBER, {"Epoch": 3, "InSync": 2, "MinInSync": 2}
     ),

@@ -39,6 +39,9 @@ app.command(
 )
 app.command("holdfast.cli.config:app", name="config", help="Show, check and apply settings.")
 app.command("holdfast.cli.process:hosts", name="host", help="Show, restart and empty hosts.")
+app.command(
+    "holdfast.cli.show.shipping:app", name="shipping", help="Show the files that hosts send each other."
+)
 app.command("holdfast.cli.machine:app", name="machine", help="Let machines join and leave a domain.")
 app.command("holdfast.cli.hosts:restart_all", name="restart", help="Restart all hosts while groups serve.")
 app.command("holdfast.cli.indexes:app", name="index", help="Create, drop and list indexes.")

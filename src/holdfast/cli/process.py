@@ -47,11 +47,12 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     """
     from holdfast.machine.child_process import DAMAGED_STATUS
     from holdfast.model.errors import Corruption, InvalidRequest
+    from holdfast.node.door_table import make_doors
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
+    from holdfast.node.open_files import require_open_files
     from holdfast.settings.file import read_applied
     from holdfast.settings.in_force import Following
-    from holdfast.web.door import HttpDoor
     from holdfast.web.settings import read_client_rules
 
     if with_parent is not None:
@@ -60,13 +61,12 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     description = layout.read()
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
-    door = HttpDoor(layout, description.domain, HostId(id), description)
     found = read_applied(layout.directory, os.environ).insist()
+    require_open_files(found.settings.host.connections)
+    doors = make_doors(layout, description, HostId(id))
 
     async def serve() -> None:
-        host = Host(
-            layout, description, HostId(id), config=found.settings.host, doors=[door], clients=clients
-        )
+        host = Host(layout, description, HostId(id), config=found.settings.host, doors=doors, clients=clients)
         following = Following(layout.directory, layout.host(HostId(id)), found, host.retune, os.environ)
         task = asyncio.create_task(following.work())
         try:

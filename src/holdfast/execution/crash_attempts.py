@@ -53,6 +53,10 @@ class Slot(Protocol):
         """Note that nothing is being executed."""
         ...
 
+    def apart(self) -> "Slot":
+        """A slot beside this one, for a method that runs beside the loop, until it is cleared (E15)."""
+        ...
+
 
 class NoSlot:
     """A slot that stores nothing, for environments in which no method can crash the process."""
@@ -62,6 +66,9 @@ class NoSlot:
 
     def clear(self) -> None:
         return None
+
+    def apart(self) -> "NoSlot":
+        return self
 
 
 class CrashSuspicions:
@@ -137,14 +144,22 @@ class CrashSuspicions:
         else:
             self._slot.note(self._group, *self._frame, 1)
 
+    def enter_apart(self, client: ClientId, number: int) -> Callable[[], None]:
+        """Note that one call is about to run beside the others. Call what this returns when it has ended."""
+        slot = self._slot.apart()
+        slot.note(self._group, client, number, number, self._attempts_at(client, number) + 1)
+        return slot.clear
+
     def leave(self) -> None:
         """Note that the frame has ended."""
         self._frame = None
         self._slot.clear()
 
     def _note_one(self, client: ClientId, number: int) -> None:
-        attempts = self.of(Request(client, number)) if self.has_suspects else 0
-        self._slot.note(self._group, client, number, number, attempts + 1)
+        self._slot.note(self._group, client, number, number, self._attempts_at(client, number) + 1)
+
+    def _attempts_at(self, client: ClientId, number: int) -> int:
+        return self.of(Request(client, number)) if self.has_suspects else 0
 
     def _now(self) -> int:
         return self._clock.now() if self._clock is not None else 0

@@ -26,6 +26,7 @@ from holdfast.execution.records import (
     Marked,
     NestedReply,
     Poison,
+    Ran,
     Record,
     Replied,
     Reply,
@@ -110,7 +111,7 @@ class Execution(ObjectState):
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
+        if isinstance(record, NestedReply | Ran | TimerFired | Poison | Withdrawn | Unmarked):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
@@ -120,6 +121,9 @@ class Execution(ObjectState):
             case NestedReply():
                 self._take_time(record.stamp)
                 self._resume(record, effects)
+            case Ran():
+                self._take_time(record.stamp)
+                self._end(self.line.end_slow(record.request, self.position), effects)
             case TimerFired():
                 self._take_time(record.stamp)
                 self._fire(record, effects)
@@ -224,7 +228,7 @@ class Execution(ObjectState):
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
+        elif isinstance(record, NestedReply | Ran | TimerFired | Withdrawn):
             self._check_own(first)
             self._move_to(first, first)
             self._take_time(record.stamp)

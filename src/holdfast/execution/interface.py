@@ -26,6 +26,7 @@ CLASSES_KEPT_MAX: Final = 256
 QUERY_MARK: Final = "__holdfast_query__"
 ANYTIME_MARK: Final = "__holdfast_anytime__"
 INTERLEAVED_MARK: Final = "__holdfast_interleaved__"
+SLOW_MARK: Final = "__holdfast_slow__"
 RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive", "upgraded")
 """Methods that only Holdfast calls on an object; clients cannot call them."""
 SUGGESTIONS_MAX: Final = 12
@@ -52,11 +53,31 @@ def query(method: Method | None = None, *, anytime: bool = False) -> Method | Ca
     """
 
     def mark(method: Method) -> Method:
+        if getattr(method, SLOW_MARK, False):
+            raise TypeError(_SLOW_QUERY)
         setattr(method, QUERY_MARK, True)
         setattr(method, ANYTIME_MARK, anytime)
         return method
 
     return mark if method is None else mark(method)
+
+
+def slow(method: Method) -> Method:
+    """Mark a method that computes for long: it runs beside the host's loop, so that other groups are served
+    meanwhile. Calls of the same group wait until it has ended (E15)."""
+    if inspect.iscoroutinefunction(method):
+        raise TypeError(
+            "@slow marks a method that computes; an `async def` method waits, and holds up nobody"
+        )
+    if getattr(method, QUERY_MARK, False):
+        raise TypeError(_SLOW_QUERY)
+    setattr(method, SLOW_MARK, True)
+    return method
+
+
+_SLOW_QUERY: Final = (
+    "a query cannot be slow: it is answered at once; let an operation compute it, and keep it"
+)
 
 
 def interleaved(cls: Class) -> Class:
@@ -88,6 +109,10 @@ class Operation:
     """The annotations of its parameters, as far as they can be resolved."""
     is_anytime: bool = False
     """Whether it is a query that may see an operation half done."""
+    is_slow: bool = False
+    """Whether it runs beside the loop."""
+    may_wait: bool = False
+    """Whether its outcome may come later than it is ordered: it is asynchronous, or slow."""
     returns: Any = Any
     """The annotated return type; ``Any`` if a reply cannot be converted to it."""
     encode: Callable[[object], bytes] = encode_returned_in_order
@@ -161,8 +186,9 @@ class Interface:
         self.queries = frozenset(name for name, each in self.operations.items() if each.is_query)
         self.is_interleaved = bool(getattr(cls, INTERLEAVED_MARK, False))
         """Whether operations may start while others wait."""
-        self.may_wait = any(each.is_async and not each.is_query for each in self.operations.values())
-        """Whether any operation can wait for another group."""
+        self.may_wait = any(each.may_wait and not each.is_query for each in self.operations.values())
+        """Whether the outcome of any operation may come later: it waits for another group, or is slow."""
+        self.has_slow = any(each.is_slow for each in self.operations.values())
         self.has_strict_queries = any(
             each.is_query and not each.is_anytime for each in self.operations.values()
         )
@@ -208,6 +234,8 @@ def _operation(name: str, method: Callable[..., Any]) -> Operation:
         is_query=getattr(method, QUERY_MARK, False),
         is_async=inspect.iscoroutinefunction(method),
         is_anytime=getattr(method, ANYTIME_MARK, False),
+        is_slow=(is_slow := getattr(method, SLOW_MARK, False)),
+        may_wait=is_slow or inspect.iscoroutinefunction(method),
         signature=signature.replace(parameters=parameters),
         types={each.name: known[each.name] for each in parameters if each.name in known},
         returns=known.get("return", Any),

@@ -11,13 +11,13 @@ waits for it, and an operation of this group may wait for that one.
 
 How long an operation waits for a nested call (:func:`deadline_ns`) and how long the called group remembers it
 (:func:`expiration_s`) follow from the calling operation and from records alone, never from a clock (E3, X3).
-So every copy of the call carries the same expiration, whoever sends it and however often the operation is
-replayed.
+So every copy of the call carries the same expiration, however often the operation is replayed.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +30,7 @@ from holdfast.execution.method import Suspended, all_awaited, call, close, step
 from holdfast.execution.read_copy import ReadCopy
 from holdfast.execution.records import Call
 from holdfast.execution.sends import LIST_QUERY, Sends
+from holdfast.execution.slow_run import SlowRun, computed
 from holdfast.execution.timers import Timers
 from holdfast.model.calls import Request
 from holdfast.model.deadlock import Root
@@ -97,6 +98,8 @@ class OperationQueue:
         self._is_interleaved = definition.interface.is_interleaved
         self._running: dict[Request, _Running] = {}
         """The operations that wait for another group, in the order in which they started to wait."""
+        self.slow: SlowRun | None = None
+        """The slow operation that has started: nothing else starts or resumes until it has ended (E15)."""
         self._waits = 0
         self._is_closed = False
         self._is_rest_wanted = False
@@ -107,7 +110,17 @@ class OperationQueue:
     @property
     def is_at_rest(self) -> bool:
         """Whether no method waits half done, so that the object is consistent."""
-        return not self._running and not self._is_discarded
+        return not self._running and self.slow is None and not self._is_discarded
+
+    @property
+    def is_computing(self) -> bool:
+        """Whether a slow operation is being computed: the object cannot go on."""
+        return self.slow is not None and self.slow.is_begun and self.slow.outcome is None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a slow operation has changed the object, and may never take effect (E15)."""
+        return self.slow is not None and self.slow.is_ahead
 
     @property
     def waiting(self) -> int:
@@ -117,7 +130,7 @@ class OperationQueue:
     def when_at_rest(self, then: Callable[[], object]) -> None:
         """Call *then* between two operations: now, or once all waiting operations have ended, or when the
         object is discarded."""
-        if not self._running:
+        if not self._running and self.slow is None:
             then()
         else:
             self._at_rest.append(then)
@@ -154,7 +167,7 @@ class OperationQueue:
             return None
         operation = self._operations.get(method)
         is_anytime = method == LIST_QUERY or (operation is not None and operation.is_anytime)
-        if not self._running or self._is_interleaved or is_anytime:
+        if self.slow is None and (not self._running or self._is_interleaved or is_anytime):
             return Sight(self.instance)
         copy = self._before.made()
         return Sight(copy, self._before.position) if copy is not None else None
@@ -198,8 +211,8 @@ class OperationQueue:
         return any(job.request == request for job in self.queue)
 
     def is_running(self, request: Request) -> bool:
-        """Whether the request has started and waits for another group."""
-        return request in self._running
+        """Whether the request has started and has not ended."""
+        return request in self._running or (self.slow is not None and self.slow.request == request)
 
     # --- running
 
@@ -214,8 +227,10 @@ class OperationQueue:
     ) -> bytes | None:
         """Run a call now, or queue it. Returns None if its outcome comes later. ``scope`` must be current."""
         operation = self._operations.get(each.method)
-        may_wait = operation is not None and operation.is_async
-        may_start = not self._running or self._may_begin_beside(may_pass=bool(chain) and not may_wait)
+        may_wait = operation is not None and operation.may_wait
+        may_start = self.slow is None and (
+            not self._running or self._may_begin_beside(may_pass=bool(chain) and not may_wait)
+        )
         if may_start and not self.poisoned and operation is not None and not may_wait:
             # The path of nearly every call, so it allocates no job.
             try:
@@ -237,7 +252,7 @@ class OperationQueue:
             traceparent=each.traceparent,
             root=root,
         )
-        if not may_start:
+        if not may_start or (self._running and self._is_slow(job)):
             self.queue.append(job)
             return None
         return self._run(job, position)
@@ -260,10 +275,10 @@ class OperationQueue:
     def drain(self, position: Position) -> Iterator[tuple[Job, bytes]]:
         """Run what is queued until a method waits; in an interleaved class, as many as may run beside waiting
         ones. Yields what has ended."""
-        while True:
+        while self.slow is None:
             if not self._running:
                 self._rest()
-            elif not self._may_run_beside():
+            elif not self._may_run_beside() or (self.queue and self._is_slow(self.queue[0])):
                 return
             if not self.queue:
                 return
@@ -276,11 +291,16 @@ class OperationQueue:
         """Give up an operation that is waiting or queued (E4). Yields the operations that end because of
         it."""
         running = self._running.pop(request, None)
-        if running is None:
+        if self.slow is not None and self.slow.request == request:
+            invariant(not self.slow.is_begun, "what is given up has not changed the object")
+            job, self.slow = self.slow.job, None
+        elif running is None:
             self.poisoned[request] = outcome
             return
-        close(running.coroutine)
-        yield running.job, outcome
+        else:
+            close(running.coroutine)
+            job = running.job
+        yield job, outcome
         yield from self.drain(position)
 
     def withdraw(self, request: Request, outcome: bytes) -> Iterator[tuple[Job, bytes]]:
@@ -293,18 +313,39 @@ class OperationQueue:
                 return
 
     def in_progress(self) -> list[Job]:
-        """The operations that are ordered, have not ended and have not been given up."""
+        """The operations that are ordered, have not ended and may still be given up."""
         running = (each.job for each in self._running.values())
-        return [each for each in (*running, *self.queue) if each.request not in self.poisoned]
+        slow = [self.slow.job] if self.slow is not None and not self.slow.is_begun else []
+        return [each for each in (*slow, *running, *self.queue) if each.request not in self.poisoned]
 
     def discard(self) -> None:
         """Give up the object and the methods that wait in it. Callers of :meth:`when_at_rest` are called and
         find the object discarded."""
-        self._is_discarded = True
+        self._is_discarded, self.slow = True, None
         running, self._running = self._running, {}
         for each in running.values():
             close(each.coroutine)
         self._rest()
+
+    def end_slow(self, request: Request, position: Position) -> Iterator[tuple[Job, bytes]]:
+        """Let the slow operation of this request take effect, then run what is queued. Yields what has
+        ended."""
+        slow = self.slow
+        if slow is None or slow.request != request:
+            return  # it has ended already, or was given up
+        if slow.outcome is None:
+            self._definition.attempts.enter_one(*request)
+            slow.take()
+            self._definition.attempts.leave_one()
+        outcome = slow.take()
+        self.slow = None
+        self._before.drop()
+        yield slow.job, outcome
+        yield from self.drain(position)
+
+    def _is_slow(self, job: Job) -> bool:
+        operation = self._operations.get(job.method)
+        return operation is not None and operation.is_slow
 
     def _may_run_beside(self) -> bool:
         """Whether an operation may start although others wait."""
@@ -352,6 +393,11 @@ class OperationQueue:
         outer = self.scope
         scope = Scope(definition.group, definition.interface, outer.timers, definition.on_raised, outer.sends)
         scope.begin(job.client, job.number, job.time_ns, job.traceparent)
+        if operation.is_slow:
+            scope.on_raised = None  # it runs on a thread, and whoever hears of it does not
+            self._before.take(self.instance, position)
+            self.slow = SlowRun(job, partial(computed, method, args, kwargs, operation.encode, scope))
+            return None
         if operation.is_async:
             if not self._is_interleaved:
                 self._before.take(self.instance, position)

@@ -30,9 +30,11 @@ class ReadCopy:
         interface = definition.interface
         # An updateable class reports what changed since it was last asked for its state, so asking here would
         # lose changes.
-        self._is_wanted = (
-            interface.has_strict_queries and interface.may_wait and not definition.capture.is_updateable
+        # While a slow operation runs, no query may see the object, not even one that may at any time.
+        may_be_read = (interface.has_strict_queries and interface.may_wait) or (
+            interface.has_slow and bool(interface.queries)
         )
+        self._is_wanted = may_be_read and not definition.capture.is_updateable
         self._state: bytes | None = None
         self._made: object | None = None
         self._left_out = 0

@@ -8,6 +8,7 @@ the same (X2). All other records take one position.
 `Calls`        calls that each member executes: in active groups, and calls that had to wait
 `Executed`     calls that a passive primary executed before they were ordered, with outcomes (E1)
 `Replied`      the outcomes of calls that were ordered as `Calls` (E1)
+`Ran`          a slow operation that was ordered as one of `Calls` takes effect here (E15)
 `NestedReply`  the outcome of a call to another group: the operation waiting for it resumes (E3)
 `TimerFired`   a durable timer has fired (E6)
 `Settled`      someone asked for a request's outcome: if it has not run, it never will (X3)
@@ -171,6 +172,16 @@ class NestedReply(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False)
         return Request(self.client, self.number)
 
 
+class Ran(msgspec.Struct, frozen=True, array_like=True, tag=22, gc=False):
+    stamp: Stamp
+    client: ClientId
+    number: int
+
+    @property
+    def request(self) -> Request:
+        return Request(self.client, self.number)
+
+
 class TimerFired(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     stamp: Stamp
     timer: int
@@ -270,6 +281,7 @@ Record = (
     | Executed
     | Replied
     | NestedReply
+    | Ran
     | TimerFired
     | Settled
     | Poison
@@ -283,7 +295,7 @@ Record = (
     | Unmarked
     | Digested
 )
-Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison | Withdrawn | SendEnded
+Stamped = Calls | Executed | NestedReply | Ran | TimerFired | Settled | Poison | Withdrawn | SendEnded
 """The records that advance the group's time."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)

@@ -59,6 +59,8 @@ class FaultKind(Enum):
     """A host's class differs from the one that serves its group, or from what its version says."""
     CHECKPOINT_FAILED = "CheckpointFailed"
     """A member's state could not be captured or read back, so its log grows."""
+    SERVICE_FAILED = "ServiceFailed"
+    """A service of a host, such as shipping, does not run there any more."""
     IN_SYNC_SHRUNK = "InSyncShrunk"
     """A group has fewer in-sync members than before."""
     RECOVERED = "Recovered"
@@ -84,6 +86,7 @@ DETAILS: Final[Mapping[FaultKind, Mapping[str, type]]] = {
     FaultKind.CLOCK_SKEW: {"HostId": str, "SkewNs": int},
     FaultKind.OTHER_CODE: {},
     FaultKind.CHECKPOINT_FAILED: {},
+    FaultKind.SERVICE_FAILED: {"HostId": str, "Service": str},
     FaultKind.IN_SYNC_SHRUNK: {"Epoch": int, "InSync": int, "MinInSync": int},
     FaultKind.RECOVERED: {"HostId": str, "From": str, "AfterNs": int},
     FaultKind.CORRELATED: {"Hosts": int, "WithinNs": int},

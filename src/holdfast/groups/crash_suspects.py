@@ -11,13 +11,14 @@ DEATHS_KEPT: Final = 1024
 
 
 class CrashSuspects:
-    """The suspected calls of each group. Each death counts once, no matter how many hosts report it."""
+    """The suspected calls of each group. Each death counts once for each call that ran, no matter how many
+    hosts report it."""
 
     def __init__(self, slot: Slot, clock: Clock) -> None:
         self._slot = slot
         self._clock = clock
         self._groups: dict[GroupId, CrashSuspicions] = {}
-        self._counted: dict[tuple[HostId, Incarnation], None] = {}
+        self._counted: dict[tuple[HostId, Incarnation, Attempt], None] = {}
 
     def of(self, group: GroupId) -> CrashSuspicions:
         known = self._groups.get(group)
@@ -27,9 +28,9 @@ class CrashSuspects:
 
     def on_death(self, host: HostId, incarnation: Incarnation, during: Attempt) -> None:
         """Record that the process died while it executed *during*."""
-        if (host, incarnation) in self._counted:
+        if (host, incarnation, during) in self._counted:
             return
-        self._counted[host, incarnation] = None
+        self._counted[host, incarnation, during] = None
         if len(self._counted) > DEATHS_KEPT:
             del self._counted[next(iter(self._counted))]
         self.of(during.group).ended(during)

@@ -414,7 +414,7 @@ class HostGroups:
         return ReplayJobs(record, self._ports.old_code, self._store.checkpoints, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
-        ports = self._ports
+        ports, directory = self._ports, self.directory
         return StylePorts(
             clock=ports.clock,
             trace=hosted.history,
@@ -436,9 +436,8 @@ class HostGroups:
             lines=self._lines,
             onlooker=ports.onlooker(hosted.record.name),
             old_code=hosted.old_code,
-            why_not_upgrade=lambda made_by: why_not_upgrade(
-                hosted.record, made_by, hosted.code, self.directory.sessions
-            ),
+            slow=ports.slow and ports.slow(hosted.record.name),
+            why_not_upgrade=lambda by: why_not_upgrade(hosted.record, by, hosted.code, directory.sessions),
             may_replay=lambda made_by: may_replay(hosted.record, hosted.code),
         )
 

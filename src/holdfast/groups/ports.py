@@ -34,7 +34,7 @@ from holdfast.storage.free_space import FreeSpace, SpaceConfig
 from holdfast.storage.log import Log
 from holdfast.storage.record import Record
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.ports import CallObserver, NotCopied, Snapshot, Waits
+from holdfast.styles.ports import CallObserver, NotCopied, SlowPort, Snapshot, Waits
 
 
 class EndingTimers(Timers, Protocol):
@@ -244,6 +244,8 @@ class GroupsPorts:
     called after the group's class has been loaded."""
     copies: CopyPort | None = None
     """Makes copies of the process; None if every state is captured between two calls, however large it is."""
+    slow: Callable[[str], SlowPort] | None = None
+    """Returns what runs the slow methods of the group with that name (E15). None: they run on the loop."""
     old_code: OldCodePort | None = None
     """Runs older code; None if only records made by the current version of a class can be replayed."""
 

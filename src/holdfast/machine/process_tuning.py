@@ -1,4 +1,5 @@
-"""Tunes a serving process: short scheduling slices, rare garbage collection, enough open files.
+"""Tunes a process: short slices, rare garbage collection and enough open files for one that serves, less
+priority for one that works for it.
 
 Linux (6.12 and later) lets a thread that asks for short time slices run before one that computes in long
 slices. This is not a priority: no share of the processor changes, and no privilege is needed. Older kernels
@@ -11,6 +12,8 @@ import os
 import platform
 import resource
 import struct
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from holdfast.model.ids import MICROSECOND
@@ -81,15 +84,20 @@ OPEN_FILES: Final = 16_384
 """Enough for every connection that a process's servers admit at once, and for its own files."""
 
 
-def allow_open_files() -> None:
-    """Raise this process's own limit on open files as far as the system lets it, up to ``OPEN_FILES``.
+def allow_open_files(needed: int = OPEN_FILES) -> int:
+    """Raise this process's own limit on open files to ``OPEN_FILES``, or to *needed* if that is more, as far
+    as the system lets it. Returns how many it may open.
 
     The usual limit of 1,024 is below the bounds of the servers: whoever fills it keeps hosts from each other.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    most = max(needed, OPEN_FILES)
+    if soft == resource.RLIM_INFINITY:
+        return most
+    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
 
 
 def spare_what_stays() -> None:
@@ -100,3 +108,44 @@ def spare_what_stays() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+NICENESS_MAX: Final = 19
+
+
+def lower_priority(by: int) -> None:
+    """Lower this process's priority below that of its host, and of others on the same machine.
+
+    Kernels that share the processor by session compare niceness only within a session. So the process moves
+    to a session of its own and lowers that session's priority. Its slices are of the usual length: hosts ask
+    for short ones, and their children inherit that.
+    """
+    os.nice(by)
+    ask_for_slices(USUAL_NS)
+    with suppress(OSError, ValueError):
+        of_host = _niceness_of_session()
+        os.setsid()
+        _session_of("self").write_text(str(min(of_host + by, NICENESS_MAX)), encoding="ascii")
+
+
+def restore_priority(pid: int) -> None:
+    """Undo :func:`lower_priority` for the process *pid*, as far as the system permits."""
+    with suppress(OSError, ValueError):
+        _session_of(pid).write_text(str(_niceness_of_session()), encoding="ascii")
+
+
+def niceness_in(session: str) -> int:
+    """The niceness in the kernel's description of a session, such as "/autogroup-21 nice 0".
+
+    The initial session, which processes belong to until one of them starts another, has no description.
+    """
+    return int(session.rsplit(maxsplit=1)[-1]) if session.strip() else 0
+
+
+def _niceness_of_session() -> int:
+    return niceness_in(_session_of("self").read_text(encoding="ascii"))
+
+
+def _session_of(pid: int | str) -> Path:
+    """The file that describes a process's session; not every kernel has it."""
+    return Path(f"/proc/{pid}/autogroup")

@@ -101,10 +101,10 @@ class AgentLinks:
 
     def on_told(self, died: HostDied, by: AgentName) -> None:
         """Handle a death reported by the agent *by*. Only the dead host's own agent can know (K2)."""
-        if died.during is not None:
+        for attempt in died.during:
             # This comes first, so that the next primary knows of the attempt. Any agent may say it: the
             # only effect is that the call is watched more closely.
-            self._on_attempt(died.host, died.incarnation, died.during)
+            self._on_attempt(died.host, died.incarnation, attempt)
         if self._agent_of.get((died.host, died.incarnation)) != by:
             return
         now = self._clock.now()

@@ -42,6 +42,7 @@ from holdfast.node.fork_checkpoint import HugePages, ProcessCopies
 from holdfast.node.heartbeat_thread import HeartbeatThread
 from holdfast.node.lease_note_file import open_lease_note
 from holdfast.node.links import HostLinks
+from holdfast.node.slow_threads import SlowThreads
 from holdfast.node.store import HostStore
 from holdfast.node.tracing import onlooker_of
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
@@ -213,7 +214,8 @@ async def open_groups(
     callees.events = groups.outbound_calls
     if last is not None:
         # This may be the only host, so nobody else may have noticed what ended its last process.
-        groups.suspects.on_death(session.host, *last)
+        for attempt in last[1]:
+            groups.suspects.on_death(session.host, last[0], attempt)
     groups.start()
     _check_codes(codes, groups)
     asyncio.get_running_loop().call_later(
@@ -280,6 +282,7 @@ def _ports(
         lease_note=lease_note,
         copies=copies,
         old_code=old_code,
+        slow=SlowThreads().of,
         onlooker=partial(onlooker_of, codes.host),
     )
 

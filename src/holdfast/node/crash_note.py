@@ -23,8 +23,10 @@ CLIENT_BYTES: Final = 4 * CLIENT_CHARACTERS_MAX
 _INCARNATION: Final = struct.Struct("<Q")
 _NOTE: Final = struct.Struct(f"<QQQIH{CLIENT_BYTES}s")
 _GROUP: Final = struct.Struct("<Q")
-_BYTES: Final = 4096
+BESIDE_MAX: Final = 4
+"""How many slow methods have a note of their own: more than run at a time (E15)."""
 _AT: Final = _INCARNATION.size
+_BYTES: Final = _AT + (1 + BESIDE_MAX) * _NOTE.size
 
 log = structlog.get_logger("holdfast.executing")
 
@@ -44,12 +46,37 @@ class CrashNote:
         finally:
             os.close(file)
 
+        self._free = [_AT + (1 + number) * _NOTE.size for number in range(BESIDE_MAX)]
+
     def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None:
         encoded = client.encode()
         _NOTE.pack_into(self._map, _AT, group, first, last, attempts, len(encoded), encoded)
 
     def clear(self) -> None:
         _GROUP.pack_into(self._map, _AT, 0)
+
+    def apart(self) -> Slot:
+        return NoteBeside(self._map, self._free) if self._free else NoSlot()
+
+
+class NoteBeside:
+    """The note of one method that runs beside the loop, from its start to its end."""
+
+    def __init__(self, content: mmap.mmap, free: list[int]) -> None:
+        self._map = content
+        self._free = free
+        self._at = free.pop()
+
+    def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None:
+        encoded = client.encode()
+        _NOTE.pack_into(self._map, self._at, group, first, last, attempts, len(encoded), encoded)
+
+    def clear(self) -> None:
+        _GROUP.pack_into(self._map, self._at, 0)
+        self._free.append(self._at)
+
+    def apart(self) -> Slot:
+        return NoSlot()
 
 
 def open_slot(directory: Path, incarnation: Incarnation) -> Slot:
@@ -61,15 +88,24 @@ def open_slot(directory: Path, incarnation: Incarnation) -> Slot:
         return NoSlot()
 
 
-def read_slot(directory: Path) -> tuple[Incarnation, Attempt] | None:
-    """What the last process in *directory* was executing when it ended; None if it was executing nothing."""
+def read_slot(directory: Path) -> tuple[Incarnation, tuple[Attempt, ...]] | None:
+    """What the last process in *directory* was executing when it ended, on its loop and beside it; None if it
+    was executing nothing."""
     try:
         content = (directory / EXECUTING).read_bytes()
         (incarnation,) = _INCARNATION.unpack_from(content)
-        group, first, last, attempts, length, client = _NOTE.unpack_from(content, _AT)
-        if not group or length > CLIENT_BYTES:
-            return None
-        attempt = Attempt(GroupId(group), ClientId(client[:length].decode()), first, last, attempts)
-    except (OSError, struct.error, UnicodeDecodeError):
+    except (OSError, struct.error):
         return None
-    return Incarnation(incarnation), attempt
+    offsets = range(_AT, len(content) - _NOTE.size + 1, _NOTE.size)
+    found = tuple(each for at in offsets if (each := _attempt_at(content, at)) is not None)
+    return (Incarnation(incarnation), found) if found else None
+
+
+def _attempt_at(content: bytes, at: int) -> Attempt | None:
+    group, first, last, attempts, length, client = _NOTE.unpack_from(content, at)
+    if not group or length > CLIENT_BYTES:
+        return None
+    try:
+        return Attempt(GroupId(group), ClientId(client[:length].decode()), first, last, attempts)
+    except UnicodeDecodeError:
+        return None

@@ -45,7 +45,7 @@ from holdfast.execution.capture import NoStateAvailable, NotCapturable
 from holdfast.groups.ports import Written
 from holdfast.machine import MachineClock
 from holdfast.machine.process_end import end_with
-from holdfast.machine.process_tuning import USUAL_NS, ask_for_slices
+from holdfast.machine.process_tuning import lower_priority, restore_priority
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import MILLISECOND
 from holdfast.storage.aside_file import AsideFailed, AsideFile
@@ -155,7 +155,6 @@ NICENESS: Final = 10
 """How far the copy's priority is lowered: it gets a tenth of the host's share when both are busy."""
 PATIENCE_S: Final = 20.0
 """A copy that runs longer gets the host's priority, because it must finish before the log is full."""
-NICENESS_MAX: Final = 19
 REPORT_BYTES_MAX: Final = 4096
 WHY_CHARACTERS_MAX: Final = 500
 _STDERR: Final = 2
@@ -299,29 +298,6 @@ class ProcessCopies:
         return Written(copy.framing.described_as(report.chunks, report.size), report.digest)
 
 
-def restore_priority(pid: int) -> None:
-    """Undo :func:`_lower_priority` for the copy *pid*, as far as the system permits."""
-    with suppress(OSError, ValueError):
-        _session_of(pid).write_text(str(_niceness_of_session()), encoding="ascii")
-
-
-def niceness_in(session: str) -> int:
-    """The niceness in the kernel's description of a session, such as "/autogroup-21 nice 0".
-
-    The initial session, which processes belong to until one of them starts another, has no description.
-    """
-    return int(session.rsplit(maxsplit=1)[-1]) if session.strip() else 0
-
-
-def _niceness_of_session() -> int:
-    return niceness_in(_session_of("self").read_text(encoding="ascii"))
-
-
-def _session_of(pid: int | str) -> Path:
-    """The file that describes a process's session; not every kernel has it."""
-    return Path(f"/proc/{pid}/autogroup")
-
-
 # --- in the copy
 
 
@@ -353,23 +329,9 @@ def _detach_from(host: int, out: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.closerange(_STDERR + 1, out)
     os.closerange(out + 1, os.sysconf("SC_OPEN_MAX"))
-    _lower_priority()
+    lower_priority(NICENESS)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
         score.write("1000")
-
-
-def _lower_priority() -> None:
-    """Lower the copy's priority below this host and others on the same machine.
-
-    Kernels that share the processor by session compare niceness only within a session. So the copy moves to
-    a session of its own and lowers that session's priority.
-    """
-    os.nice(NICENESS)
-    ask_for_slices(USUAL_NS)
-    with suppress(OSError, ValueError):
-        of_host = _niceness_of_session()
-        os.setsid()
-        _session_of("self").write_text(str(min(of_host + NICENESS, NICENESS_MAX)), encoding="ascii")
 
 
 def _write_checkpoint(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:

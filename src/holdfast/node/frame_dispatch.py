@@ -22,6 +22,7 @@ from holdfast.execution.nested_call import is_from_abroad
 from holdfast.execution.records import Sent
 from holdfast.groups.host_groups import HostGroups
 from holdfast.machine.real_ports import fresh_nonce
+from holdfast.machine.workers import Workers
 from holdfast.model.admin.groups import UNKNOWN_ORDER, OrderRefused, encode_order
 from holdfast.model.calls import Nested, ToClient, decode_to_host, encode_message
 from holdfast.model.errors import HoldfastError
@@ -29,6 +30,7 @@ from holdfast.model.ids import HostId
 from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Reason, Role, Why, split_number, with_number
 from holdfast.node.links import decode_sequence
+from holdfast.node.services import HostServices
 
 calls_log = structlog.get_logger("holdfast.calls")
 
@@ -66,12 +68,15 @@ class FrameDispatch:
         reconciler: Reconciler,
         control: ControlPlane,
         hosts: Sequence[HostId],
+        services: HostServices,
+        workers: Workers,
         *,
         allows_chaos: bool,
         stop: Callable[[], None],
     ) -> None:
         """*stop* ends this host's process in an orderly way."""
         self._groups = groups
+        self._services = services
         self._partition = partition
         self._control = control
         groups_admin = GroupsAdmin(groups, authority, control, fresh_nonce)
@@ -85,6 +90,7 @@ class FrameDispatch:
             reconciler,
             control,
             hosts,
+            workers,
             allows_chaos=allows_chaos,
             stop=stop,
         )
@@ -121,6 +127,8 @@ class FrameDispatch:
             self._on_call(ClientConnection(connection), message)
         elif kind is Kind.GROUP_ORDER:
             self._orders.take(connection, payload)
+        elif is_host and self._services.takes(kind):
+            self._services.on_frame(HostId(peer.id), kind, payload)
         else:
             raise msgspec.ValidationError(f"a host takes no {kind.name}")
 

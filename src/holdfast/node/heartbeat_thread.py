@@ -12,6 +12,7 @@ import asyncio
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -49,6 +50,8 @@ class LoopPulse:
     """Shows that an event loop turns by writing down the time at regular intervals."""
 
     INTERVAL_S: Final = 0.05
+    LATE_KEPT: Final = 400
+    """For so many turns it is known how late they were: those of the last twenty seconds."""
 
     def __init__(self, on_turn: Callable[[int], None] = lambda late_ns: None) -> None:
         """*on_turn* is called with how late each turn was."""
@@ -56,7 +59,13 @@ class LoopPulse:
         self._clock = MachineClock()
         self._loop = asyncio.get_running_loop()
         self._turned_at = self._clock.now()
+        self._late_ns: deque[int] = deque(maxlen=self.LATE_KEPT)
         self._loop.call_later(self.INTERVAL_S, self._turn)
+
+    def late_p99_ns(self) -> int:
+        """By how much one turn in a hundred was later than it meant to be, lately."""
+        found = sorted(self._late_ns)
+        return found[min(len(found) * 99 // 100, len(found) - 1)] if found else 0
 
     def age_ns(self) -> int:
         """How long ago the loop last turned. May be called from any thread."""
@@ -66,6 +75,7 @@ class LoopPulse:
         now = self._clock.now()
         late_ns = max(0, now - self._turned_at - round(self.INTERVAL_S * SECOND))
         self._turned_at = now
+        self._late_ns.append(late_ns)
         # First of all, because a handler that fails must not make the loop look as if it stood.
         self._loop.call_later(self.INTERVAL_S, self._turn)
         self._on_turn(late_ns)

@@ -9,13 +9,12 @@ Peers hear nothing from the host before that, and it promises nothing to anyone 
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import msgspec
 import structlog
@@ -25,7 +24,6 @@ from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
 from holdfast.admin.snapshot import DomainSnapshot
-from holdfast.app_code.known_code import other_code
 from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
 from holdfast.authority.recipe import Authority
@@ -33,10 +31,10 @@ from holdfast.authority.sessions import Session
 from holdfast.faults.backlog import Backlog
 from holdfast.faults.monitor import Monitoring
 from holdfast.groups.host_groups import HostGroups
-from holdfast.groups.hosted_group import without_checkpoint, without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.machine.trace import CountingTrace
+from holdfast.machine.workers import Workers
 from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
 from holdfast.model.errors import Corruption, DiskFailed, NoSpace
 from holdfast.model.ids import SECOND, HostId, Incarnation
@@ -67,17 +65,16 @@ from holdfast.node.gateway import Gateway, HostContext
 from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
 from holdfast.node.heartbeats import Vitals
 from holdfast.node.host_config import HostConfig
+from holdfast.node.host_report import HostReporter
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
-from holdfast.node.messages import ROLES, HostReport, peer_report
-from holdfast.node.orderly_stop import stop_in_order
+from holdfast.node.orderly_stop import stop_in_order, until_one_ends
+from holdfast.node.service_table import SERVICES
+from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
-
-OTHER_CODE_MAX: Final = 5
-"""The host reports at most so many groups to its agent whose code differs from its own."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -95,9 +92,11 @@ class Host:
         config: HostConfig | None = None,
         doors: Sequence[Gateway] = (),
         clients: ClientRules = NO_RULES,
+        services: Sequence[ServiceEntry] = SERVICES,
     ) -> None:
-        """*doors* are other ways in. *clients* says what named clients may do. Raises ``InvalidRequest`` if
-        its certificate cannot be used."""
+        """*doors* are other ways in. *clients* says what named clients may do. *services* is the table of
+        those that hosts run, each where its role is. Raises ``InvalidRequest`` if its certificate cannot be
+        used."""
         self._clients = clients
         self._host = host
         self._key_of = partial(read_key, layout.directory)
@@ -106,6 +105,8 @@ class Host:
         self._config = config = config or HostConfig()
         self._endpoint = replace(host_endpoint(layout, description, host), limits=config.connections)
         self._directory = layout.host(host)
+        self._workers = Workers()
+        self._services = HostServices(services, frozenset(description.roles_of(host)), self._directory)
         self._description = description
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
@@ -147,7 +148,7 @@ class Host:
         # Never released by the code: the lock ends with the process, and not before (K2).
         lock = DirectoryLock.take(self._directory, self._holder(None))
         try:
-            await _until_one_ends(self._stopped_in_order(), self._open_session_and_serve(lock))
+            await until_one_ends(self._stopped_in_order(), self._open_session_and_serve(lock))
         except (Corruption, DiskFailed, NoSpace) as error:
             error.add_note(advice(error, self._directory / STORE))
             raise
@@ -165,10 +166,16 @@ class Host:
             self._listen_at,
             self._directory,
             lambda address: serve(
-                address, self._receiver, self._endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
+                address,
+                self._receiver,
+                self._endpoint,
+                admits={**HOST_ADMITS, **self._services.admits},
+                refusal=self._clients.refusal,
             ),
         )
         details = [self._description.details_of(self._host), *[await door.open() for door in self._doors]]
+        listening = partial(self._service_context, self._server.address)
+        details.append(await self._services.listen(listening))
         await self._machines.wait_admitted(self._host)
         reached = self._description.reached
         session = await self._keeper.open(
@@ -181,7 +188,7 @@ class Host:
             roles=self._description.roles_of(self._host),
         )
         lock.leave_word(self._holder(session.incarnation))
-        await _until_one_ends(self._keeper.keep(), self._serve(session))
+        await until_one_ends(self._keeper.keep(), self._serve(session))
 
     async def _serve(self, session: Session) -> None:
         """Open the store and the groups, then serve until the disk fails or another part ends."""
@@ -191,6 +198,7 @@ class Host:
         # From here on, a hung disk or a loop that stands still ends the host (K3); it has no peers yet.
         self._heartbeat_thread.start(session.incarnation, self._vitals)
         await store.open()
+        await self._services.start(store.fail)
         await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
         for door in self._doors:
             await door.settle()
@@ -219,6 +227,7 @@ class Host:
             self._config.groups,
         )
         self._groups, self._monitoring = groups, groups.liveness_checks.monitoring
+        self._services.report_to(detector.on_service_failed)
         self._control = control = ControlPlane(
             session,
             self._directory,
@@ -238,15 +247,29 @@ class Host:
             reconciler,
             control,
             hosts,
+            self._services,
+            self._workers,
             allows_chaos=self._description.allows_chaos,
             stop=self._stop.set,
+        )
+        reporter = HostReporter(
+            session,
+            self._keeper,
+            store,
+            groups,
+            self._heartbeat_thread,
+            self._partition,
+            self._services,
+            self._workers,
+            self._pulse,
+            deaths=lambda: tuple(self._agents.deaths) if self._agents else (),
         )
         self._agents = agents = AgentLinks(
             self._description.own_agent,
             endpoint,
             own_reached=session.agent_address,
             random=random.stream("agents"),
-            report=lambda: self._report(store, session, groups),
+            report=reporter.report,
             on_death=partial(self._on_death, groups, control),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
@@ -274,7 +297,7 @@ class Host:
         shipper = FaultShipper(self._host, self._reports, notifiers, groups, endpoint)
         consumer = FaultConsumer(control, notifiers, groups, endpoint, reconciler.on_told)
         control.start()
-        await _until_one_ends(
+        await until_one_ends(
             peers.follow(),
             self._machines.follow(),
             agents.report_always(),
@@ -283,6 +306,19 @@ class Host:
             shipper.work(),
             consumer.work(),
             store.failed(),
+        )
+
+    def _service_context(self, address: Address, **known: Any) -> ServiceContext:
+        description = self._description
+        return ServiceContext(
+            host=self._host,
+            endpoint=self._endpoint,
+            listen_at=address,
+            ports=description.ports_of(self._host),
+            reached=description.reached,
+            trace=self._trace,
+            workers=self._workers,
+            **known,
         )
 
     def retune(self, config: HostConfig) -> None:
@@ -314,6 +350,8 @@ class Host:
             await self._dispatch.close()
         if self._control is not None:
             await self._control.close()
+        await self._services.close()
+        await self._workers.close()
         await self._questions.close()
         for each in (self._callees, self._links):
             if each is not None:
@@ -327,34 +365,6 @@ class Host:
         await self._authority.close()
 
     # --- what it knows of itself and others
-
-    def _report(self, store: HostStore, session: Session, groups: HostGroups) -> HostReport:
-        return HostReport(
-            host=self._host,
-            incarnation=session.incarnation,
-            pid=os.getpid(),
-            address=session.address,
-            store=store.id,
-            opening=store.opening,
-            log_bytes=store.log_bytes,
-            in_session=self._keeper.is_held,
-            peers=tuple(peer_report(each) for each in self._heartbeat_thread.heard),
-            deaths=tuple(self._agents.deaths) if self._agents else (),
-            deaf_to=self._partition.to,
-            without_object=without_object(groups.hosted.values()),
-            checkpoints_failed=without_checkpoint(groups.hosted.values()),
-            details={**session.details, ROLES: ",".join(session.roles)},
-            other_code=self._other_code(),
-        )
-
-    def _other_code(self) -> tuple[str, ...]:
-        if self._groups is None:
-            return ()
-        records, codes = self._groups.directory.records, self._keeper.session.codes
-        found = islice(other_code(records, codes, self._host), OTHER_CODE_MAX)
-        return tuple(
-            f"the code of {each.name} is {each.code}; here is {codes[each.class_name]}" for each in found
-        )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._dispatch is None:
@@ -400,6 +410,7 @@ class Host:
         detector.on_sessions(sessions)  # before the heartbeat thread forgets whom it has heard
         self._heartbeat_thread.set_peers(sessions)
         groups.on_hosts(sessions)
+        self._services.on_hosts(sessions)
         if self._links is not None:
             self._links.set_peers(sessions)
         if self._agents is not None:
@@ -427,17 +438,3 @@ class Host:
         return Holder(
             pid=os.getpid(), what=f"host {self._host}", since=self._started, incarnation=incarnation
         )
-
-
-async def _until_one_ends(*work: Coroutine[object, object, object]) -> None:
-    """Run all of *work* until the first ends, then cancel the others. Raises that one's error, if any."""
-    tasks = [asyncio.create_task(each) for each in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in tasks:
-        if task in done:
-            task.result()

@@ -5,8 +5,10 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.execution.crash_attempts import Attempt
+from holdfast.model.host_parts import ServiceStatus, WorkersStatus
 from holdfast.model.ids import MILLISECOND, HostId, Incarnation
 from holdfast.node.heartbeats import PeerState
+from holdfast.shipping.progress import ShippingStatus
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows of a death: it waited for its own child, or it got the lock that the host held (K2)."""
@@ -44,8 +46,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     incarnation: Incarnation
     proof: Proof
     how: str
-    during: Attempt | None = None
-    """What the host was executing when it ended (E4)."""
+    during: tuple[Attempt, ...] = ()
+    """What the host was executing when it ended, on its loop and beside it (E4)."""
     is_hang: bool = False
     """The host ended itself because its loop stood still (K3)."""
     is_crash: bool = False
@@ -90,6 +92,24 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
     other_code: tuple[str, ...] = ()
     """The first few groups whose class differs here from the code that serves them, in words (E7)."""
+    loop_late_ms: float = 0.0
+    """By how much one turn of its loop in a hundred was late, in the last twenty seconds."""
+    services: tuple[ServiceStatus, ...] = ()
+    workers: WorkersStatus = WorkersStatus()
+    shipping: ShippingStatus | None = None
+    """What it ships; None if its shipping does not run."""
+
+
+class ShippingReport(Struct, frozen=True, kw_only=True):
+    """What `holdfast shipping status` shows of one host. Scripts read it, so it changes only by additions."""
+
+    host: HostId
+    state: str
+    """`runs`, `starting`, `failed`, `stopped`, `gone`, `unknown`."""
+    why: str = ""
+    address: str = ""
+    """Where other hosts fetch files from it."""
+    status: ShippingStatus | None = None
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):

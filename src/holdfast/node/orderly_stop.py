@@ -10,7 +10,7 @@ failover, as after a kill.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Final
 
 import structlog
@@ -95,3 +95,17 @@ def _is_settled(hosted: HostedGroup) -> bool:
     except HoldfastError as error:
         log.warning("a group could not be settled", group=hosted.group, why=str(error))
         return True
+
+
+async def until_one_ends(*work: Coroutine[object, object, object]) -> None:
+    """Run all of *work* until the first ends, then cancel the others. Raises that one's error, if any."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if task in done:
+            task.result()

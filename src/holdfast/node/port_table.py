@@ -6,6 +6,7 @@ N + 1               the embedded authority
 N + 10 + 10 * slot  a host: hosts, clients and people call here
 one more            the host's heartbeats
 two more            the host's HTTP
+three more          files between hosts
 ==================  ==========================================
 
 Each host has a slot, which stays its own for as long as the machine has the host: firewalls and service
@@ -35,6 +36,7 @@ class HostPorts:
     native: int = 0
     heartbeats: int = 0
     http: int = 0
+    shipping: int = 0
 
 
 ANY: Final = HostPorts()
@@ -42,7 +44,7 @@ ANY: Final = HostPorts()
 
 def host_ports(base: int, slot: int) -> HostPorts:
     first = base + FIRST_HOST + PER_HOST * slot
-    return HostPorts(first, first + 1, first + 2)
+    return HostPorts(*range(first, first + 4))
 
 
 def slots(known: Mapping[HostId, int], hosts: Iterable[HostId]) -> dict[HostId, int]:

@@ -1,7 +1,13 @@
-"""How far a fetch is: its phases in their order, and what it counts."""
+"""How far a fetch is: its phases in their order, and what it counts; and what a host says of its shipping."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+SHOWN_MAX: Final = 100
+"""The most offers, and the most manifests, that a status names."""
 
 
 class Phase(StrEnum):
@@ -35,3 +41,37 @@ class Progress:
     """How many sources in a row gave nothing."""
     problem: str = ""
     """Why the last source was left."""
+
+
+class FetchStatus(Struct, frozen=True, kw_only=True):
+    """How far a fetch is, for people."""
+
+    subject: str
+    manifest: str
+    phase: str
+    total_bytes: int
+    found_bytes: int
+    received_bytes: int
+    damaged_chunks: int
+    damage: str
+    """The last of them, with its file and offset."""
+    problem: str
+    """Why the last source was left."""
+
+
+class ShippingStatus(Struct, frozen=True, kw_only=True):
+    """What a host ships at this moment."""
+
+    is_open: bool = False
+    """Whether it can fetch and offer."""
+    offered: tuple[str, ...] = ()
+    """What it offers: subject, position and id."""
+    sent_bytes: int = 0
+    """Since its process began."""
+    counting: tuple[str, ...] = ()
+    """The ids of the manifests that count on its shelf."""
+    fetching: FetchStatus | None = None
+    waiting: int = 0
+    """How many fetches wait for their turn."""
+    problem: str = ""
+    """Why it fetches nothing any more; empty if it can."""

@@ -168,6 +168,11 @@ class Fetcher:
         running = self._running
         return (running.fetch.contents, running.fetch.progress) if running is not None else None
 
+    @property
+    def waiting(self) -> int:
+        """How many fetches wait for their turn, without the one that runs."""
+        return max(self._waiting - 1, 0)
+
     async def open(self) -> None:
         """Wait until what is on the shelf can be relied upon. Raises the disk's own errors."""
         if self._opened is None:

@@ -8,13 +8,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import uvloop
-from msgspec import Struct
 
 from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import HostId
@@ -22,38 +22,13 @@ from holdfast.model.ports import Trace
 from holdfast.net import Address, ConnectionSettings, Server, serve
 from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import Contents, ManifestId
-from holdfast.shipping.progress import Progress
+from holdfast.shipping.progress import SHOWN_MAX, FetchStatus, Progress, ShippingStatus
 from holdfast.shipping.service import OFFERED_BYTES_PER_S, SHIPPING_ADMITS, Fetcher, OfferServer
 
+LOOK_S: Final = 0.5
+"""How often the status is taken that others may see without waiting for the thread."""
 CLOSE_WAIT_S: Final = 10.0
 """A hung disk must not hang the end of its host: the thread ends with the process then."""
-
-
-class FetchStatus(Struct, frozen=True, kw_only=True):
-    """How far a fetch is, for people."""
-
-    subject: str
-    manifest: str
-    phase: str
-    total_bytes: int
-    found_bytes: int
-    received_bytes: int
-    damaged_chunks: int
-    damage: str
-    """The last of them, with its file and offset."""
-    problem: str
-    """Why the last source was left."""
-
-
-class ShippingStatus(Struct, frozen=True, kw_only=True):
-    """What a host ships at this moment."""
-
-    offered: tuple[str, ...]
-    """What it offers: subject, position and id."""
-    sent_bytes: int
-    counting: tuple[str, ...]
-    """The ids of the manifests that count on its shelf."""
-    fetching: FetchStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +48,18 @@ class ShippingSettings:
 
 
 class ShippingThread:
-    """The thread. Nothing works before :meth:`start` has returned."""
+    """The thread. It may :meth:`listen` before its host may write, and offers and fetches nothing before
+    :meth:`open` has returned; :meth:`start` is both."""
 
     def __init__(self, settings: ShippingSettings, trace: Trace, *, random: Random) -> None:
         self._settings = settings
         self._trace = trace
         self._random = random
-        self._started: Future[Address] = Future()
+        self._listening: Future[Address] = Future()
+        self._started: Future[None] = Future()
+        self._go_on: asyncio.Event | None = None
+        self.latest = ShippingStatus()
+        """What :meth:`status` answered lately. It never waits, whatever the disk does."""
         self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
@@ -87,9 +67,23 @@ class ShippingThread:
         self._fetcher: Fetcher | None = None
 
     def start(self) -> Address:
-        """Open the shelf and listen; return where. Raises what keeps it from that."""
+        """Listen and open the shelf; return where. Raises what keeps it from that."""
+        address = self.listen()
+        self.open()
+        return address
+
+    def listen(self) -> Address:
+        """Listen, and return where; nothing is written yet. Whoever asks is told that nothing is offered.
+        Raises ``Unavailable`` or ``InvalidRequest``."""
         self._thread.start()
-        return self._started.result()
+        return self._listening.result()
+
+    def open(self) -> None:
+        """Open the shelf. Raises the disk's errors."""
+        if self._loop is None or self._go_on is None or not self._thread.is_alive():
+            raise Unavailable("shipping does not listen, or has ended")
+        self._loop.call_soon_threadsafe(self._go_on.set)
+        self._started.result()
 
     def offer(self, contents: Contents, directory: Path) -> None:
         """Serve this manifest from *directory*, whose files must not change until it is withdrawn."""
@@ -145,19 +139,40 @@ class ShippingThread:
     # --- on the thread
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            try:
+        found: HoldfastError = Unavailable("shipping has ended")
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-            except HoldfastError as error:
-                if not self._started.done():
-                    self._started.set_exception(error)
+        except HoldfastError as error:
+            found = error
+        finally:
+            for waited in (self._listening, self._started):
+                if not waited.done():
+                    waited.set_exception(found)
 
     async def _serve(self) -> None:
         settings = self._settings
-        end = self._end = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        offers = self._offers = OfferServer(self._trace, bytes_per_s=settings.offered_bytes_per_s)
-        fetcher = self._fetcher = Fetcher(
+        end, self._go_on = asyncio.Event(), asyncio.Event()
+        self._end, self._loop = end, asyncio.get_running_loop()
+        offers = OfferServer(self._trace, bytes_per_s=settings.offered_bytes_per_s)
+        server: Server | None = None
+        try:
+            server = await serve(
+                settings.listen_at, lambda _: offers, settings.connection, admits=SHIPPING_ADMITS
+            )
+            self._listening.set_result(server.address)
+            waited = (asyncio.ensure_future(each.wait()) for each in (self._go_on, end))
+            await asyncio.wait(tuple(waited), return_when=asyncio.FIRST_COMPLETED)
+            if not end.is_set():
+                await self._serve_shelf(offers, end)
+        finally:
+            offers.close()
+            if server is not None:
+                await server.close()
+
+    async def _serve_shelf(self, offers: OfferServer, end: asyncio.Event) -> None:
+        settings = self._settings
+        fetcher = Fetcher(
             settings.directory,
             settings.connection,
             settings.where,
@@ -166,26 +181,27 @@ class ShippingThread:
             random=self._random,
             config=settings.fetch,
         )
-        server: Server | None = None
         try:
             await fetcher.open()
-            server = await serve(
-                settings.listen_at, lambda _: offers, settings.connection, admits=SHIPPING_ADMITS
-            )
-            self._started.set_result(server.address)
-            await end.wait()
+            self._offers, self._fetcher = offers, fetcher
+            self._started.set_result(None)
+            while not end.is_set():
+                self.latest = self._status()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await end.wait()
         finally:
-            offers.close()
             await fetcher.close()
-            if server is not None:
-                await server.close()
 
     def _status(self) -> ShippingStatus:
         _, offers, fetcher = self._opened()
         return ShippingStatus(
-            offered=tuple(map(repr, offers.offered())),
+            is_open=fetcher.failure is None,
+            offered=tuple(map(repr, offers.offered()[:SHOWN_MAX])),
             sent_bytes=offers.bytes_sent,
-            counting=tuple(manifest.hex() for manifest in fetcher.shelf.complete()),
+            counting=tuple(manifest.hex() for manifest in fetcher.shelf.complete()[:SHOWN_MAX]),
+            waiting=fetcher.waiting,
+            problem=str(fetcher.failure or ""),
             fetching=_fetch_status(*fetcher.progress) if fetcher.progress is not None else None,
         )
 

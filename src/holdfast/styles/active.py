@@ -10,6 +10,7 @@ the other members compare it with theirs (E1).
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from holdfast.execution.definition import Definition, OtherCode
 from holdfast.execution.effects import Effects
@@ -21,6 +22,7 @@ from holdfast.execution.records import (
     Marked,
     NestedReply,
     Poison,
+    Ran,
     Record,
     Sent,
     TimerFired,
@@ -88,8 +90,8 @@ class Active(Replica):
         self._given_up.clear()
         self._digest_to_tell = None
         self._is_marking = False
-        if self._execution.position > self.sequence.committed:
-            self._begin_from_kept()  # an upgrade was executed but not ordered after all
+        if self._execution.position > self.sequence.committed or self._execution.line.is_ahead:
+            self._begin_from_kept()  # an upgrade or a slow operation was executed but not ordered after all
 
     def on_committed(self, up_to: Position) -> None:
         if self._code_replay.is_met:
@@ -231,6 +233,10 @@ class Active(Replica):
         """Execute what was read. Returns whether nothing of it is left."""
         try:
             for first, record in self._backlog or ():
+                slow = self._execution.line.slow if isinstance(record, Ran) else None
+                if slow is not None and not self._slow_runs.is_done(slow, first):
+                    self._backlog = chain([(first, record)], self._backlog or ())
+                    return False  # it asks for a turn when it is done
                 self._execute(first, record)
                 if until_ns is not None and self._ports.clock.now() >= until_ns:
                     self._ports.again()
@@ -372,6 +378,9 @@ class Active(Replica):
     def _do_due(self) -> None:
         # Each is noted as ordered only once it is: an order that is refused now is due again in the next
         # turn. *Without it:* one mark is refused, no checkpoint is ever made again, and the log fills up.
+        slow = self._execution.line.slow
+        if slow is not None and not slow.is_begun:
+            self._held += among_jobs(self._ports.attempts, [slow.job])
         for found in self._held:
             if found.request not in self._given_up:
                 self.poison(found)
@@ -382,6 +391,8 @@ class Active(Replica):
         elif self._checkpointing.is_due(self._execution) and not self._is_marking:
             self._submit(Marked())
             self._is_marking = True
+        if slow is not None:
+            self._run_slow(self._execution)
         if not self._is_marking:
             record = self._gate.due(self._execution.line)
             if record is not None:

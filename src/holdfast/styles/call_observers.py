@@ -2,6 +2,7 @@
 :class:`.ports.CallObserver`."""
 
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.execution.context import Scope
 from holdfast.execution.effects import Outgoing
@@ -10,6 +11,9 @@ from holdfast.model.calls import Request
 from holdfast.model.ids import MILLISECOND, ClientId
 from holdfast.styles.poison import Poisonous
 from holdfast.styles.ports import StylePorts
+
+INSTEAD: Final = "a method marked with @holdfast.slow runs beside the loop"
+"""What to do about a method that holds the loop: all other groups of the host wait meanwhile (E15)."""
 
 
 class CallObservers:
@@ -30,10 +34,12 @@ class CallObservers:
         return took_ns >= self._slow_ns and self._lines is not None
 
     def took(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
-        """Report that these calls of one frame together took this long."""
+        """Report that these calls of one frame together held the loop for this long."""
         if took_ns >= self._slow_ns and self._lines is not None:
             took_ms = took_ns // MILLISECOND
-            self._lines.tell("a call was slow", self._group, client, calls, took_ms=took_ms, among=len(calls))
+            self._trace.note("held_loop", group=self._group, took_ms=took_ms)
+            fields = {"took_ms": took_ms, "among": len(calls), "instead": INSTEAD}
+            self._lines.tell("a call was slow", self._group, client, calls, **fields)
 
     def raised(self, scope: Scope, error: BaseException) -> None:
         if self._lines is not None:

@@ -20,6 +20,7 @@ from holdfast.execution.records import (
     Calls,
     NestedReply,
     Poison,
+    Ran,
     Record,
     Upgraded,
     decode_calls,
@@ -52,6 +53,7 @@ class CodeChange:
         observers: CallObservers,
         sequence: Callable[[], Sequence],
         begin: Callable[[], None],
+        submit: Callable[[Record], object],
     ) -> None:
         self._definition = definition
         self._ports = ports
@@ -61,6 +63,7 @@ class CodeChange:
         self._observers = observers
         self._sequence = sequence
         self._begin = begin
+        self._submit = submit
         self._old_waits: Waits | None = None
         """The nested call of a method of the old code that this primary has made."""
 
@@ -79,10 +82,23 @@ class CodeChange:
                 self._old_waits = waits
                 self._calling_out.take_up(sequence.committed)
                 self._stamping.resume(waits.csn, waits.time_ns)
+            if waits.outgoing is None:
+                self._end_slow(waits)
+                return False
             outgoing = self._calling_out.for_old_code(waits.outgoing)
             if outgoing is not None:
                 self._ports.call_out(self._observers.calls_out(outgoing))
         return False
+
+    def _end_slow(self, waits: Waits) -> None:
+        """Order the end of a slow method of the old code, which computes it where it replays that record
+        (E15)."""
+        invariant(waits.slow is not None, "old code waits for a call or for the end of a slow method")
+        assert waits.slow is not None  # for the type checker: the invariant has stopped us otherwise
+        with suppress(Rejected, Unavailable):
+            self._submit(Ran(self._stamping.next(), *waits.slow))
+            self._code_replay.waits = None
+            self._ports.again()
 
     def answer(
         self, caller: Request, call: int, outcome: bytes, submit: Callable[[Record], object] | None
@@ -213,5 +229,7 @@ def continued(
     outgoing = execution.outgoing()
     if outgoing is not None:
         return Waits(outgoing, execution.csn, execution.time_ns)
+    if execution.line.slow is not None:
+        return Waits(None, execution.csn, execution.time_ns, execution.line.slow.request)
     invariant(execution.is_idle, "what does not wait has been run")
     return execution

@@ -12,7 +12,7 @@ from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.passive import Passive
-from holdfast.styles.replay import pages, replay
+from holdfast.styles.replay import pages
 
 
 class Cold(Passive):
@@ -59,11 +59,11 @@ class Cold(Passive):
         yield from self._make_object()
         execution = self._object()
         for page in pages(self.sequence, execution.position, Position(records[-1].first - 1)):
-            yield from replay(execution, page, self._ports, self.readiness.forgiven)
+            yield from self._replay(execution, page)
         if isinstance(step, Forward):
             # Captured where the primary captures, for comparison (E8).
             self._checkpointing.capture_at_rest(execution)
-        yield from replay(execution, records[-1:], self._ports, self.readiness.forgiven)
+        yield from self._replay(execution, records[-1:])
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
         """Apply the steps. A cold backup keeps no object: it makes one only for as long as it takes to
@@ -84,4 +84,4 @@ class Cold(Passive):
             for record in page:
                 if not self._checkpointing.awaits(execution):
                     return
-                yield from replay(execution, [record], self._ports, self.readiness.forgiven)
+                yield from self._replay(execution, [record])

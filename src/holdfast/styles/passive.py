@@ -103,7 +103,7 @@ class Passive(Replica):
         super().on_following()
         self._stop_work()
         execution = self._execution
-        if execution is not None and not self._may_keep(execution):
+        if execution is not None and (execution.line.is_ahead or not self._may_keep(execution)):
             self._discard()
 
     def on_committed(self, up_to: Position) -> None:
@@ -156,6 +156,8 @@ class Passive(Replica):
             for _ in self._work or ():
                 if self._difference is not None:
                     raise self._difference
+                if self._execution is not None and self._execution.line.is_computing:
+                    return False  # it asks for a turn when it is done
                 if self._ports.clock.now() >= until_ns:
                     self._ports.again()
                     return False
@@ -189,7 +191,10 @@ class Passive(Replica):
         yield from self._make_object()
         execution = self._object()
         for records in pages(self.sequence, execution.position, up_to):
-            yield from replay(execution, records, self._ports, self.readiness.forgiven)
+            yield from self._replay(execution, records)
+
+    def _replay(self, execution: Execution, records: list[Stored]) -> Iterator[None]:
+        return replay(execution, records, self._ports, self._slow_runs, self.readiness.forgiven)
 
     def _make_object(self) -> Iterator[None]:
         """Make the object from the newest checkpoint if there is none. If this is stopped, what has been
@@ -321,6 +326,8 @@ class Passive(Replica):
             if digested is not None:
                 self._tell_digest(execution, digested)
             self._step(execution)
+            if execution.line.slow is not None:
+                self._run_slow(execution)
         execution = self._execution
         record = self._gate.due(execution.line) if execution is not None else None
         if execution is not None and record is not None:

@@ -122,10 +122,14 @@ class Waits:
     """A method waits for another group where the records end, so there is no state to write. The primary
     makes that call and tries again with its outcome as one more record."""
 
-    outgoing: Outgoing
+    outgoing: Outgoing | None
+    """None for a slow method that has started: the primary orders its end, and the old code computes it where
+    that is replayed (E15)."""
     csn: Csn
     """The CSN of the last record that has one."""
     time_ns: int
+    slow: Request | None = None
+    """The request of that slow method."""
 
 
 class OldCode(Protocol):
@@ -162,6 +166,15 @@ class OldCode(Protocol):
 
     def drop(self) -> None:
         """Drop what was started or written; *then* is not called."""
+        ...
+
+
+class SlowPort(Protocol):
+    """Runs slow methods of one group beside the loop, one at a time (E15)."""
+
+    def run(self, work: Callable[[], bytes], then: Callable[[bytes], None]) -> None:
+        """Call *work* where it holds up nobody, and *then* with its result as an event of its own, after this
+        method has returned. What *work* raises ends the process."""
         ...
 
 
@@ -248,6 +261,8 @@ class StylePorts:
     it may."""
     may_replay: Callable[[Code], bool] = lambda _: False
     """Whether an operator has ordered that the class loaded here replays what that code made."""
+    slow: SlowPort | None = None
+    """None: slow methods run like others, on the loop."""
     lacks_space: Callable[[], bool] = lambda: False
     """Whether this host has too little disk space for another checkpoint (D5)."""
     void_checkpoints: Callable[[Position], None] = lambda _: None

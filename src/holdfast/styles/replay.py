@@ -16,6 +16,7 @@ from holdfast.execution.records import (
     Digested,
     Executed,
     Forward,
+    Ran,
     Record,
     State,
     Update,
@@ -36,6 +37,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.divergence import Diverged
 from holdfast.styles.poison import among_calls
 from holdfast.styles.ports import Sequence, StylePorts
+from holdfast.styles.slow_runs import SlowRuns
 
 PAGE_POSITIONS: Final = 1024
 """How many positions are read from the log at a time."""
@@ -73,7 +75,11 @@ def pages(sequence: Sequence, position: Position, up_to: Position) -> Iterator[l
 
 
 def replay(
-    execution: Execution, records: list[Stored], ports: StylePorts, forgiven: Position = ORIGIN.position
+    execution: Execution,
+    records: list[Stored],
+    ports: StylePorts,
+    slow_runs: SlowRuns,
+    forgiven: Position = ORIGIN.position,
 ) -> Iterator[None]:
     """Execute again what the former primary executed; the recorded outcomes remain valid (E1).
 
@@ -85,6 +91,9 @@ def replay(
         record = decode_record(each.body)
         if ports.attempts.has_suspects and isinstance(record, Executed):
             _refuse_poisonous(execution, record, ports.attempts)
+        slow = execution.line.slow if isinstance(record, Ran) else None
+        while slow is not None and not slow_runs.is_done(slow, each.first):
+            yield None
         effects = execution.apply(each.first, record)
         if effects.divergence and each.last > forgiven:
             raise Diverged(effects.divergence, each.last)

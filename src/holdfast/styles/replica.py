@@ -278,7 +278,7 @@ class Replica(ReplicaBase):
             return
         found = decode_outcome(outcome)
         end = end_of(found, is_expired=send.expires_ns <= self.time_ns())
-        if end is None:
+        if end is None or (execution is not None and execution.line.slow is not None):
             self._sending.send_again(number, is_soon=False, is_in_doubt=isinstance(found, Unknown))
             return
         try:
@@ -328,7 +328,7 @@ class Replica(ReplicaBase):
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing arrives."""
-        execution = self.execution if self._serving_state.takes_calls else None
+        execution = self._undisturbed() if self._serving_state.takes_calls else None
         gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
         due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
@@ -341,7 +341,7 @@ class Replica(ReplicaBase):
 
     def _next_due_ns(self) -> int | None:
         """When, by the clock, the next attempt to make the object or the next timer is due."""
-        serving, execution = self._serving_state, self.execution
+        serving, execution = self._serving_state, self._undisturbed()
         if serving.awaits_object:
             pause_ns = self._config.object_retry_ns if self._absence.is_absent else serving.look_again_ns
             return self._ports.clock.now() + pause_ns
@@ -434,7 +434,7 @@ class Replica(ReplicaBase):
         if not execution.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
-        if execution.sends.issued and self.has_room:
+        if execution.sends.issued and self.has_room and not execution.line.slow:
             # Without room their ends could not be ordered. *Without that:* the log is full; each end that
             # comes is executed and not ordered, so the object is given up, made anew, and sends again.
             for outgoing in self._sending.to_send(execution.sends, execution.position, committed):
@@ -442,7 +442,7 @@ class Replica(ReplicaBase):
 
     def _fire_timers(self) -> None:
         execution = self.execution
-        if execution is None or not execution.timers:
+        if execution is None or execution.line.slow is not None or not execution.timers:
             return
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             if not self._is_fired(timer.number, timer.due_ns):

@@ -20,8 +20,9 @@ from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Effects
 from holdfast.execution.execution import Execution
 from holdfast.execution.queue import OperationQueue
-from holdfast.execution.records import Call, Marked, Record, Sent, Unmarked, Upgraded, encode_record
-from holdfast.model.errors import BrokenInvariant, Overloaded, Unavailable
+from holdfast.execution.records import Call, Marked, Ran, Record, Sent, Unmarked, Upgraded, encode_record
+from holdfast.execution.slow_run import SlowRun
+from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
 from holdfast.styles.admission import Repetitions, nested_log_bytes_max
@@ -37,6 +38,7 @@ from holdfast.styles.queries import PendingQueries, QueryRunner
 from holdfast.styles.readiness import Readiness
 from holdfast.styles.replies import Replies, WaitingReplies
 from holdfast.styles.serving_state import ServingState
+from holdfast.styles.slow_runs import SlowRuns
 from holdfast.styles.stamping import Stamper
 
 
@@ -126,6 +128,7 @@ class ReplicaBase(ABC):
             self._observers,
             sequence=lambda: self.sequence,
             begin=self._begin_with_code,
+            submit=lambda record: self._submit(record),
         )
         self.readiness = Readiness(
             ports,
@@ -137,6 +140,7 @@ class ReplicaBase(ABC):
             give_up_object=self._give_up_object,
         )
         self._gate = InterleavingGate(ports.clock, config)
+        self._slow_runs = SlowRuns(ports, self._slow_run)
         self._sending = Outbox(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
@@ -216,6 +220,26 @@ class ReplicaBase(ABC):
         body = encode_record(record)
         self._checkpointing.grew(len(body))
         return self.sequence.submit(body, count)
+
+    def _slow_run(self) -> SlowRun | None:
+        execution = self.execution
+        return execution.line.slow if execution is not None else None
+
+    def _undisturbed(self) -> Execution | None:
+        """The object, unless a slow method has it: the timers and the outbox are that method's as well."""
+        execution = self.execution
+        return execution if execution is None or execution.line.slow is None else None
+
+    def _run_slow(self, execution: Execution) -> None:
+        """As primary, have the slow operation that has started computed, and order its end (E15)."""
+        slow = execution.line.slow
+        if slow is not None and not slow.is_ordered and self._slow_runs.is_done(slow):
+            slow.is_ordered = True
+            try:
+                self._order(execution, Ran(self._stamping.next(), *slow.request))
+            except (Rejected, Unavailable):
+                slow.is_ordered = False  # it is due again in the next turn, if the object is still there
+                raise
 
     def _on_raised(self, scope: Scope, error: BaseException) -> None:
         """Report an exception of a method, but only where it runs for its caller, not in replays or on

@@ -22,7 +22,6 @@ from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import StylePorts
-from holdfast.styles.replay import replay
 
 
 class Step(enum.Enum):
@@ -194,7 +193,7 @@ class Warm(Passive):
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers, step.sends)
             else:
-                yield from replay(execution, before, self._ports, self.readiness.forgiven)
+                yield from self._replay(execution, before)
         execution = self._object()
         if isinstance(step, Forward) and step.is_mark:
             # Captured where the primary captures, for comparison (E8).

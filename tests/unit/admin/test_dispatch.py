@@ -25,7 +25,7 @@ def admin_dispatch(
     host: Any = SimpleNamespace(me=me, recovery=None, directory=None, domain="d")
     nothing: Any = None
     return AdminDispatch(
-        *(host, nothing, nothing, nothing, partition, nothing, nothing, (A, B, C)),
+        *(host, nothing, nothing, nothing, partition, nothing, nothing, (A, B, C), nothing),
         allows_chaos=allows_chaos,
         stop=stop,
     )

@@ -12,11 +12,11 @@ from old_counter import GROUP, records
 
 from holdfast.app_code.copies import CodeCopies
 from holdfast.app_code.digest import ClassCode, ModuleText, digest_of_all
-from holdfast.app_code.replay_messages import length_of
 from holdfast.app_code.replayer import CodeReplayer
 from holdfast.execution.capture import Capture
 from holdfast.execution.saved_state import read
 from holdfast.groups.ports import Written
+from holdfast.machine.pipe_frames import length_of
 from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position

@@ -1,6 +1,6 @@
 """How a domain is shown: what clients connect to."""
 
-from holdfast.cli.domain import url_in
+from holdfast.cli.show.domain_table import url_in
 from holdfast.model.ids import HostId
 from holdfast.node.messages import AuthorityStatus, DomainStatus, HostStatus
 

@@ -14,8 +14,8 @@ from rich.text import Text
 
 import holdfast.cli
 from holdfast.cli.complaint import complain
-from holdfast.cli.domain import one_line, picture
 from holdfast.cli.output import Screen, is_agreed, out, print_json, print_table, say, styled, talk
+from holdfast.cli.show.domain_table import one_line, picture
 from holdfast.machine.terminal_text import plain
 from holdfast.model.ids import HostId
 from holdfast.node.messages import AuthorityStatus, DomainStatus, HostStatus

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.cli.admin import here
 from holdfast.cli.main import app
-from holdfast.cli.remote_status import put_together
+from holdfast.cli.show.remote_status import put_together
 from holdfast.cli.where import Remote, Where
 from holdfast.model.admin.hosts import HostInfo
 from holdfast.model.errors import InvalidRequest

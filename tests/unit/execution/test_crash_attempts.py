@@ -10,7 +10,7 @@ from holdfast.execution.records import Call
 from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.model.calls import Request
 from holdfast.model.ids import HOUR, ClientId, GroupId, HostId, Incarnation
-from holdfast.node.crash_note import open_slot, read_slot
+from holdfast.node.crash_note import BESIDE_MAX, open_slot, read_slot
 
 GROUP, A, B = GroupId(1), ClientId("a"), ClientId("b")
 
@@ -127,9 +127,27 @@ def test_what_was_noted_can_be_read_by_others_without_a_sync(tmp_path: Path) -> 
     slot = open_slot(tmp_path, Incarnation(3))
     assert read_slot(tmp_path) is None
     slot.note(GROUP, ClientId("1:abc:7"), 5, 9, 1)
-    assert read_slot(tmp_path) == (3, Attempt(GROUP, ClientId("1:abc:7"), 5, 9, 1))
+    assert read_slot(tmp_path) == (3, (Attempt(GROUP, ClientId("1:abc:7"), 5, 9, 1),))
     slot.clear()
     assert read_slot(tmp_path) is None
+
+
+def test_methods_beside_the_loop_have_notes_of_their_own(tmp_path: Path) -> None:
+    """E15: calls of other groups are noted and cleared while a slow method runs."""
+    slot = open_slot(tmp_path, Incarnation(3))
+    beside = [slot.apart() for _ in range(BESIDE_MAX + 1)]
+    for number, each in enumerate(beside):
+        each.note(GROUP, A, number, number, 2)
+    slot.note(GROUP, ClientId("loop"), 5, 9, 1)
+    slot.clear()
+    found = read_slot(tmp_path)
+    assert found is not None
+    assert sorted(each.first for each in found[1]) == list(range(BESIDE_MAX)), "one more is not noted"
+    beside[0].clear()
+    slot.apart().note(GROUP, A, 77, 77, 1)
+    found = read_slot(tmp_path)
+    assert found is not None
+    assert sorted(each.first for each in found[1]) == [*range(1, BESIDE_MAX), 77]
 
 
 def test_a_new_process_begins_with_an_empty_slot(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def session(host: HostId, location: str) -> Session:
     )
 
 
-def died(during: Attempt | None) -> HostDied:
+def died(*during: Attempt) -> HostDied:
     return HostDied(
         host=B, incarnation=Incarnation(4), proof="waitpid", how="stood", during=during, is_hang=True
     )
@@ -88,7 +88,7 @@ def test_detectors_of_objects_processes_and_regions_stand_side_by_side() -> None
     filed = Filed()
     findings = DetectorReports(filed, "main", session(B, "rack2/b"))
     findings.on_finding(Suspicion(GroupId(7), "app:A", Scope.MEMBER, "no"))
-    findings.on_hang(died(None), Directory())  # type: ignore[arg-type]  # as much of it as is read
+    findings.on_hang(died(), Directory())  # type: ignore[arg-type]  # as much of it as is read
     of_rack = FaultReport(
         FaultKind.OBJECT_CRASH, "main", Location.parse("rack2"), why="an application saw it"
     )

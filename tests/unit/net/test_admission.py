@@ -134,7 +134,7 @@ def test_an_order_is_refused_to_every_role_that_it_does_not_name(order: type[Ord
     )
     nothing: Any = None
     administering = AdminDispatch(
-        host, nothing, nothing, nothing, PartitionFilter(), nothing, nothing, (), allows_chaos=True
+        host, nothing, nothing, nothing, PartitionFilter(), nothing, nothing, (), nothing, allows_chaos=True
     )
     make: Any = order
     given = make(**{field.name: "" for field in msgspec.structs.fields(order) if field.required})

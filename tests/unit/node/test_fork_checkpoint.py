@@ -13,11 +13,19 @@ import pytest
 
 from holdfast.execution.capture import NoStateAvailable
 from holdfast.groups.ports import Written
-from holdfast.machine.process_tuning import SHORT_NS, USUAL_NS, ask_for_slices, slice_ns
+from holdfast.machine import process_tuning
+from holdfast.machine.process_tuning import (
+    NICENESS_MAX,
+    SHORT_NS,
+    USUAL_NS,
+    ask_for_slices,
+    niceness_in,
+    restore_priority,
+    slice_ns,
+)
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.node import fork_checkpoint
-from holdfast.node.fork_checkpoint import NICENESS, NICENESS_MAX, ProcessCopies, niceness_in, restore_priority
+from holdfast.node.fork_checkpoint import NICENESS, ProcessCopies
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, checkpoint_of, read_chunks
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
@@ -309,7 +317,7 @@ def test_a_copy_is_made_where_the_kernel_knows_no_autogroups(
 
     async def run() -> None:
         world = World(tmp_path)
-        monkeypatch.setattr(fork_checkpoint, "_session_of", lambda _: tmp_path / "absent" / "autogroup")
+        monkeypatch.setattr(process_tuning, "_session_of", lambda _: tmp_path / "absent" / "autogroup")
         assert isinstance(await world.copy(pieces), Written)
         restore_priority(os.getpid())
         world.disk.close()

@@ -24,6 +24,8 @@ from holdfast.model.admin.hosts import (
     DrainHost,
     HostEnds,
     HostList,
+    KeepBusy,
+    KeptBusy,
     ListHosts,
     RemoveHost,
     RestartHost,
@@ -384,6 +386,7 @@ Order = (
     | InspectGroup
     | RecoverGroup
     | Deafen
+    | KeepBusy
     | DomainOrder
     | CodeOrder
     | ObjectOrder
@@ -414,6 +417,7 @@ Answer = (
     | GroupInspected
     | GroupRecovered
     | Deafened
+    | KeptBusy
     | DomainInspected
     | GroupReference
     | ObjectCreated

@@ -1,11 +1,14 @@
 """Requests about the hosts of a domain, and their answers."""
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.reference import MEMBERS_MAX
+
+BUSY_S_MAX: Final = 15.0
+"""Below what a client waits for an answer."""
 
 
 class ListHosts(Struct, frozen=True, kw_only=True, tag="list_hosts"):
@@ -52,6 +55,15 @@ class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
     is_deaf: bool = True
 
 
+class KeepBusy(Struct, frozen=True, kw_only=True, tag="keep_busy"):
+    """To one host: let a worker process of it be busy for a while (W4), as work that holds up a loop would
+    be. Requires an admin, and a domain that allows chaos."""
+
+    how: Literal["spin", "hold"]
+    """`spin` computes, `hold` keeps its interpreter and lets no other thread of the worker run."""
+    seconds: Annotated[float, Meta(gt=0, le=BUSY_S_MAX)]
+
+
 class HostInfo(Struct, frozen=True, kw_only=True):
     """One host, as the authority knows it. Scripts read this interface: it changes only by additions."""
 
@@ -89,6 +101,14 @@ class HostEnds(Struct, frozen=True, kw_only=True, tag="host_ends"):
 
     host: HostId
     incarnation: Incarnation
+
+
+class KeptBusy(Struct, frozen=True, kw_only=True, tag="kept_busy"):
+    """A worker was busy for so long, by its own clock."""
+
+    host: HostId
+    pid: int
+    seconds: float
 
 
 class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):

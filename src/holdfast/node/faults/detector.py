@@ -192,6 +192,11 @@ class FaultDetector:
             details |= {"From": kind.value, "AfterNs": now - self._skewed_at}
             self._report(FaultKind.RECOVERED, self._location(self._me), details=details)
 
+    def on_service_failed(self, name: str, why: str) -> None:
+        """Report that a service of this host has failed."""
+        details: dict[str, Simple] = {"HostId": self._me, "Service": name}
+        self._report(FaultKind.SERVICE_FAILED, self._location(self._me), details=details, why=why)
+
     # --- groups
 
     def on_view(self, view: View) -> None:
@@ -302,7 +307,7 @@ class DetectorReports:
         hang = FaultReport(
             FaultKind.HANG, self._domain, location, details={"HostId": str(died.host)}, why=died.how
         )
-        record = directory.records.get(died.during.group) if died.during is not None else None
+        record = directory.records.get(died.during[0].group) if died.during else None
         if record is not None:
             hang = replace(hang, type_id=record.class_name, group=record.group)
             # What consumers that know only the specification's own events understand (FTC-250).

@@ -37,6 +37,7 @@ from holdfast.execution.records import (
     Call,
     Calls,
     NestedReply,
+    Ran,
     Record,
     Sent,
     Stamp,
@@ -119,7 +120,10 @@ class Subject:
     def _answer(self, number: int) -> list[bytes]:
         outcomes: list[bytes] = []
         for _ in range(NESTED_MAX):
-            waits = self.execution.outgoing()
+            slow, waits = self.execution.line.slow, self.execution.outgoing()
+            if slow is not None:
+                outcomes += self._apply(Ran(_stamp(number), *slow.request))
+                continue
             if waits is None:
                 break
             outcome = ANSWERS[self.answered % len(ANSWERS)]

@@ -42,6 +42,8 @@ SLACK_NS: Final = 20 * MILLISECOND
 STALE_MS: Final = 300
 DELAYS_S: Final = (0.0, 0.05, 0.5, 1.5)
 WORK: Final = ("append", "append", "fail", "read", "read", "stale", "lane", "once", "later", "relay", "post")
+SLOW: Final = 0.1
+"""How often what appends computes for long (E15)."""
 DEADLY: Final = 0.05
 HOPS_MAX: Final = 3
 CIRCLE: Final = 0.1
@@ -82,6 +84,7 @@ class Caller:
         self._world = ports.node.world
         self._client = ClientId(f"{ports.name}#{ports.incarnation}")
         self._rng = ports.random.stream("caller")
+        self._slow_rng = ports.random.stream("slow calls")
         self._timers = ports.timers(self._on_timer)
         self._started = 0
         self._invocations: dict[GroupId, Requests] = {}
@@ -228,7 +231,8 @@ class Caller:
         if deaths.tokens_left and not self._world.is_healed and self._rng.random() < DEADLY:
             deaths.tokens_left -= 1
             return "die"
-        return self._rng.choice(WORK)
+        kind = self._rng.choice(WORK)
+        return "grind" if kind == "append" and self._slow_rng.random() < SLOW else kind
 
     def _call_of(self, kind: str, token: str, record: GroupRecord) -> tuple[str, bytes]:
         """Return the method and its arguments."""
@@ -241,7 +245,7 @@ class Caller:
                 return "relay", bytes(encode_arguments((token, *self._hops(record)), {}))
             case "post":
                 return "post", bytes(encode_arguments((token, self._receivers()), {}))
-            case "echo" | "fail" | "die":
+            case "echo" | "fail" | "die" | "grind":
                 return kind, bytes(encode_arguments((token,), {}))
             case _:
                 return "append", bytes(encode_arguments((token,), {}))

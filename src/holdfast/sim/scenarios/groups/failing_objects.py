@@ -26,7 +26,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.capture import Checkpointable
-from holdfast.execution.crash_attempts import POISON_LIMIT, Attempt
+from holdfast.execution.crash_attempts import POISON_LIMIT, Attempt, NoSlot
 from holdfast.execution.execution import Execution
 from holdfast.model.ids import ClientId, GroupId, HostId, Incarnation, Position
 from holdfast.sequence.messages import Died
@@ -69,6 +69,10 @@ class Slot:
         if not self.ports.life.over:  # otherwise the process is only being unwound, which no real process is
             self.noted = None
             self._deaths.running = None
+
+    def apart(self) -> NoSlot:
+        """No slow method ends a process here."""
+        return NoSlot()
 
 
 class Deaths:

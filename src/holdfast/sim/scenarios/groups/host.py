@@ -45,6 +45,7 @@ from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_brok
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
+from holdfast.sim.scenarios.groups.threads import SimulatedThreads
 from holdfast.sim.scenarios.sequence.startup import HostProcess, Opened
 from holdfast.styles.replica import Replica
 
@@ -282,6 +283,7 @@ class Host(HostProcess):
             slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
             copies=SimulatedCopies(ports, self._opened.fail),
+            slow=SimulatedThreads(ports).of,
             beats=self._heart.beats if self._heart is not None else None,
         )
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from holdfast.execution.context import context
-from holdfast.execution.interface import interleaved, query
+from holdfast.execution.interface import interleaved, query, slow
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.scenarios.groups.failing_objects import (
     changes_state_silently,
@@ -56,6 +56,11 @@ class Tokens:
         if gives_other_replies(self):
             self.tokens.append(token)
         return token, len(self.tokens)
+
+    @slow
+    def grind(self, token: str) -> tuple[str, int]:
+        """Append, but not at once (E15)."""
+        return self.append(token)
 
     def fail(self, token: str) -> None:
         """Append, then raise: the change remains."""

@@ -1,0 +1,140 @@
+"""How late hosts' loops turn, and whether healthy hosts are suspected, beside work of theirs (W4, E15).
+
+On three real hosts a group is called at a steady pace. In each round that is all for a while; then, one after
+the other, a slow method computes on a thread of its group's primary, a worker process of every host computes,
+and a worker process of every host keeps its interpreter. The host's own measure of its loop is taken: by how
+much one turn in a hundred was late. Each is compared with the quiet time of its round.
+
+No host may be suspected meanwhile: no peer is silent, and no group has another view.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, Literal
+
+import msgspec
+import uvloop
+
+from holdfast.agent.status_client import ask_host_at
+from holdfast.bench import Progress, compare
+from holdfast.bench.access import admin_in, client_of
+from holdfast.bench.objects import Counter, Miller
+from holdfast.bench.systems.ours import started_domain
+from holdfast.client.admin_client import give
+from holdfast.client.domain import Domain
+from holdfast.client.proxy import Group
+from holdfast.model.admin.hosts import KeepBusy, KeptBusy
+from holdfast.net import Address, ConnectionSettings, Role
+from holdfast.node.endpoints import expecting
+from holdfast.node.heartbeat_thread import LoopPulse
+
+TARGET: Final = 1.2
+"""The loop may be so many times as late as without."""
+BUSY_S: Final = 5.0
+"""How long each method and each job is busy at a time."""
+WINDOW_S: Final = LoopPulse.INTERVAL_S * LoopPulse.LATE_KEPT
+"""What the host's measure covers: each part is measured for so long."""
+PACE_S: Final = 0.01
+LEAST_MS: Final = 0.05
+"""Below it lateness is not told apart from none: the loop's clock is no finer."""
+QUIET: Final = "quiet"
+SLOW, SPIN, HOLD = "a slow method", "workers that spin", "workers that keep their interpreter"
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was found in all rounds, by what went on beside."""
+
+    late_ms: dict[str, list[float]] = field(default_factory=dict)
+    suspicions: int = 0
+    answered: int = 0
+
+
+def run_busy_bench(*, rounds: int = 3, progress: Progress = lambda _: None) -> dict[str, Any]:
+    """Measure each kind of work *rounds* times, for twenty seconds each."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-busy-") as directory:
+        found = uvloop.run(_measure(Path(directory), rounds, progress))
+    results = [
+        compare(
+            f"busy: p99 of the loop's lateness beside {name}",
+            found.late_ms[name],
+            found.late_ms[QUIET],
+            unit="ms",
+            other_name="without",
+            target=TARGET,
+            is_at_most=True,
+        )
+        for name in (SLOW, SPIN, HOLD)
+    ]
+    failures = [f"{found.suspicions} times a healthy host was suspected"] if found.suspicions else []
+    return {
+        "results": [msgspec.to_builtins(each) for each in results],
+        "failures": failures,
+        "rounds": rounds,
+        "suspicions": found.suspicions,
+        "answered": found.answered,
+        "late_ms": found.late_ms,
+    }
+
+
+async def _measure(directory: Path, rounds: int, progress: Progress) -> Measured:
+    found = Measured()
+    async with (
+        started_domain(directory, hosts=3) as (description, status),
+        client_of(description, status) as domain,
+    ):
+        addresses = [Address.parse(host.address) for host in status.hosts if host.address]
+        admin = expecting(admin_in(description), Role.HOST)
+        counter = await domain.create(Counter, name="beside")
+        miller = await domain.create(Miller, name="miller")
+        parts: dict[str, Callable[[], Awaitable[object]]] = {
+            QUIET: lambda: asyncio.sleep(BUSY_S),
+            SLOW: lambda: miller.call(Miller.grind, BUSY_S),
+            SPIN: lambda: _keep_busy(addresses, admin, "spin"),
+            HOLD: lambda: _keep_busy(addresses, admin, "hold"),
+        }
+        for number in range(1, rounds + 1):
+            for name, work in parts.items():
+                late_ms = await _late_beside(work, domain, counter, addresses, admin, found)
+                found.late_ms.setdefault(name, []).append(late_ms)
+                progress(f"round {number} of {rounds}, {name}: p99 {late_ms:.2f} ms")
+    return found
+
+
+async def _late_beside(
+    work: Callable[[], Awaitable[object]],
+    domain: Domain,
+    counter: Group[Counter],
+    addresses: Sequence[Address],
+    admin: ConnectionSettings,
+    found: Measured,
+) -> float:
+    """Have *work* done over and over for as long as hosts measure; the median of what they found."""
+    epochs = {each.name: each.epoch for each in await domain.groups()}
+    until = asyncio.get_running_loop().time() + WINDOW_S
+
+    async def repeat() -> None:
+        while asyncio.get_running_loop().time() < until:
+            await work()
+
+    repeating = asyncio.ensure_future(repeat())
+    while not repeating.done():
+        await counter.call(Counter.add, 1)
+        found.answered += 1
+        await asyncio.sleep(PACE_S)
+    await repeating
+    reports = [await ask_host_at(each, admin) for each in addresses]
+    found.suspicions += sum(peer.silent for report in reports for peer in report.peers)
+    found.suspicions += sum(each.epoch != epochs.get(each.name) for each in await domain.groups())
+    return max(median(report.loop_late_ms for report in reports), LEAST_MS)
+
+
+async def _keep_busy(
+    addresses: Sequence[Address], admin: ConnectionSettings, how: Literal["spin", "hold"]
+) -> None:
+    order = KeepBusy(how=how, seconds=BUSY_S)
+    await asyncio.gather(*(give([each], admin, order, KeptBusy) for each in addresses))
