@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.directory.filter import Filter
+from holdfast.directory.filters.filter import Filter
 from holdfast.directory.results import DirectoryError, ResultCode, quoted
 from holdfast.ldap import ber
 from holdfast.ldap.ber import ENUMERATED, BerError, Reader

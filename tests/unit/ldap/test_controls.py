@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.directory.filter import Equality
+from holdfast.directory.filters.filter import Equality
 from holdfast.directory.operations import Attribute
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.ldap import ber, controls, extended
