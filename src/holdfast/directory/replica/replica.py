@@ -17,6 +17,7 @@ import msgspec
 from holdfast.clock import Generator
 from holdfast.clock.vector import Vector
 from holdfast.directory.conflicts import Conflict, conflicts
+from holdfast.directory.dn import Dn
 from holdfast.directory.entry import EntryState
 from holdfast.directory.issuing import Operation, settle
 from holdfast.directory.operations import Change
@@ -41,12 +42,12 @@ from holdfast.directory.replica.maps import (
 )
 from holdfast.directory.replica.overlay import Overlay, StoredEntries
 from holdfast.directory.replica.seam import ReplicaListener
-from holdfast.directory.replica.shown import ShownRows
+from holdfast.directory.replica.shown import Oddity, ShownRows
 from holdfast.directory.replica.sight import Sight
 from holdfast.directory.replica.snapshot import Snapshot, Suffix, ViewCache
 from holdfast.directory.replica.transactions import Done, Sequel, Transactions
 from holdfast.directory.replica.update import Update, check_update, encoded_update
-from holdfast.directory.replica.view import visible_values
+from holdfast.directory.replica.view import EntryView, visible_values
 from holdfast.directory.resolving import DirectoryState, NeedsInitialisation
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.schema import Schema
@@ -203,6 +204,14 @@ class Replica:
                 step(operation)
 
         return self._issue(issue, done)
+
+    def view_now(self, dn: Dn) -> EntryView:
+        """An entry as this master sees it, committed or not: what the next operation will meet."""
+        entry = self.sight.find(dn)
+        shown = self._shown.before(entry)
+        state = self._state.entries.get(entry)
+        oddity = Oddity.NONE if shown is None else shown.oddity
+        return EntryView(self.schema, entry, state, str(dn), dn.key(self.schema), oddity)
 
     def settle(self, conflict: Conflict, done: Done, *, keep: bool) -> Csn:
         """Resolve a conflict: as it stands, or in favour of what lost."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.directory.dn import ROOT, Dn, is_below
 from holdfast.directory.filters.evaluation import matcher
-from holdfast.directory.filters.filter import PRESENT_CLASS, Filter
+from holdfast.directory.filters.filter import PRESENT_CLASS, And, Filter, Not, Or, Present
 from holdfast.directory.operations import AliasDereferencing, Scope, SearchRequest
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.planning import candidates, described_in, looks_at_names
@@ -48,9 +48,16 @@ def _readable_view(snapshot: Snapshot, dn: Dn, readable: Readable) -> EntryView:
 
 
 def found(
-    snapshot: Snapshot, base: EntryView, scope: Scope, filter_: Filter, readable: Readable
+    snapshot: Snapshot,
+    base: EntryView,
+    scope: Scope,
+    filter_: Filter,
+    readable: Readable,
+    hidden: tuple[str, ...] = (),
 ) -> Iterator[EntryView | None]:
-    """The entries of the scope that match, and None now and then."""
+    """The entries of the scope that match, and None now and then. What a filter says of *hidden* attributes
+    is undefined: nobody finds out by asking what must not be seen."""
+    filter_ = without(filter_, hidden, snapshot.schema) if hidden else filter_
     plan = None if scope is Scope.BASE else candidates(filter_, snapshot.schema, snapshot.reader)
     is_in_scope = _in_scope(snapshot, base, scope)
     entries: Iterable[EntryId]
@@ -58,7 +65,7 @@ def found(
         entries, check_scope, check_filter = _scope(snapshot, base, scope), False, filter_ != PRESENT_CLASS
     else:
         entries, check_scope, check_filter = plan.entries, True, not plan.is_exact
-    is_match = Question(filter_, snapshot) if check_filter else None
+    is_match = Question(filter_, snapshot, hidden) if check_filter else None
     for looked, entry in enumerate(entries, start=1):
         if looked % PAUSE_AFTER == 0:
             yield None
@@ -107,9 +114,11 @@ def _is_child(snapshot: Snapshot, view: EntryView, key: bytes) -> bool:
 class Question:
     """A filter, prepared once, asked of entries with what it needs to know of them."""
 
-    def __init__(self, filter_: Filter, snapshot: Snapshot) -> None:
+    def __init__(self, filter_: Filter, snapshot: Snapshot, hidden: tuple[str, ...] = ()) -> None:
         self._matcher = matcher(filter_, snapshot.schema)
         self._snapshot = snapshot
+        looks_at_all = any(each is None for each in described_in(filter_, snapshot.schema))
+        self._hidden = hidden if looks_at_all else ()
         self._is_operational, self._is_counted = needs(filter_, snapshot.schema)
         self._is_about_names = looks_at_names(filter_)
 
@@ -117,6 +126,8 @@ class Question:
         attributes: Attributes = view.everything() if self._is_operational else view.attributes
         if self._is_counted:
             attributes = {**attributes, **subordinates(self._snapshot, view)}
+        if self._hidden:
+            attributes = {name: values for name, values in attributes.items() if name not in self._hidden}
         return self._matcher(attributes, view.name if self._is_about_names else ROOT) is True
 
 
@@ -126,6 +137,25 @@ def needs(filter_: Filter, schema: Schema) -> tuple[bool, bool]:
     is_operational = any(each is None or each.type.is_operational for each in described)
     counted = ("hasSubordinates", "numSubordinates")
     return is_operational, any(each is not None and each.type.name in counted for each in described)
+
+
+def without(filter_: Filter, hidden: tuple[str, ...], schema: Schema) -> Filter:
+    """The filter with the parts about *hidden* attributes undefined."""
+    if not any(each is not None and each.type.name in hidden for each in described_in(filter_, schema)):
+        return filter_
+    match filter_:
+        case And(operands):
+            return And(tuple(without(each, hidden, schema) for each in operands))
+        case Or(operands):
+            return Or(tuple(without(each, hidden, schema) for each in operands))
+        case Not(operand):
+            return Not(without(operand, hidden, schema))
+        case _:
+            return UNDEFINED
+
+
+UNDEFINED: Final = Present("")
+"""A part that is about no attribute there is."""
 
 
 def subordinates(snapshot: Snapshot, view: EntryView) -> Attributes:
