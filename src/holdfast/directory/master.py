@@ -10,7 +10,7 @@ This is the driver of a :class:`.Replica`. The files:
 import asyncio
 import os
 import secrets
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Final
 
@@ -79,9 +79,7 @@ class Master:
             on_stored=self._stored.set,
             on_failed=self._fail,
         )
-        self._store = LmdbStore(
-            directory / "store", MAPS, self._on_committed, lambda work: loop.call_soon_threadsafe(work)
-        )
+        self._store = LmdbStore(directory / "store", MAPS, self._on_committed, self._post)
         self.schema: Schema = standard_schema()
         ports = ReplicaPorts(self._store, self.generator, MachineRandom(), trace)
         self.replica = Replica(ports, self.schema, suffix, on_failed=self._fail)
@@ -152,6 +150,10 @@ class Master:
         self._disk.close()
         self._timers.close()
         self._lock.release()
+
+    def _post(self, work: Callable[[], None]) -> None:
+        """Run *work* on the loop; called on the store's thread."""
+        self._loop.call_soon_threadsafe(work)
 
     def _on_timer(self, tag: Hashable) -> None:
         self.generator.on_timer(tag)

@@ -7,7 +7,7 @@ takes turns among sessions that have work, and leaves clients that are idle for 
 import asyncio
 import ssl
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.directory.results import ResultCode
 from holdfast.ldap.service import Service
@@ -37,10 +37,10 @@ class Connection(asyncio.Protocol):
     # --- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._adopt(transport)
+        made = cast("asyncio.Transport", transport)  # uvloop's are no subclass of it
+        self._adopt(made)
         if self.session.is_tls:
-            self.session.certified = subject_dn(transport)
+            self.session.certified = subject_dn(made)
         if not self._server.admit(self):
             self.session.disconnect(ResultCode.BUSY, "too many clients are connected")
 

@@ -50,6 +50,9 @@ class DoorPolicy:
     """How often new passwords are hashed."""
 
 
+DEFAULT_POLICY: Final = DoorPolicy()
+
+
 class Service:
     """One suffix behind one door."""
 
