@@ -149,10 +149,9 @@ class SearchTask:
 
 def referrals_of(view: EntryView) -> tuple[str, ...]:
     """Where a referral entry points to; empty for every other entry."""
-    values = view.attributes.get("ref")
-    if not values or not any(each.lower() == b"referral" for each in view.attributes.get("objectClass", ())):
+    if not any(each.lower() == b"referral" for each in view.attributes.get("objectClass", ())):
         return ()
-    return tuple(each.decode("utf-8", "replace") for each in values)
+    return tuple(each.decode("utf-8", "replace") for each in view.operational().get("ref", ()))
 
 
 def begin(

@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.directory.dn import ROOT, Dn, is_below
 from holdfast.directory.filters.evaluation import matcher
-from holdfast.directory.filters.filter import PRESENT_CLASS, And, Filter, Not, Or, Present
+from holdfast.directory.filters.filter import And, Filter, Not, Or, Present
 from holdfast.directory.operations import AliasDereferencing, Scope, SearchRequest
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.planning import candidates, described_in, looks_at_names
@@ -58,11 +58,13 @@ def found(
     """The entries of the scope that match, and None now and then. What a filter says of *hidden* attributes
     is undefined: nobody finds out by asking what must not be seen."""
     filter_ = without(filter_, hidden, snapshot.schema) if hidden else filter_
-    plan = None if scope is Scope.BASE else candidates(filter_, snapshot.schema, snapshot.reader)
+    is_everything = isinstance(filter_, Present) and filter_.description.lower() == "objectclass"
+    is_planned = scope is not Scope.BASE and not is_everything
+    plan = candidates(filter_, snapshot.schema, snapshot.reader) if is_planned else None
     is_in_scope = _in_scope(snapshot, base, scope)
     entries: Iterable[EntryId]
-    if plan is None or filter_ == PRESENT_CLASS:
-        entries, check_scope, check_filter = _scope(snapshot, base, scope), False, filter_ != PRESENT_CLASS
+    if plan is None:
+        entries, check_scope, check_filter = _scope(snapshot, base, scope), False, not is_everything
     else:
         entries, check_scope, check_filter = plan.entries, True, not plan.is_exact
     is_match = Question(filter_, snapshot, hidden) if check_filter else None
