@@ -121,7 +121,7 @@ class ServerEntries:
     def _root(self, can_start_tls: bool, has_certificate: bool) -> Attributes:
         # StartTLS cannot be done twice, and EXTERNAL needs a certificate.
         extensions = [WHO_AM_I, PASSWORD_MODIFY, CANCEL, *([START_TLS] if can_start_tls else [])]
-        return {
+        found: Attributes = {
             "namingContexts": tuple(each.encode() for each in self._suffixes),
             "subschemaSubentry": (SUBSCHEMA_DN.encode(),),
             "supportedLDAPVersion": (str(VERSION).encode(),),
@@ -132,3 +132,4 @@ class ServerEntries:
             "vendorName": (b"Holdfast",),
             "vendorVersion": (self._version.encode(),),
         }
+        return {name: values for name, values in found.items() if values}
