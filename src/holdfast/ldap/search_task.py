@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.directory.dn import Dn
 from holdfast.directory.operations import SearchRequest
 from holdfast.directory.replica.access import INTERNAL, SECRET, Identity
 from holdfast.directory.replica.searching import base_of, found, subordinates
@@ -28,7 +27,7 @@ from holdfast.ldap.controls import (
 from holdfast.ldap.encoding import envelope, operation_bytes
 from holdfast.ldap.messages import SUCCESS, Control, Result, SearchResultDone, SearchResultReference
 from holdfast.ldap.rendering import Selection, rendered
-from holdfast.ldap.service import Service
+from holdfast.ldap.service import NamedDn, Service
 from holdfast.ldap.sorting import Order, in_order, orders
 
 SEARCH_CONTROLS: Final = (PAGED_RESULTS, SORT_REQUEST, MANAGE_DSA_IT)
@@ -155,11 +154,11 @@ def referrals_of(view: EntryView) -> tuple[str, ...]:
 
 
 def begin(
-    service: Service, identity: Identity, request: SearchRequest, dn: Dn, controls: RequestControls
+    service: Service, identity: Identity, request: SearchRequest, named: NamedDn, controls: RequestControls
 ) -> Walk:
     """The walk of a new search. Raises ``DirectoryError``; then no snapshot is held."""
     rules = service.rules
-    sees_all = service.is_administrator(identity, dn.key(service.schema))
+    sees_all = rules.is_administrator(identity, named.key)
     selection = service.selection(request.attributes, types_only=request.types_only, sees_all=sees_all)
 
     def readable(view: EntryView) -> bool:
@@ -168,7 +167,7 @@ def begin(
     snapshot = service.snapshot()
     try:
         try:
-            base = base_of(snapshot, request, readable)
+            base = base_of(snapshot, named.dn, named.key, request.dereference, readable)
         except DirectoryError as error:
             if identity.is_anonymous and not rules.reads_everything:
                 error.matched_dn = ""

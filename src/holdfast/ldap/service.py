@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.directory.dn import Dn
 from holdfast.directory.replica.access import AccessRules, Identity
@@ -15,6 +15,21 @@ from holdfast.ldap.server_entries import ServerEntries
 
 SELECTIONS_MAX: Final = 1_000
 """How many different lists of attributes are kept ready."""
+
+
+NAMES_MAX: Final = 10_000
+"""How many names are kept read."""
+NAME_KEPT_MAX: Final = 512
+"""How long such a name is at most."""
+
+
+class NamedDn(NamedTuple):
+    """A name as a client wrote it, read."""
+
+    dn: Dn
+    key: bytes
+    is_server_s: bool
+    """Whether it is one of the server's own entries."""
 
 
 class Hasher(Protocol):
@@ -74,6 +89,7 @@ class Service:
         self._rules = AccessRules(anonymous_read=policy.anonymous_read)
         self._rules_of = -1
         self._selections: dict[object, Selection] = {}
+        self._names: dict[str, NamedDn] = {}
 
     @property
     def rules(self) -> AccessRules:
@@ -86,6 +102,18 @@ class Service:
             finally:
                 snapshot.close()
         return self._rules
+
+    def name(self, text: str) -> NamedDn:
+        """A name that a client wrote, with its key. Programs ask about the same names again and again."""
+        found = self._names.get(text)
+        if found is None:
+            dn = Dn.parse(text)
+            found = NamedDn(dn, dn.key(self.schema), self.entries.is_below_config(dn) or not dn.rdns)
+            if len(self._names) >= NAMES_MAX:
+                self._names.clear()
+            if len(text) <= NAME_KEPT_MAX:
+                self._names[text] = found
+        return found
 
     def snapshot(self) -> Snapshot:
         """A snapshot for a search, which must give it back with :meth:`release`."""

@@ -267,9 +267,9 @@ class Session:
     def _search(self, message: Message, request: SearchRequest) -> None:
         service = self.service
         controls = read_request_controls(message.controls, SEARCH_CONTROLS)
-        dn = Dn.parse(request.base)
-        if service.entries.is_below_config(dn) or not dn.rdns:
-            self._search_server(message.message_id, request, dn)
+        named = service.name(request.base)
+        if named.is_server_s:
+            self._search_server(message.message_id, request, named.dn)
             return
         paged = controls.paged
         if paged is not None and paged.cookie:
@@ -279,7 +279,7 @@ class Session:
                 self._answer(message.message_id, SearchResultDone(SUCCESS))
                 return
         else:
-            walk = begin(service, self.identity, request, dn, controls)
+            walk = begin(service, self.identity, request, named, controls)
         most = service.limits.time_s
         allowed = min(request.time_limit_s, most) if request.time_limit_s else most
         page = None if paged is None or paged.size == 0 else paged.size

@@ -407,7 +407,9 @@ class Replica:
             self._fail("a transaction could not be committed")
             return
         self._vector, sequel = self._transactions.take_committed(token)
-        self.cache.advance(sequel.changed, is_tree_changed=sequel.is_tree_changed)
+        self.cache.advance(
+            sequel.changed, is_tree_changed=sequel.is_tree_changed, is_name_changed=sequel.touches_rules
+        )
         if sequel.touches_rules:
             self.rules_changed += 1
         if sequel.own is not None:

@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.directory.dn import ROOT, Dn, is_below
 from holdfast.directory.filters.evaluation import matcher
 from holdfast.directory.filters.filter import And, Filter, Not, Or, Present
-from holdfast.directory.operations import AliasDereferencing, Scope, SearchRequest
+from holdfast.directory.operations import AliasDereferencing, Scope
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.planning import candidates, described_in, looks_at_names
 from holdfast.directory.replica.snapshot import Snapshot
@@ -27,21 +27,24 @@ Readable = Callable[[EntryView], bool]
 """Whether whoever asks may know of an entry."""
 
 
-def base_of(snapshot: Snapshot, request: SearchRequest, readable: Readable) -> EntryView:
+def base_of(
+    snapshot: Snapshot, dn: Dn, key: bytes, dereference: AliasDereferencing, readable: Readable
+) -> EntryView:
     """The entry at which a search begins. What the client may not read is as if it were not there."""
-    view = _readable_view(snapshot, Dn.parse(request.base), readable)
-    if request.dereference in (AliasDereferencing.FINDING_BASE, AliasDereferencing.ALWAYS):
+    view = _readable_view(snapshot, dn, key, readable)
+    if dereference in (AliasDereferencing.FINDING_BASE, AliasDereferencing.ALWAYS):
         for _ in range(ALIASES_MAX):
             target = view.attributes.get("aliasedObjectName")
             if not target:
                 return view
-            view = _readable_view(snapshot, Dn.parse(target[0].decode("utf-8", "replace")), readable)
+            name = Dn.parse(target[0].decode("utf-8", "replace"))
+            view = _readable_view(snapshot, name, name.key(snapshot.schema), readable)
         raise DirectoryError(ResultCode.LOOP_DETECT, f"more than {ALIASES_MAX} aliases lead to one another")
     return view
 
 
-def _readable_view(snapshot: Snapshot, dn: Dn, readable: Readable) -> EntryView:
-    view = snapshot.view(snapshot.find(dn))
+def _readable_view(snapshot: Snapshot, dn: Dn, key: bytes, readable: Readable) -> EntryView:
+    view = snapshot.view(snapshot.find(dn, key))
     if view is None or not readable(view):
         raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "there is no such entry")
     return view
