@@ -1,7 +1,7 @@
 """One search of one client, done a little at a time: limits, pages, sorting, referrals.
 
 A page goes on with the same walk over the same snapshot, so that a client sees one state of the directory
-however long it takes (and each entry once); the walk waits in :class:`Pages` between two requests.
+however long it takes (G8), and each entry once; the walk waits in :class:`Pages` between two requests.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """One snapshot of the store, as searches see it: entries by name, by index, and below one another.
 
-It needs the store and the schema, and nothing else of the master: whoever can read the store can answer
-searches.
+It sees what is committed, at one moment (G8). It needs the store and the schema, and nothing else of the
+master: whoever can read the store can answer searches.
 """
 
 from collections.abc import Iterable, Iterator
