@@ -11,7 +11,7 @@ MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
 
-.PHONY: help setup etcd ldap run demo test check dist checklists sim soak long bench fuzz clean
+.PHONY: help setup etcd ldap run demo test check dist checklists settings sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -72,6 +72,9 @@ dist: setup      ## the wheel, in dist/; needs no network
 checklists:      ## write which tests show which rows of docs/checklists, and the totals there
 	@$(PYTHON) scripts/checklists --write
 
+settings: setup  ## write the tables of docs/settings.md from the config structs
+	@$(BIN)/python scripts/settings --write
+
 sim: setup       ## a three-minute mix of simulations and every planted bug
 	@$(BIN)/holdfast sim mix --minutes 3
 
@@ -86,7 +89,8 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@bash scripts/ensure-debian redis-server redis-server
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
-fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events|ldap|dn|search_filter|ldif|schema, MINUTES=10)
+fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)
+	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) --known
 	@$(BIN)/python -m pip install --quiet -r requirements/fuzz.txt
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=60 -rss_limit_mb=1024
 

@@ -37,6 +37,7 @@ app.command("holdfast.cli.chaos:app", name="chaos", help="Break something, to se
 app.command(
     "holdfast.cli.properties:app", name="properties", help="Show and change what groups shall be like."
 )
+app.command("holdfast.cli.config:app", name="config", help="Show, check and apply settings.")
 app.command("holdfast.cli.process:hosts", name="host", help="Show, restart and empty hosts.")
 app.command("holdfast.cli.machine:app", name="machine", help="Let machines join and leave a domain.")
 app.command("holdfast.cli.hosts:restart_all", name="restart", help="Restart all hosts while groups serve.")
