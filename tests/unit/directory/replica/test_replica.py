@@ -215,6 +215,7 @@ def test_masters_that_exchange_updates_are_equal() -> None:
     (loser,) = [each for each in one.search("(uid=ada)") if each.dn.startswith("entryUUID=")]
     assert one.search("(objectClass=*)", loser.dn, Scope.BASE)[0].id == loser.id
     assert len(one.replica.conflicts()) == 1
+    assert one.dns("(conflict=*)") == one.dns("(conflict=name: another*)") == [loser.dn]
     with one.replica.updates_since(Vector.of("g")) as reader:
         updates = list(reader)
     two.replica.apply("m1", updates, "again")
