@@ -370,6 +370,31 @@ def test_encoded_entries_are_kept_until_they_change(door: Door, client: Client) 
     assert shown()[0] == f"uid=p0000,ou=folk,{SUFFIX}"
 
 
+def test_what_is_secret_is_for_administrators(door: Door, client: Client) -> None:
+    """Neither an answer nor a filter tells a stranger of hashes and CSNs."""
+    stranger = door.client()
+
+    def names(of: Client, filter_: str) -> list[str]:
+        answers = of.ask(search(filter_, attributes=("*", "+")))
+        found = [each.operation for each in answers if isinstance(each.operation, SearchResultEntry)]
+        return [each.description for entry in found for each in entry.attributes]
+
+    assert "userPassword" in names(client, "(cn=admin)")
+    assert "lastModifiedCSN" in names(client, "(cn=admin)")
+    shown = names(stranger, "(cn=admin)")
+    assert "cn" in shown
+    assert "userPassword" not in shown
+    assert "lastModifiedCSN" not in shown
+    for filter_ in (
+        "(userPassword=*)",
+        "(!(userPassword=x))",
+        "(lastModifiedCSN>=0)",
+        "(userPassword;x-a=*)",
+    ):
+        assert names(stranger, filter_) == []
+    assert names(client, "(userPassword=*)") != []
+
+
 def test_limits_are_checked() -> None:
     with pytest.raises(InvalidRequest, match="connections is 0, idle_s is -1"):
         DoorLimits(connections=0, idle_s=-1).validate()

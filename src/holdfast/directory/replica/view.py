@@ -110,8 +110,8 @@ class EntryView:
             yield b"glue: it was removed, and has entries below it of which its removal did not know"
         if self.state is not None and not self.oddity & Oddity.GLUE:
             for each in entry_conflicts(self.state):
-                about = f" of {each.attribute}" if each.attribute else ""
-                yield f"{each.kind}: {each.lost.change}{about} {each.lost.csn} lost to {each.kept.csn}".encode()
+                lost = f"{each.lost.change} of {each.attribute}" if each.attribute else each.lost.change
+                yield f"{each.kind}: {lost} {each.lost.csn} lost to {each.kept.csn}".encode()
 
     def everything(self) -> Attributes:
         """All attributes, for a filter to look at."""
