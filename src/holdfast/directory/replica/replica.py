@@ -391,8 +391,7 @@ class Replica:
             done=done,
             tokens=tokens,
             changed=tuple(before),
-            is_tree_changed=consequences.is_tree_changed,
-            touches_rules=consequences.touches_rules,
+            consequences=consequences,
         )
         self._write(batch, sequel)
 
@@ -407,10 +406,13 @@ class Replica:
             self._fail("a transaction could not be committed")
             return
         self._vector, sequel = self._transactions.take_committed(token)
+        follows = sequel.consequences
         self.cache.advance(
-            sequel.changed, is_tree_changed=sequel.is_tree_changed, is_name_changed=sequel.touches_rules
+            sequel.changed,
+            is_tree_changed=follows.is_tree_changed,
+            is_name_changed=follows.is_name_changed,
         )
-        if sequel.touches_rules:
+        if follows.touches_rules:
             self.rules_changed += 1
         if sequel.own is not None:
             self._ports.generator.commit(sequel.own)
