@@ -82,10 +82,13 @@ class Replica:
         suffix: str,
         *,
         on_failed: Callable[[str], None] = lambda why: None,
+        purge_rows: int = PURGE_ROWS_MAX,
     ) -> None:
-        """*on_failed* is called once, when nothing can be committed any more: the process must end (D1)."""
+        """*on_failed* is called once, when nothing can be committed any more: the process must end (D1).
+        *purge_rows* is how many entries one transaction of a purge writes."""
         self._ports = ports
         self._on_failed = on_failed
+        self._purge_rows = purge_rows
         self.schema = schema
         self.suffix_name = Suffix(suffix, schema)
         self._overlay = Overlay(ports.store)
@@ -321,7 +324,7 @@ class Replica:
                 batch.erase(LEFT, bytes(key))
         for at, (entry, row) in enumerate(rows):
             _put_entry(batch, entry, row)
-            if at % PURGE_ROWS_MAX == PURGE_ROWS_MAX - 1:
+            if at % self._purge_rows == self._purge_rows - 1:
                 self._write(batch)
                 batch = Batch()
         batch.erase(REPLICA, PURGING)
