@@ -13,8 +13,8 @@ from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.maps import ENTRIES
 from holdfast.directory.store import Batch, MapName, Reader, Store
 
-ENTRIES_KEPT_MAX: Final = 20_000
-"""How many entries are kept decoded: those that are changed again soon. Reading one takes some 20 us."""
+ENTRIES_KEPT_MAX: Final = 1_000
+"""How many entries are kept decoded: those that are changed again soon. Decoded, a person takes 24 KB."""
 
 
 class Overlay:

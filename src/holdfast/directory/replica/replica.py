@@ -18,7 +18,7 @@ from holdfast.clock import Generator
 from holdfast.clock.vector import Vector
 from holdfast.directory.conflicts import Conflict, conflicts
 from holdfast.directory.dn import Dn
-from holdfast.directory.entry import EntryState
+from holdfast.directory.entry import EntryState, decoded_entry
 from holdfast.directory.issuing import Operation, settle
 from holdfast.directory.operations import Change
 from holdfast.directory.primitives import ENTRY_ID_BYTES, EntryId, MoveEntry
@@ -136,8 +136,8 @@ class Replica:
         self._state.purged = None if purged is None else Vector.parse(purged.decode())
         for key, value in reader.rows(LEFT):
             self._state.left[EntryId(bytes(key))] = parse(bytes(value).decode())
-        for entry in self._state.entries.values():
-            self._tree.update(entry)
+        for _, value in reader.rows(ENTRIES):
+            self._tree.update(decoded_entry(bytes(value)))
         self._tree.take_touched()
         newest = None if self._vector is None else self._vector.newest()
         if newest is not None:

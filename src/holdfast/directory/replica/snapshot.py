@@ -17,7 +17,7 @@ from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.schema import Schema
 from holdfast.directory.store import Reader, prefix_end
 
-VIEWS_MAX: Final = 50_000
+VIEWS_MAX: Final = 20_000
 """How many entries are kept ready, with their bytes; about 4 KB each."""
 OWN_VIEWS_MAX: Final = 100
 """How many a snapshot keeps for itself once others are newer: a search looks at each entry once."""

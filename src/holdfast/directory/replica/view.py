@@ -39,7 +39,20 @@ def visible_values(state: EntryState | None, oddity: int) -> dict[str, tuple[Val
 class EntryView:
     """One visible entry in one snapshot."""
 
-    __slots__ = ("_operational", "attributes", "dn", "dn_key", "encoded", "id", "oddity", "schema", "state")
+    # A view does not keep the entry's state, which is several times as large: many views are kept.
+    __slots__ = (
+        "_added",
+        "_disputes",
+        "_modified",
+        "_operational",
+        "attributes",
+        "dn",
+        "dn_key",
+        "encoded",
+        "id",
+        "oddity",
+        "schema",
+    )
 
     def __init__(
         self,
@@ -52,7 +65,9 @@ class EntryView:
     ) -> None:
         self.schema = schema
         self.id = entry
-        self.state = state
+        self._added = ZERO if state is None else state.added
+        self._modified = ZERO if state is None else state.modified
+        self._disputes = tuple(disputes(state, oddity))
         self.dn = dn
         self.dn_key = dn_key
         self.oddity = oddity
@@ -90,32 +105,45 @@ class EntryView:
         structural = structural_class(classes)
         if structural is not None:
             found["structuralObjectClass"] = (structural.name.encode(),)
-        if self.state is not None and self.state.added != ZERO:
-            found["createTimestamp"] = (generalized_time(self.state.added),)
-            found["modifyTimestamp"] = (generalized_time(self.state.modified),)
-            found["lastModifiedCSN"] = (self.state.modified.operation.text().encode(),)
-            disputes = tuple(self.disputes())
-            if disputes:
-                found["conflict"] = disputes
+        if self._added != ZERO:
+            found["createTimestamp"] = (generalized_time(self._added),)
+            found["modifyTimestamp"] = (generalized_time(self._modified),)
+            found["lastModifiedCSN"] = (self._modified.operation.text().encode(),)
+        if self._disputes:
+            found["conflict"] = self._disputes
         found.update(self._operational)
         return found
-
-    def disputes(self) -> Iterator[bytes]:
-        """What masters did at once with the entry, of which not all could be, for people to read."""
-        if self.oddity & Oddity.LACKS_NAME:
-            yield b"name: another entry has the name that this one was given"
-        if self.oddity & Oddity.MISPLACED:
-            yield b"cycle: it was moved below an entry that was moved below it"
-        if self.oddity & Oddity.GLUE:
-            yield b"glue: it was removed, and has entries below it of which its removal did not know"
-        if self.state is not None and not self.oddity & Oddity.GLUE:
-            for each in entry_conflicts(self.state):
-                lost = f"{each.lost.change} of {each.attribute}" if each.attribute else each.lost.change
-                yield f"{each.kind}: {lost} {each.lost.csn} lost to {each.kept.csn}".encode()
 
     def everything(self) -> Attributes:
         """All attributes, for a filter to look at."""
         return {**self.attributes, **self.operational()}
+
+
+def disputes(state: EntryState | None, oddity: int) -> Iterator[bytes]:
+    """What masters did at once with an entry, of which not all could be, for people to read."""
+    if oddity & Oddity.LACKS_NAME:
+        yield b"name: another entry has the name that this one was given"
+    if oddity & Oddity.MISPLACED:
+        yield b"cycle: it was moved below an entry that was moved below it"
+    if oddity & Oddity.GLUE:
+        yield b"glue: it was removed, and has entries below it of which its removal did not know"
+    elif state is not None and _may_be_disputed(state):
+        for each in entry_conflicts(state):
+            lost = f"{each.lost.change} of {each.attribute}" if each.attribute else each.lost.change
+            yield f"{each.kind}: {lost} {each.lost.csn} lost to {each.kept.csn}".encode()
+
+
+def _may_be_disputed(state: EntryState) -> bool:
+    """Whether anything of an entry was written to by someone who did not know of another: a quick look, since
+    hardly any was."""
+    return (
+        len(state.name.heads) > 1
+        or len(state.place.heads) > 1
+        or any(
+            each.removal.heads or any(len(slot.heads) > 1 for slot in each.values.values())
+            for each in state.attributes.values()
+        )
+    )
 
 
 def generalized_time(csn: Csn) -> bytes:
