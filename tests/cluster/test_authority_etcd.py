@@ -27,14 +27,24 @@ from holdfast.authority.contract import (
     LeaseKeep,
     List,
     Listed,
+    Older,
     Put,
+    Refused,
     Txn,
     Unknown,
     WatchEvent,
 )
 from holdfast.authority.etcd import Assembler, EtcdAuthority
 from holdfast.authority.etcd_gateway import Deadlines
-from holdfast.authority.etcd_wire import Header, KeyDomain, StoredKey, WatchedEvent, WatchResponse, range_end
+from holdfast.authority.etcd_wire import (
+    COMPARISONS_MAX,
+    Header,
+    KeyDomain,
+    StoredKey,
+    WatchedEvent,
+    WatchResponse,
+    range_end,
+)
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import LeaseId, Revision
 from holdfast.net import Role
@@ -466,3 +476,26 @@ def test_lease_ids_of_64_bits_survive() -> None:
     (changed,) = KeyDomain("d/").events(1, [WatchedEvent(stored)]).changes
     assert changed.item is not None
     assert changed.item.lease == LeaseId(2**62 + 1)
+
+
+async def test_a_change_with_more_comparisons_than_an_etcd_takes_in_one_transaction(
+    authority: EtcdAuthority,
+) -> None:
+    """That keys are there at all is then asked of those that are changed; a key that is gone still is not
+    older than anything (A8)."""
+    names = [f"k{number:03}" for number in range(70)]
+    for start in range(0, len(names), 35):
+        applied = await authority.ask(Txn((), tuple(Put(each, b"") for each in names[start : start + 35])))
+        assert isinstance(applied, Applied)
+    later = Revision(applied.revision + 1)
+    compares = tuple(Older(each, later) for each in names)
+    assert 1 + 2 * len(compares) > COMPARISONS_MAX
+    wanted = Txn(compares, tuple(Put(each, b"new") for each in names[:30]))
+    gone = await authority.ask(Txn((), (Delete(names[0]),)))
+    assert isinstance(gone, Applied)
+    refused = await authority.ask(wanted)
+    assert isinstance(refused, Refused)
+    assert refused.found[0] is None
+    restored = await put(authority, names[0])
+    again = (Older(names[0], Revision(restored + 1)), *compares[1:])
+    assert isinstance(await authority.ask(Txn(again, wanted.changes)), Applied)

@@ -17,7 +17,7 @@ from faults.machine import require_tun
 from spread_domain import AUTHORITY, HOSTS, MACHINES, NAME, SpreadClient, SpreadDomain
 
 from holdfast.calling.config import CallPolicy
-from holdfast.cli import machine
+from holdfast.cli import hosts, machine
 from holdfast.cli.domain import status
 from holdfast.cli.where import Where
 from holdfast.client.domain import connect
@@ -130,6 +130,12 @@ def test_a_machine_joins_one_leaves_and_one_is_given_up(
         ledger = await client.group(GROUP)
         async with Steadily(ledger) as calls:
             await calls.more(5)
+            # An earlier attempt was interrupted after it had emptied and removed the host.
+            target = Where(dir=domain.layout("c").directory)
+            await asyncio.to_thread(domain.command, "c", hosts.drain, host="c", at=target)
+            await asyncio.to_thread(domain.command, "a", hosts.remove, host="c", yes=True)
+            await asyncio.to_thread(domain.command, "c", machine.leave, yes=True)
+            # And once more, when all that is left is to stop processes.
             await asyncio.to_thread(domain.command, "c", machine.leave, yes=True)
             await calls.more(5)
         found = await client.wait_in_sync(GROUP)

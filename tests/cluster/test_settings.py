@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 RARELY = '[execution]\ncheckpoint_interval = "1 h"\n'
 """No checkpoint is due within any test by this."""
-LONG = '[leases]\nlease = "20 s"\ninterval = "300 ms"\n'
+LONG = '[leases]\nlease = "12 s"\ninterval = "300 ms"\n'
 BEATS_S = 3.0
 """Ten heartbeats: by then the leases of before have been renewed with the new length."""
 SILENT_MS = 4_000
@@ -87,7 +87,7 @@ def test_a_longer_lease_lets_a_silent_host_keep_its_groups(domain: Domain) -> No
         assert await group.deposit("a", 1) == 2
         assert (await client.info("leased")).epoch == before.epoch
 
-        applied(domain, RARELY + LONG.replace("20 s", "900 ms"))
+        applied(domain, RARELY + LONG.replace("12 s", "900 ms"))
         paused = await client.pid(before.primary)
         # A lease that was granted is kept: who is stopped now was promised the longer one until a moment ago.
         os.kill(paused, signal.SIGSTOP)
@@ -127,6 +127,26 @@ def test_checkpoints_are_kept_as_often_as_the_file_says(domain: Domain) -> None:
     run(domain, work)
 
 
+def test_a_groups_own_option_comes_before_the_file(domain: Domain) -> None:
+    """No checkpoint is due by time; by the option one is due after a few long calls."""
+
+    async def work(client: Client) -> None:
+        applied(domain, RARELY)
+        options = {"CheckpointBytes": 65_536, "NotifyMilliseconds": 0}
+        group = await client.connection.create("ledger:Ledger", name="own", properties=options)
+        info = await client.wait_in_sync("own")
+
+        async def is_kept() -> None:
+            number = 0
+            while kept(domain, info.primary, info.group) == 0:
+                number += 1
+                await group.deposit(f"{number:020000d}", 1)
+
+        await asyncio.wait_for(is_kept(), WAIT_S)
+
+    run(domain, work)
+
+
 def test_a_bound_is_in_force_at_once(domain: Domain) -> None:
     """A call that no record takes is refused by the primary; the same call was taken before."""
 
@@ -146,7 +166,7 @@ def test_a_bound_is_in_force_at_once(domain: Domain) -> None:
 def test_a_file_with_five_mistakes_is_five_lines_and_changes_nothing(domain: Domain) -> None:
     applied(domain, LONG)
     before = shown(domain)
-    assert (before["leases.lease"]["value"], before["leases.lease"]["unit"]) == ("20", "s")
+    assert (before["leases.lease"]["value"], before["leases.lease"]["unit"]) == ("12", "s")
     assert before["leases.lease"]["source"] == "file"
     (domain.directory / "holdfast.toml").write_text(FIVE_MISTAKES)
     for verb in ("check", "apply"):

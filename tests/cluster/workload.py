@@ -40,6 +40,8 @@ class Workload:
         """Accounts whose calls ended as unknown: they must have 0 or 1."""
         self.refused: list[str] = []
         """Accounts whose calls were reported as not executed: they must have 0."""
+        self.worst_s = 0.0
+        """How long the longest acknowledged call took."""
 
     async def __aenter__(self) -> "Workload":
         self._tasks = [asyncio.create_task(self._call()) for _ in range(self._callers)]
@@ -71,7 +73,7 @@ class Workload:
 
     async def _call(self) -> None:
         while not self._is_over:
-            account = next(self._accounts)
+            account, began_s = next(self._accounts), time.monotonic()
             try:
                 balance = await self._group.deposit(account, 1)
             except OutcomeUnknown:
@@ -81,6 +83,7 @@ class Workload:
             else:
                 assert balance == 1, f"{account} was given its deposit {balance} times"
                 self.acknowledged.append(account)
+                self.worst_s = max(self.worst_s, time.monotonic() - began_s)
 
     # --- the rules
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import MICROSECOND, MILLISECOND, SECOND, ClientId, GroupId
+from holdfast.model.ids import MICROSECOND, MILLISECOND, SECOND, ClientId, GroupId, HostId
 from holdfast.sequence.messages import Died, Stopping
 from holdfast.sequence.recovery import Inspection, Recovery
 from holdfast.sim.engine.clocks import ClockOptions
@@ -111,8 +111,10 @@ class Domain:
     # --- commands: each returns the lines it wants to show, before what the members did
 
     def group(self, *words: str) -> Iterator[str]:
-        """``group of 3 [in memory]``"""
+        """``group of 3 [in memory]`` or ``group of 3, never led by b``"""
         world, clock = self.world, ClockOptions()
+        if "never" in words:
+            self._book.barred[GROUP] = HostId(words[-1])
         self._truth, leases = Truth(world), LeaseBook(world)
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=self._truth, leases=leases), clock=clock)
         in_memory = "memory" in words
@@ -262,9 +264,11 @@ class Domain:
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
         """``hand over from a to b``"""
-        self.world.nodes[host].core.members[GROUP].hand_over(other)
+        try:
+            self.world.nodes[host].core.members[GROUP].hand_over(other)
+        except InvalidRequest as error:
+            yield f"refused: {error}"
         self._run(20 * MILLISECOND)
-        yield from ()
 
     def inspect(self, by: str) -> Iterator[str]:
         """``inspect b``: b asks all members what they have, and shows what would be lost from whom"""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -156,10 +156,10 @@ class Raw:
         self.reader = reader
         self.writer = writer
 
-    async def shake_hands(self) -> None:
-        """Prove to the server that this is its client."""
+    async def shake_hands(self, name: str = CLIENT.identity.id) -> None:
+        """Prove to the server that this is its client of that name."""
         session = Session(
-            CLIENT.identity,
+            replace(CLIENT.identity, id=name),
             is_connector=True,
             payload_bytes_max=1 << 20,
             idle_ms=15_000,

@@ -49,9 +49,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "bench": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
     "demo": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
     # A host's process is composed by the command that starts it: the host knows no door by name.
-    **dict.fromkeys(DOORS, (*GROUND, *HIGHER_CORES, "client", *PROCESSES)),
+    **dict.fromkeys(DOORS, (*GROUND, *HIGHER_CORES, "client", *PROCESSES, "settings")),
     # Every process's settings, and the page about them; who starts a process hands it its values.
-    "settings": (*GROUND, *HIGHER_CORES, "client", *PROCESSES, *DOORS),
+    "settings": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
     "cli": (*GROUND, *HIGHER_CORES, "client", *PROCESSES, *DOORS, "settings", "bench", "demo", "sim"),
     "__init__.py": (*GROUND, *HIGHER_CORES, "calling", "client"),
     "__main__.py": ("cli",),

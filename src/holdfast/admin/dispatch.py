@@ -19,6 +19,7 @@ from holdfast.admin.members import MembersAdmin
 from holdfast.admin.notifier_group import NotifierGroups
 from holdfast.admin.objects import ObjectsAdmin
 from holdfast.admin.permissions import check_permitted
+from holdfast.admin.places import PlacesAdmin
 from holdfast.admin.properties import PropertiesAdmin
 from holdfast.admin.reconciler import Reconciler
 from holdfast.admin.recovery import DomainStateAdmin, RecoveryAdmin
@@ -45,6 +46,7 @@ from holdfast.model.admin.groups import (
     GroupHistory,
     InspectGroup,
     ListGroups,
+    MoveGroup,
     Order,
     OrderAnswer,
     OrderRefused,
@@ -119,6 +121,7 @@ class AdminDispatch:
         self._objects = ObjectsAdmin(
             groups.domain, groups.directory, control, groups_admin, self._members_admin
         )
+        self._places = PlacesAdmin(groups_admin, control, lambda: groups.directory.sessions)
         self._properties = PropertiesAdmin(control, groups_admin, notifiers)
         self._upgrades = UpgradeWishes(authority, groups_admin, fresh_nonce)
         self._upgrade_trial = UpgradeTrial(groups, groups_admin)
@@ -141,6 +144,8 @@ class AdminDispatch:
             match order:
                 case CreateGroup() | DeleteGroup() | ListGroups():
                     return await self._groups_admin.do(order)
+                case MoveGroup():
+                    return await self._places.move(order)
                 case AddMember() | RemoveMember() | SetPrimary():
                     return await self._members_admin.do(order)
                 case CreateObject() | DeleteObject() | CreateMember() | ShowReference() | ListFactories():

@@ -128,6 +128,7 @@ class Explainer:
             if host not in info.in_sync:
                 yield f"{host} is not in sync: {self._why_not(host, held.get(host), end)}"
         yield from map(_of_lacking, info.without_object)
+        yield from (f"{host} never leads" for host in info.never_lead if host in info.placed_on)
         for host in info.leaving:
             where = "still in sync, until the others can do without it" if host in info.in_sync else "dropped"
             gone = "" if host in self._directory.sessions else "; it does not live, and forgets when it does"
@@ -186,6 +187,16 @@ def _of_none(info: GroupInfo, silent: list[HostId]) -> Iterator[str]:
     )
 
 
+def _of_barred(info: GroupInfo, answering: list[HostId], silent: list[HostId]) -> Iterator[str]:
+    """What helps a group if only members that never lead are left (W3)."""
+    back = [host for host in silent if host not in info.never_lead]
+    yield (
+        f"only {', '.join(answering)} of its in-sync members answers, and never leads: it goes on when "
+        f"{' or '.join(back) or 'one that may lead'} is back; if that is gone for good, let it go on from "
+        f"{answering[0]} with `holdfast group recover {info.name}`"
+    )
+
+
 def group_says(info: GroupInfo, found: Inspection) -> Iterator[str]:
     """Why a group is not served, and what helps; *info* names the members that have no object."""
     if found.is_ready:
@@ -201,6 +212,9 @@ def group_says(info: GroupInfo, found: Inspection) -> Iterator[str]:
         return
     if without.issuperset(answering):
         yield from _of_none(info, silent)
+        return
+    if found.view.value.primary not in answering and set(info.never_lead).issuperset(answering):
+        yield from _of_barred(info, answering, silent)
         return
     if info.primary in found.silent:
         yield f"{info.primary}, its primary, does not answer; an in-sync member takes over as soon as it may"

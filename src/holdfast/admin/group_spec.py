@@ -4,7 +4,7 @@ The domain's defaults and the type's properties apply as they are at the moment 
 FTC-186): they go into the group's record, and a later change of them affects only later groups.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -15,12 +15,14 @@ from holdfast.control.replication.spec import GroupSpec
 from holdfast.model.admin.errors import CannotMeetCriteria
 from holdfast.model.admin.groups import CreateGroup, min_in_sync_default
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_roles import GROUPS
 from holdfast.model.ids import GroupId, Nonce
 from holdfast.model.properties import (
     CONSISTENCY_STYLE,
     INITIAL_NUMBER,
     MEMBERSHIP_STYLE,
     MINIMUM_NUMBER,
+    PLACES,
     REPLICATION_STYLE,
     ConsistencyStyle,
     InvalidProperty,
@@ -49,10 +51,12 @@ class GroupSpecDraft:
 
     record: GroupRecord
     effective: Properties
+    role: str = GROUPS
+    """The role that its hosts must have; empty if any host will do."""
 
     @property
     def wish(self) -> GroupSpec:
-        return GroupSpec.of(self.effective)
+        return replace(GroupSpec.of(self.effective), role=self.role)
 
     @property
     def replicas(self) -> int:
@@ -100,11 +104,26 @@ def _asked(order: CreateGroup) -> dict[str, Any]:
         asked[REPLICATION_STYLE] = order.style
     if order.replicas:
         asked[INITIAL_NUMBER] = order.replicas
+    asked |= _named(order)
     if order.minimum:
         asked[MINIMUM_NUMBER] = order.minimum
     if order.membership:
         asked[MEMBERSHIP_STYLE] = MEMBERSHIP[order.membership].value
     return checked(asked, Level.CREATION)
+
+
+def _named(order: CreateGroup) -> dict[str, Any]:
+    """The properties of a group whose hosts are named (W2, W3)."""
+    if not order.hosts:
+        if order.never_lead:
+            raise InvalidRequest("only hosts that are named can have members that never lead: say --on")
+        return {}
+    if order.replicas not in (0, len(order.hosts)):
+        raise InvalidRequest(f"{order.replicas} replicas on {len(order.hosts)} named hosts: name as many")
+    if order.membership and MEMBERSHIP[order.membership] is MembershipStyle.MEMB_APP_CTRL:
+        raise InvalidRequest("an application that places its members adds them: name no hosts")
+    places = {"hosts": list(order.hosts), "never_lead": list(order.never_lead)}
+    return {PLACES: places, INITIAL_NUMBER: len(order.hosts)}
 
 
 def _decoded(order: CreateGroup) -> dict[str, Any]:

@@ -6,14 +6,16 @@ one of the chosen hosts finds the record at the authority and begins. The others
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from holdfast.admin.group_spec import MEMBERSHIP_NAMES, GroupSpecDraft, draft
+from holdfast.admin.named_hosts import check_named
 from holdfast.admin.proposals import DesiredStateView
-from holdfast.admin.snapshot import location_known, location_of, wish_of
+from holdfast.admin.snapshot import host_fact, location_known, wish_of
 from holdfast.app_code.known_code import codes_of
 from holdfast.app_code.loader import check_makes, definition_of
 from holdfast.authority.driver import insist
@@ -36,8 +38,7 @@ from holdfast.authority.recipe import Authority, Guard, InDoubt, Listing, Recipe
 from holdfast.authority.removal import remove_group
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.control.replication.criteria import check_member, member_criteria, to_keep
-from holdfast.control.replication.planner import choose_many
-from holdfast.control.replication.spec import HostFact
+from holdfast.control.replication.locations import choose_many
 from holdfast.groups.host_groups import HostGroups
 from holdfast.machine import MachineClock
 from holdfast.model.admin.errors import NoFactory
@@ -46,7 +47,7 @@ from holdfast.model.admin.upgrades import CodeInfo
 from holdfast.model.code import UNKNOWN
 from holdfast.model.errors import GroupExists, NoSuchGroup, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
-from holdfast.model.properties import REPLICATION_STYLE, Properties, Style
+from holdfast.model.properties import REPLICATION_STYLE, Style
 from holdfast.model.reference import check_group_name
 from holdfast.model.system_groups import check_not_system, is_system
 
@@ -156,7 +157,9 @@ class GroupsAdmin:
         beneath = self._desired.state().for_type(order.class_name)
         drafted = draft(order, beneath, nonce=nonce, created_ns=self._clock.wall())
         check_makes(definition_of(drafted.record))
-        members = tuple(self._placement(host, drafted.effective) for host in (places or self.places)(drafted))
+        if is_system:
+            drafted = replace(drafted, role="")
+        members = tuple(self._placement(host, drafted) for host in (places or self.places)(drafted))
         group = await self._numbers.take()
         record = msgspec.structs.replace(drafted.record, group=group, members=members)
         made = await self._stored(record)
@@ -172,7 +175,7 @@ class GroupsAdmin:
         me = self._groups.member_of(record)
 
         def make(guard: Seen[Guard | None]) -> Recipe[object]:
-            if me.host in record.placed_on:
+            if me.host in record.leaders:
                 return create_group(record, me.host, (me,), as_of=guard)
             return create_unbegun_group(record, as_of=guard)
 
@@ -189,8 +192,12 @@ class GroupsAdmin:
         Without *is_whole*, fewer hosts than replicas are acceptable.
         """
         sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
-        takes = self._desired.state().takes_members
-        hosts = [HostFact(host, location_of(each)) for host, each in sessions.items() if takes(host)]
+        state = self._desired.state()
+        if wish.hosts:
+            check_named(wish, wish.hosts, drafted.record.min_in_sync, sessions, state)
+            return list(wish.hosts)
+        facts = (host_fact(each) for host, each in sessions.items() if state.takes_members(host))
+        hosts = [each for each in facts if each.has_role(wish.role)]
         load = {each.host: self._directory.placed_on(each.host) for each in hosts}
         mine = choose_many(1, [each for each in hosts if each.host == me], [], load, locations=wish.locations)
         others = [each for each in hosts if each.host != me]
@@ -201,17 +208,18 @@ class GroupsAdmin:
             raise NoFactory(", ".join(wish.locations), drafted.record.class_name, said)
         if len(chosen) < (drafted.replicas if is_whole else 1):
             raise Unavailable(
-                f"{drafted.replicas} replicas need as many hosts, each in a location of its own; "
+                f"{drafted.replicas} replicas need as many hosts for groups, each in a location of its own; "
                 f"{len(chosen)} live now"
             )
         return [each.host for each in chosen]
 
-    def _placement(self, host: HostId, effective: Properties) -> Placement:
+    def _placement(self, host: HostId, drafted: GroupSpecDraft) -> Placement:
         """The placement, with the criteria for the factory on *host* (FTC-212). Raises ``InvalidRequest``."""
-        location = location_known(host, self._directory.sessions)
+        location, effective = location_known(host, self._directory.sessions), drafted.effective
         criteria = member_criteria({}, effective, location)
         check_member(criteria, Style(effective[REPLICATION_STYLE]), location)
-        return Placement(host=host, store=UNKNOWN_STORE, criteria=to_keep(criteria))
+        never_leads = host in drafted.wish.never_lead
+        return Placement(host=host, store=UNKNOWN_STORE, criteria=to_keep(criteria), never_leads=never_leads)
 
     # --- the others
 
@@ -288,4 +296,6 @@ class GroupsAdmin:
             code=CodeInfo.of(record.code) if record.code != UNKNOWN else None,
             codes=codes_of(record, self._directory.sessions),
             upgrade=CodeInfo.of(record.upgrade.code) if record.upgrade is not None else None,
+            named=wish.hosts,
+            never_lead=tuple(each.host for each in record.members if each.never_leads),
         )

@@ -42,6 +42,7 @@ class HostsAdmin:
                 primaries=primaries[host],
                 leaving=leaving[host],
                 location=location_of(sessions[host]) if host in sessions else "",
+                roles=sessions[host].roles if host in sessions else (),
                 incarnation=sessions[host].incarnation if host in sessions else None,
                 address=sessions[host].address if host in sessions else "",
                 agent_address=sessions[host].agent_address if host in sessions else "",

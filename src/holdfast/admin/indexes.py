@@ -4,17 +4,17 @@ import msgspec
 
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.proposals import granted
-from holdfast.admin.snapshot import location_of
+from holdfast.admin.snapshot import host_fact
 from holdfast.authority.driver import insist
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.transactions import list_transactions
 from holdfast.control.desired.index_changes import CreateIndex, DropIndexes, ListIndexes, lay_out
 from holdfast.control.desired.indexes import NOBODY, IndexInfo, IndexTopology
-from holdfast.control.replication.spec import HostFact
 from holdfast.groups.catalog import GroupCatalog
 from holdfast.model.admin import domain as orders
-from holdfast.model.admin.domain import IndexList, IndexShown, TransactionList, TransactionShown
+from holdfast.model.admin.domain import IndexList, IndexShown, NodeShown, TransactionList, TransactionShown
 from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.host_roles import SEARCH
 from holdfast.model.ids import HostId
 
 
@@ -58,11 +58,13 @@ class IndexesAdmin:
         return cas, state.indexes.listed(ids)
 
     def _laid_out(self, info: IndexInfo, partitions: int, replicas: int) -> IndexTopology:
-        """Place the index on hosts that are alive and not being drained."""
+        """Place the index on hosts that are alive, not being drained, and for search: on any where the domain
+        has none for it (decision 14)."""
         draining = self._control.state().draining
         living = [each for host, each in sorted(self._directory.sessions.items()) if host not in draining]
-        hosts = [HostFact(each.host, location_of(each)) for each in living]
-        addresses = {each.host: each.address for each in living}
+        able = [each for each in living if SEARCH in each.roles] or living
+        addresses = {each.host: each.address for each in able}
+        hosts = [host_fact(each) for each in able]
         return lay_out(info, hosts, addresses, partitions=partitions, replicas=replicas)
 
     # --- orders of operators
@@ -138,4 +140,9 @@ def _shown(topology: IndexTopology) -> IndexShown:
         partitions=topology.numPartitions,
         replicas=sum(place != NOBODY for place in topology.partitionMap[0]) - 1,
         hosts=tuple(HostId(each.name) for each in topology.servers),
+        servers=tuple(
+            NodeShown(name=HostId(each.name), connectionAddr=each.connectionAddr, role=each.role)
+            for each in topology.servers
+        ),
+        partition_map=topology.partitionMap,
     )

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Final
 
 from holdfast.admin.groups import GroupsAdmin
+from holdfast.admin.named_hosts import not_for
 from holdfast.admin.proposals import DesiredStateView
-from holdfast.admin.snapshot import hosts_at, location_known, made_with_of, member_at
+from holdfast.admin.snapshot import hosts_at, location_known, made_with_of, member_at, wish_of
 from holdfast.app_code.loader import check_makes, definition_of, own_object
 from holdfast.authority.driver import insist
 from holdfast.authority.groups import GroupRecord
@@ -37,6 +38,7 @@ from holdfast.model.admin.errors import (
 from holdfast.model.admin.groups import AddMember, GroupList, HandedOver, RemoveMember, SetPrimary
 from holdfast.model.admin.objects import CreateMember
 from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.host_roles import GROUPS
 from holdfast.model.ids import MILLISECOND, GroupId, HostId, Nonce
 from holdfast.model.properties import Style
 from holdfast.model.reference import MEMBERS_MAX
@@ -83,10 +85,22 @@ class MembersAdmin:
         if not self._desired.state().takes_members(order.host):
             raise ObjectNotAdded(f"{order.host} is being emptied or was removed, and takes no members")
         await self._check_lives(order.host)
+        self._check_may_place(record, order.host)
         if order.own:
             self._check_own(record, order)
         await self._place(record, order.host, {}, order.own)
         return await self._told(order.name)
+
+    def _check_may_place(self, record: GroupRecord, host: HostId) -> None:
+        """Raise ``ObjectNotAdded`` if the manager would remove a member there again."""
+        sessions, named = self._groups.directory.sessions, wish_of(record, self._desired.state()).hosts
+        if host in sessions and GROUPS not in sessions[host].roles:
+            raise ObjectNotAdded(not_for(host, sessions))
+        if named and host not in named:
+            raise ObjectNotAdded(
+                f"{record.name} is on named hosts ({', '.join(named)}); "
+                f"`holdfast group move {record.name} --on` names others"
+            )
 
     def _check_own(self, record: GroupRecord, order: AddMember) -> None:
         """Check the application's own object. Raises ``ObjectNotAdded`` if it cannot be a member or is one.
@@ -113,7 +127,8 @@ class MembersAdmin:
     def _factory_for(self, record: GroupRecord, location: str) -> HostId:
         """The host at that location that is to get the member. Raises ``NoFactory``, ``InvalidRequest``."""
         sessions, takes = self._groups.directory.sessions, self._desired.state().takes_members
-        there = [host for host in hosts_at(location, sessions) if takes(host)]
+        able = [host for host in hosts_at(location, sessions) if takes(host)]
+        there = [host for host in able if GROUPS in sessions[host].roles]
         taken = [location_known(host, sessions) for host in record.placed_on]
         free = [host for host in there if location_known(host, sessions) not in taken]
         if free:
@@ -150,11 +165,16 @@ class MembersAdmin:
         host = member_at(record, order.host, self._groups.directory.sessions)
         if host not in record.placed_on:
             raise MemberNotFound(f"{host} is leaving {order.name} already")
+        if host in wish_of(record, self._desired.state()).hosts:
+            said = f"name others first, with `holdfast group move {order.name} --on`"
+            raise InvalidRequest(f"{host} is named for {order.name}: {said}")
         done = await insist(
             lambda: perform(self._authority, remove_member(record.group, host, nonce=nonce)),
             *(Seen, NotPlaced, TooFew, NoGroup),
         )
         if isinstance(done, TooFew):
+            if len(record.placed_on) > max(record.min_in_sync, 1):
+                raise InvalidRequest(f"without {host} only members of {order.name} that never lead are left")
             raise InvalidRequest(
                 f"without {host} fewer members of {order.name} would be left than the "
                 f"{max(record.min_in_sync, 1)} it needs: add another one first; "
@@ -177,6 +197,9 @@ class MembersAdmin:
             raise PrimaryNotSet(
                 f"{host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
             )
+        if not record.may_lead(host):
+            said = f"`holdfast group move {order.name} --on` says who may"
+            raise PrimaryNotSet(f"the member of {order.name} on {host} never leads; {said}")
         try:
             async with asyncio.timeout(SET_PRIMARY_S):
                 while not self._is_primary(info.group, host):

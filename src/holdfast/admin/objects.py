@@ -39,6 +39,7 @@ from holdfast.model.admin.objects import (
     ObjectOrder,
     ShowReference,
 )
+from holdfast.model.host_roles import GROUPS
 from holdfast.model.ids import HostId
 from holdfast.model.properties import INITIAL_NUMBER, MEMBERSHIP_STYLE, MINIMUM_NUMBER, MembershipStyle
 from holdfast.model.system_groups import check_not_system
@@ -113,17 +114,20 @@ class ObjectsAdmin:
 
     def _factory_at(self, location: str, type_id: str) -> HostId:
         """The host at that location that makes the object. Raises :class:`NoFactory`."""
-        takes = self._desired.state().takes_members
-        found = [host for host in hosts_at(location, self._directory.sessions) if takes(host)]
+        found = [host for host in hosts_at(location, self._directory.sessions) if self._takes(host)]
         if not found:
             raise NoFactory(location, type_id, "no living host is there that takes members")
         return min(found, key=lambda host: (self._directory.placed_on(host), host))
 
+    def _takes(self, host: HostId) -> bool:
+        """Whether a living host takes members of groups."""
+        is_for_groups = GROUPS in self._directory.sessions[host].roles
+        return is_for_groups and self._desired.state().takes_members(host)
+
     def _factories(self) -> FactoryList:
-        takes = self._desired.state().takes_members
         return FactoryList(
             factories=tuple(
-                FactoryInfo(host=host, location=location_of(session), takes_members=takes(host))
+                FactoryInfo(host=host, location=location_of(session), takes_members=self._takes(host))
                 for host, session in sorted(self._directory.sessions.items())
             )
         )

@@ -28,16 +28,17 @@ from holdfast.control.replication.planner import (
     Action,
     Forget,
     Lead,
+    LetLead,
     Place,
     Plan,
     Remove,
     Tune,
     by_group,
     plan,
-    take_steps,
 )
 from holdfast.control.replication.reactions import FaultReactions
 from holdfast.control.replication.spec import GroupFact, ObservedState
+from holdfast.control.replication.steps import take_steps
 from holdfast.faults.told_events import Told
 from holdfast.groups.host_groups import HostGroups
 from holdfast.machine import MachineClock
@@ -58,6 +59,7 @@ FORGOTTEN_MAX: Final = 100
 SAID: Final[dict[type[Action], str]] = {
     Place: "a member is placed",
     Remove: "a member is removed",
+    LetLead: "a member may lead, or never does",
     Forget: "a host is forgotten",
     Tune: "properties are told",
     Lead: "a primary is to hand over",

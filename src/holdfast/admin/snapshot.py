@@ -26,8 +26,6 @@ from holdfast.model.system_groups import is_system
 
 WISHES_KEPT_MAX: Final = 1_000
 """How many different specifications to cache; most groups of a domain have the same."""
-LOCATION: Final = "location"
-"""A key in the details of a host's session; without it, a host is a location of its own."""
 
 
 class DomainSnapshot:
@@ -53,24 +51,28 @@ class DomainSnapshot:
         self._loss_ns = loss_ns
         self._removed = removed
         self._gone_since: dict[HostId, int] = {}
-        self._locations: dict[HostId, str] = {}
+        self._known: dict[HostId, Session] = {}
+        """The last session of each host: where it is and what it is for stay known while it is gone."""
 
     def look(self) -> tuple[HostFact, ...]:
         """The domain's hosts, as they are now."""
         now, removed = self._clock.now(), self._removed()
         sessions = {host: each for host, each in self._directory.sessions.items() if host not in removed}
         for host, session in sessions.items():
-            self._locations[host] = location_of(session)
+            self._known[host] = session
             self._gone_since.pop(host, None)
         # A host that was added later appears only in the descriptions of processes started since.
-        hosts = [host for host in {**dict.fromkeys(self._hosts), **self._locations} if host not in removed]
+        hosts = [host for host in {**dict.fromkeys(self._hosts), **self._known} if host not in removed]
         for host in hosts:
             if host not in sessions:
                 self._gone_since.setdefault(host, now)
-        return tuple(
-            HostFact(host, self._locations.get(host, host), self._gone_ns(host, now))
-            for host in sorted({*hosts, *sessions})
-        )
+        return tuple(self._fact(host, now) for host in sorted({*hosts, *sessions}))
+
+    def _fact(self, host: HostId, now: int) -> HostFact:
+        known = self._known.get(host)
+        if known is None:
+            return HostFact(host, host, self._gone_ns(host, now))
+        return HostFact(host, location_of(known), self._gone_ns(host, now), known.roles)
 
     def lost(self) -> tuple[HostId, ...]:
         """The hosts that are considered lost by now."""
@@ -109,10 +111,11 @@ class DomainSnapshot:
 
 
 def _fitting(record: GroupRecord, state: DomainState, places: int) -> GroupSpec:
-    """A group's specification; the minimum of the domain's own groups is limited to the places there are."""
+    """A group's specification. The domain's own groups may be on any host, and their minimum is limited to
+    the places there are."""
     wish = wish_of(record, state)
     if is_system(record.name):
-        return replace(wish, minimum=min(wish.initial, max(places, 1)))
+        return replace(wish, minimum=min(wish.initial, max(places, 1)), role="")
     return wish
 
 
@@ -122,8 +125,13 @@ def _no_view(record: GroupRecord) -> View:
 
 
 def location_of(session: Session) -> str:
-    """The failure domain that a host says it is in."""
-    return session.details.get(LOCATION) or session.host
+    """The failure domain that a host says it is in; without one, it is a location of its own."""
+    return session.location
+
+
+def host_fact(session: Session) -> HostFact:
+    """A living host."""
+    return HostFact(session.host, location_of(session), roles=session.roles)
 
 
 def wish_of(record: GroupRecord, state: DomainState) -> GroupSpec:

@@ -9,12 +9,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections import deque
 from typing import Final
 
 import msgspec
 import structlog
 
+from holdfast.agent.known_deaths import KnownDeaths
 from holdfast.agent.membership import MachineMembership
 from holdfast.agent.process import Death, ProcessState, SupervisedProcess
 from holdfast.authority.move.place import Place
@@ -50,8 +50,6 @@ from holdfast.node.messages import (
 )
 from holdfast.node.session import connect_authority
 
-DEATHS_KEPT: Final = 256
-"""Deaths repeated to a host that subscribes late: more than can happen between two of its connections."""
 REPORT_FRESH_NS: Final = 5 * SECOND
 """A host that has not reported for so long is not shown as alive, though its process may run."""
 
@@ -73,7 +71,7 @@ class Agent:
         self._endpoint = endpoint_of(layout, description, Role.AGENT, description.agent)
         self._membership: MachineMembership | None = None
         self._reports: dict[HostId, tuple[int, HostReport]] = {}
-        self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
+        self._deaths = KnownDeaths(self._clock)
         self._subscribers: dict[Connection, None] = {}
         self._stop = asyncio.Event()
         self._leaving: dict[asyncio.Task[None], None] = {}
@@ -171,7 +169,7 @@ class Agent:
                 self._reports[report.host] = (self._clock.now(), report)
             case Subscribe():
                 self._subscribers[connection] = None
-                for death in self._deaths:
+                for death in self._deaths.repeated():
                     connection.send(Kind.AGENT_REPORT, _encode(death))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
@@ -192,7 +190,7 @@ class Agent:
                 is_crash=death.is_crash,
                 is_damaged=death.is_damaged,
             )
-            self._deaths.append(died)
+            self._deaths.add(died)
             payload = _encode(died)
             for connection in tuple(self._subscribers):  # a send closes connections that are too slow
                 connection.send(Kind.AGENT_REPORT, payload)

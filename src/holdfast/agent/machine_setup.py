@@ -210,6 +210,14 @@ def check(description: Description) -> None:
     _check_domain(description, [*owners, *((Role.HOST, host) for host in description.hosts)])
 
 
+def check_host(description: Description, host: HostId) -> None:
+    """Raise ``InvalidRequest`` if a host of *description* could not start for want of a certificate, or with
+    that of another host, domain or location."""
+    if description.certs:
+        host_endpoint(None, description, host)
+        _check_domain(description, [(Role.HOST, host)])
+
+
 def _check_domain(description: Description, owners: Iterable[tuple[Role, str]]) -> None:
     for role, id in owners:
         file = Path(description.certs) / f"{role}-{id}.pem"
@@ -225,24 +233,27 @@ async def found_or_join(layout: Layout, description: Description) -> None:
     """Write the description of a new machine, and enter the machine at the authority unless that is on it.
 
     Raises ``Rejected`` with the reason why it is not admitted, ``Unavailable`` if the authority is out of
-    reach; then nothing is written.
+    reach. Then the machine has no description, but its directory remembers the token under which it may have
+    been admitted: whoever tries again in that directory goes on with it. *Without that:* the answer to a join
+    is lost, and the machine's name is taken for good, by itself.
     """
     if layout.exists:
         raise InvalidRequest(
             f"{layout.directory} holds a domain already; a machine needs a directory of its own"
         )
-    layout.write(description)
+    begun = layout.joining(description.machine, description.domain)
+    if begun is not None:
+        description = msgspec.structs.replace(description, token=begun.token)
+    layout.begin_joining(description)
     layout.prepare(description)
-    if description.authority_listens is not None:
-        return  # its authority runs only once it is up; its agent enters it then
-    try:
+    if description.authority_listens is None:  # otherwise its agent enters it once the authority runs
         async with authority_of(layout, description) as authority:
             outcome = await answered(authority, description, join(authority, description))
         if isinstance(outcome, NotAdmitted):
+            layout.end_joining()
             raise Rejected(outcome.why)
-    except BaseException:
-        layout.description_file.unlink()
-        raise
+    layout.write(description)
+    layout.end_joining()
 
 
 @asynccontextmanager
@@ -300,6 +311,14 @@ async def _listed(authority: Authority, listing: Any) -> list[Any]:
     while not isinstance(found := await perform(authority, listing()), Listing):
         await asyncio.sleep(POLL_S)
     return [seen.value for seen in found.items]
+
+
+async def has_left(layout: Layout, description: Description) -> bool:
+    """Whether the authority has noted that this machine is of the domain no more. Raises ``Unavailable``."""
+    async with authority_of(layout, description) as authority:
+        machines = await answered(authority, description, _listed(authority, list_machines))
+    own = next((each for each in machines if each.machine == description.machine), None)
+    return own is not None and (own.is_removed or own.token != description.token)
 
 
 async def strike_out(layout: Layout, description: Description, machine: str) -> None:

@@ -5,24 +5,21 @@ again. Before that, :func:`interrupted` says which groups could not go on meanwh
 the steps, so whoever repeats an interrupted restart just begins again.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 
+from holdfast.agent.patient_steps import awaited, insist
 from holdfast.model.admin.groups import Answer, GroupInfo, GroupList, ListGroups, Order
 from holdfast.model.admin.hosts import HostEnds, HostInfo, HostList, ListHosts, RestartHost
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Rejected, Unavailable
 from holdfast.model.ids import HostId
 
-STEP_S: Final = 120.0
-"""Time limit for each step: a host that starts replays its log, and members catch up."""
-POLL_S: Final = 0.1
+ADVICE: Final = "`holdfast status` and `holdfast explain` say why"
 NAMED_MAX: Final = 5
 """How many groups are named in one message."""
 
 Given = TypeVar("Given", bound=Answer)
-T = TypeVar("T")
 Say = Callable[[str], None]
 
 
@@ -104,7 +101,7 @@ class RollingRestart:
             now = _of(found, host)
             return now.is_alive and now.incarnation not in (None, was.incarnation)
 
-        await self._awaited(f"{host} lives again", self._hosts, is_back)
+        await awaited(f"{host} lives again", self._hosts, is_back, advice=ADVICE)
         self._say(f"{host}: lives again")
         await self._until_in_sync()
         self._say(f"{host}: every group is in sync")
@@ -128,38 +125,17 @@ class RollingRestart:
                 self._say(says)
             return not waiting
 
-        await self._awaited("every group is in sync", self._state, is_whole)
+        await awaited("every group is in sync", self._state, is_whole, advice=ADVICE)
 
     async def _state(self) -> tuple[frozenset[HostId], Sequence[GroupInfo]]:
         hosts = await self._hosts()
         return frozenset(each.host for each in hosts.hosts if each.is_alive), await self._groups()
 
     async def _hosts(self) -> HostList:
-        return await self._insist(lambda: self._give(ListHosts(), HostList))
+        return await insist(lambda: self._give(ListHosts(), HostList))
 
     async def _groups(self) -> Sequence[GroupInfo]:
-        return (await self._insist(lambda: self._give(ListGroups(is_whole=True), GroupList))).groups
-
-    async def _awaited(self, what: str, ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
-        try:
-            async with asyncio.timeout(STEP_S):
-                while not holds(found := await ask()):
-                    await asyncio.sleep(POLL_S)
-                return found
-        except TimeoutError:
-            said = f"not within {STEP_S:g} s: {what}; `holdfast status` and `holdfast explain` say why"
-            raise Unavailable(f"{said}. Nothing is lost; begin again to go on") from None
-
-    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until a host answers: hosts restart meanwhile. Raises what the last one said."""
-        deadline = asyncio.get_running_loop().time() + STEP_S
-        while True:
-            try:
-                return await ask()
-            except (Unavailable, OutcomeUnknown):
-                if asyncio.get_running_loop().time() >= deadline:
-                    raise
-                await asyncio.sleep(POLL_S)
+        return (await insist(lambda: self._give(ListGroups(is_whole=True), GroupList))).groups
 
 
 def _of(found: HostList, host: HostId) -> HostInfo:

@@ -22,6 +22,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.agent.patient_steps import POLL_S, awaited, insist
 from holdfast.agent.status_client import signal_holder, status_of
 from holdfast.app_code.finder import BadClass
 from holdfast.app_code.loader import load_code, offer_classes
@@ -41,7 +42,7 @@ from holdfast.model.admin.groups import (
 )
 from holdfast.model.admin.upgrades import UpgradeGroup, WithdrawUpgrade
 from holdfast.model.code import Code
-from holdfast.model.errors import HoldfastError, OutcomeUnknown, Rejected, Unavailable
+from holdfast.model.errors import HoldfastError, Rejected, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import error_in_words
 from holdfast.node.layout import Layout
@@ -49,9 +50,6 @@ from holdfast.node.messages import HostStatus
 from holdfast.styles.code_replay import TRIED
 from holdfast.styles.serving_state import UNMADE
 
-STEP_S: Final = 120.0
-"""Time limit for each step: a host that starts replays its log, and members catch up."""
-POLL_S: Final = 0.1
 HISTORY_S: Final = 15.0
 """Time within which the group's history shows a change, however busy the domain is."""
 TRIES_MAX: Final = 3
@@ -185,14 +183,14 @@ class RollingUpgrade:
         return await self._history_after(before)
 
     async def info(self) -> GroupInfo:
-        return (await self._insist(lambda: self._give(ListGroups(name=self._name), GroupList))).groups[0]
+        return (await insist(lambda: self._give(ListGroups(name=self._name), GroupList))).groups[0]
 
     # --- the group
 
     async def _switch_code(self, info: GroupInfo, *, replays: bool) -> None:
         """Have the group continue with the new code on a member that has it; repeats if that member dies."""
         for _ in range(TRIES_MAX):
-            refused = await self._insist(self._try_it)
+            refused = await insist(self._try_it)
             if refused:
                 raise NotUpgraded(f"{self._name} goes on with the code it has: {refused}")
             await self._request_upgrade(replays=replays)
@@ -230,10 +228,10 @@ class RollingUpgrade:
         wanted = UpgradeGroup(
             name=self._name, version=self._new.version, digest=self._new.digest, replays=replays
         )
-        await self._insist(lambda: self._give(wanted, GroupList))
+        await insist(lambda: self._give(wanted, GroupList))
 
     async def _withdraw(self) -> None:
-        await self._insist(lambda: self._give(WithdrawUpgrade(name=self._name), GroupList))
+        await insist(lambda: self._give(WithdrawUpgrade(name=self._name), GroupList))
 
     async def _hand_over(self, info: GroupInfo) -> bool:
         """Hand over to a member with the new code; returns whether that succeeded.
@@ -260,14 +258,14 @@ class RollingUpgrade:
         async def history() -> GroupHistory:
             return await self._give(ShowHistory(name=self._name), GroupHistory)
 
-        found = await self._insist(history)
+        found = await insist(history)
         if before is None or before.is_same(self._new):
             return found
         for _ in range(round(HISTORY_S / POLL_S)):
             if any(each.to_code == str(self._new) for each in found.code_changes):
                 break
             await asyncio.sleep(POLL_S)
-            found = await self._insist(history)
+            found = await insist(history)
         return found
 
     # --- hosts
@@ -300,7 +298,7 @@ class RollingUpgrade:
 
         Groups that cannot be handed over fail over when the host ends.
         """
-        groups = await self._insist(lambda: self._give(ListGroups(is_whole=True), GroupList))
+        groups = await insist(lambda: self._give(ListGroups(is_whole=True), GroupList))
         failures = 0
         for each in groups.groups:
             if failures == FAILURES_MAX:
@@ -329,23 +327,7 @@ class RollingUpgrade:
         return await self._awaited(what, self.info, holds)
 
     async def _awaited(self, what: str, ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
-        try:
-            async with asyncio.timeout(STEP_S):
-                while not holds(found := await self._insist(ask)):
-                    await asyncio.sleep(POLL_S)
-                return found
-        except TimeoutError:
-            said = f"not within {STEP_S:g} s: {what}; `holdfast explain {self._name}` says why"
-            raise Unavailable(f"{said}. Nothing is lost; begin again to go on") from None
-
-    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until a host answers: hosts restart meanwhile."""
-        async with asyncio.timeout(STEP_S):
-            while True:
-                try:
-                    return await ask()
-                except (Unavailable, OutcomeUnknown):
-                    await asyncio.sleep(POLL_S)
+        return await awaited(what, ask, holds, advice=f"`holdfast explain {self._name}` says why")
 
 
 LIMIT_S: Final = 60.0

@@ -17,6 +17,7 @@ from holdfast.agent.status_client import ask_agent
 from holdfast.authority.move.place import EtcdAccess
 from holdfast.machine.child_process import Output
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.host_roles import parsed_roles
 from holdfast.model.ids import HostId
 from holdfast.net import Address, NotConnected
 from holdfast.node.layout import HOSTS_MAX, Description, Layout
@@ -48,12 +49,14 @@ def describe(
     loss_s: float | None = None,
     allowed_classes: Sequence[str] | None = None,
     port_base: int | None = None,
+    locations: Sequence[str] = (),
+    roles: Sequence[str] = (),
 ) -> Description:
     """The domain's existing description, updated, or a new one. Raises ``InvalidRequest`` if they conflict.
 
-    *app*, *allows_chaos*, *loss_s*, *allowed_classes* and *port_base* may change each time: they say how the
-    domain is run, not what it is. Without *app*, the last one stays, so that a domain can be started from any
-    directory; for a new domain it is the current directory.
+    *app*, *allows_chaos*, *loss_s*, *allowed_classes*, *port_base*, *locations* and *roles* may change each
+    time: they say how the domain is run, not what it is. Without *app*, the last one stays, so that a domain
+    can be started from any directory; for a new domain it is the current directory.
     """
     known = layout.read() if layout.exists else None
     if app is None:
@@ -80,11 +83,51 @@ def describe(
         description = msgspec.structs.replace(description, loss_s=loss_s)
     if allowed_classes is not None:
         description = msgspec.structs.replace(description, allowed_classes=tuple(allowed_classes))
+    description = with_places(description, locations, roles)
     if problems := description.problems():
         raise InvalidRequest("; ".join(problems))
     layout.write(description)
     layout.prepare(description)
     return description
+
+
+def with_places(description: Description, locations: Sequence[str], roles: Sequence[str]) -> Description:
+    """*description* with its hosts at these places, and for these roles. Raises ``InvalidRequest``.
+
+    A location is HOST=LOCATION, or LOCATION alone: those are dealt to the hosts in turn, from the first on.
+    Roles are ROLES=COUNT, and are given to the last hosts, so that the first stay for groups.
+    """
+    hosts = list(description.hosts)
+    named = dict(each.split("=", 1) for each in locations if "=" in each)
+    dealt = [each for each in locations if "=" not in each]
+    for number, host in enumerate(hosts):
+        if dealt:
+            description = description.with_host(host, location=dealt[number % len(dealt)])
+    for name, location in named.items():
+        _check_is_host(HostId(name), description)
+        description = description.with_host(HostId(name), location=location)
+    for each in roles:
+        text, count = _roles_and_count(each)
+        if count > len(hosts):
+            have = f"{len(description.hosts)} hosts"
+            raise InvalidRequest(
+                f"--role {each}: there are {have}, and {len(hosts)} of them without a role yet"
+            )
+        for _ in range(count):
+            description = description.with_host(hosts.pop(), roles=text)
+    return description
+
+
+def _check_is_host(host: HostId, description: Description) -> None:
+    if host not in description.hosts:
+        raise InvalidRequest(f"there is no host {host!r}; there are: {', '.join(description.hosts)}")
+
+
+def _roles_and_count(text: str) -> tuple[tuple[str, ...], int]:
+    roles, equals, count = text.partition("=")
+    if not equals or not count.isdecimal() or not 1 <= int(count) <= HOSTS_MAX:
+        raise InvalidRequest(f"--role {text}: it is ROLES=COUNT, as directory=2 or groups,search=1")
+    return parsed_roles(roles), int(count)
 
 
 def hold(layout: Layout) -> DirectoryLock:

@@ -49,6 +49,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     own: str = ""
     """The application's own object that is the member, as ``package.module:name`` (FTC-234). When empty, the
     host's factory makes one."""
+    never_leads: bool = False
+    """The member holds and acknowledges like any other, but never becomes primary (W3, LOSS-5)."""
 
 
 DISK: Final = "disk"
@@ -115,6 +117,16 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     def placed_on(self) -> tuple[HostId, ...]:
         """The hosts that are to have a member."""
         return tuple(each.host for each in self.members if not each.is_leaving)
+
+    def may_lead(self, host: HostId) -> bool:
+        """Whether the member on *host* may become primary (W3)."""
+        entry = self.placement(host)
+        return entry is None or not entry.never_leads
+
+    @property
+    def leaders(self) -> tuple[HostId, ...]:
+        """The hosts that are to have a member that may become primary (W3)."""
+        return tuple(each.host for each in self.members if not each.is_leaving and not each.never_leads)
 
     def wants(self, member: ViewMember) -> bool:
         """Whether that member, in its present stay, is to remain one."""
@@ -310,13 +322,14 @@ def begin_group(
 ) -> Recipe[Seen[View] | NoGroup | Restored | Contended | InDoubt]:
     """Let *member*, on a host that the record names, begin a group that has no view yet.
 
-    A later caller gets the current view. NoGroup also means that the host is not to have a member. *Without*
+    A later caller gets the current view. NoGroup also means that the host is not to have a member, or one
+    that never leads (W3). *Without*
     :class:`Restored`: A begins a group that is placed on A and C, and serves; the authority is restored to a
     state before that; C begins the group again with nothing.
     """
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(group), GroupRecord)
-        if found.value is None or member.host not in found.value.placed_on:
+        if found.value is None or member.host not in found.value.leaders:
             return NoGroup(group)
         current = yield from read(keys.view(group), View)
         if current.value is not None:

@@ -61,7 +61,8 @@ class TooMany(msgspec.Struct, frozen=True, tag="too_many"):
 
 
 class TooFew(msgspec.Struct, frozen=True, tag="too_few"):
-    """Without that member the group could acknowledge nothing: add another one first."""
+    """Without that member the group could acknowledge nothing, or nobody could lead it (W3): add another one
+    first."""
 
     record: GroupRecord
 
@@ -144,11 +145,12 @@ def add_member(
     as_of: Revision | None = None,
     criteria: str = "{}",
     own: str = "",
+    never_leads: bool = False,
 ) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
     """Give the group a member on *host*; a member that is leaving but still listed stays.
 
     *as_of* is as in :func:`_changed`; *criteria* is passed to the host's factory; *own* names the
-    application's object that is to be the member.
+    application's object that is to be the member; *never_leads*: it is to hold and never to lead (W3).
     """
 
     def decide(record: GroupRecord) -> _Write | _Keep[AlreadyPlaced | StillLeaving | TooMany]:
@@ -159,13 +161,19 @@ def add_member(
             return _Keep(StillLeaving(record))
         if entry is not None:
             # Since the host was told to leave, no view listed it again, so it has deleted nothing yet.
-            stays = msgspec.structs.replace(entry, is_leaving=False, nonce=nonce)
+            stays = msgspec.structs.replace(entry, is_leaving=False, nonce=nonce, never_leads=never_leads)
             return _Write(_with_entry(record, stays), while_listed=host)
         if len(record.members) >= MEMBERS_MAX:
             return _Keep(TooMany(record))
         number = record.stays + 1
         entry = Placement(
-            host=host, store=UNKNOWN_STORE, number=number, nonce=nonce, criteria=criteria, own=own
+            host=host,
+            store=UNKNOWN_STORE,
+            number=number,
+            nonce=nonce,
+            criteria=criteria,
+            own=own,
+            never_leads=never_leads,
         )
         return _Write(msgspec.structs.replace(record, members=(*record.members, entry), stays=number))
 
@@ -183,9 +191,30 @@ def remove_member(
         if entry is None or entry.is_leaving:
             is_ours = entry is not None and entry.nonce == nonce
             return _Write(record) if is_ours else _Keep(NotPlaced(record))
-        if len(record.placed_on) <= max(record.min_in_sync, 1):
+        if len(record.placed_on) <= max(record.min_in_sync, 1) or record.leaders == (host,):
             return _Keep(TooFew(record))
         return _Write(_with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce)))
+
+    return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
+
+
+@answering
+def let_lead(
+    group: GroupId, host: HostId, *, never_leads: bool, nonce: Nonce, as_of: Revision | None = None
+) -> Recipe[Placed | StillLeaving | NotPlaced | TooFew]:
+    """Say whether the group's member on *host* never leads (W3). *as_of*: see :func:`_changed`."""
+
+    def decide(record: GroupRecord) -> _Write | _Keep[NotPlaced | TooFew]:
+        entry = record.placement(host)
+        if entry is None or entry.is_leaving:
+            return _Keep(NotPlaced(record))
+        if entry.never_leads == never_leads:
+            return _Write(record)
+        if never_leads and record.leaders == (host,):
+            return _Keep(TooFew(record))
+        return _Write(
+            _with_entry(record, msgspec.structs.replace(entry, never_leads=never_leads, nonce=nonce))
+        )
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 

@@ -9,6 +9,8 @@ Each host also has a 16-bit number for CSNs, issued once and never to another ho
 removed, because the number stays in the CSNs of operations forever.
 """
 
+from typing import Final
+
 import msgspec
 
 from holdfast.authority import keys
@@ -31,7 +33,11 @@ from holdfast.authority.recipe import (
 from holdfast.model.code import Code
 from holdfast.model.csn import REPLICA_MAX
 from holdfast.model.errors import Overloaded
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce, ReplicaId
+
+LOCATION: Final = "location"
+"""A key in the details of a session."""
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True, tag="host"):
@@ -59,6 +65,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     """Facts about the host for people: pid, location, version. Members are placed by the location."""
     codes: dict[str, Code] = {}
     """The code of each class the host has, by class name (E7)."""
+    roles: tuple[str, ...] = DEFAULT_ROLES
+    """What the host is for (:mod:`holdfast.model.host_roles`): members are placed where their role is."""
+
+    @property
+    def location(self) -> str:
+        """Where the host is, as ``rack1/m2``; its own name if it says nothing of that."""
+        return self.details.get(LOCATION) or self.host
 
 
 class NoSession(msgspec.Struct, frozen=True, tag="no_session"):
@@ -80,6 +93,7 @@ def open_session(
     agent: str = "",
     details: dict[str, str] | None = None,
     codes: dict[str, Code] | None = None,
+    roles: tuple[str, ...] = DEFAULT_ROLES,
 ) -> Recipe[Seen[Session] | LeaseGone | Contended | InDoubt]:
     """Issue the next incarnation of *host* and store its session under *lease*."""
     for _ in range(ATTEMPTS_MAX):
@@ -100,6 +114,7 @@ def open_session(
             agent=agent,
             details=details or {},
             codes=codes or {},
+            roles=roles,
         )
         result = yield from change(
             [record.unchanged(), identity.unchanged()],

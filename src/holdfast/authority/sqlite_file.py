@@ -5,6 +5,7 @@ file, so it is locked exclusively, which also spares SQLite its shared memory. W
 SQLite's automatic ones hide the errors that must end the process.
 """
 
+from hashlib import sha256
 from typing import Final, cast
 
 import apsw
@@ -22,6 +23,8 @@ FORMAT: Final = 1
 CACHE_KIB: Final = 16_384
 REWRITE_BYTES: Final = 1 << 16  # SQLite's own file system writes less than 128 KiB at a time
 
+LEASES_OF_FILE_BITS: Final = 22
+"""Each file has four million lease numbers of its own, which is one a minute for eight years."""
 RESTORE_STRIDE: Final = 1_000_000_000
 """The least distance between the numbers of one generation and those of the next; see :func:`restored`."""
 
@@ -113,7 +116,7 @@ def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce, wall_ns: i
         db.execute("DELETE FROM event")
         _write_identity(db, identity, Revision(max(revision + RESTORE_STRIDE, start)))
         db.execute("DELETE FROM sqlite_sequence")
-        db.execute("INSERT INTO sqlite_sequence VALUES ('lease', ?)", (max(lease + RESTORE_STRIDE, start),))
+        db.execute("INSERT INTO sqlite_sequence VALUES ('lease', ?)", (lease + start,))
     return identity
 
 
@@ -159,7 +162,18 @@ def _create(db: apsw.Connection, new_id: str) -> None:
     identity = Identity(id=new_id, generation=1, floors=Floors(), nonce=Nonce(new_id))
     with db:
         db.execute(SCHEMA)
+        db.execute("INSERT INTO sqlite_sequence VALUES ('lease', ?)", (first_lease(new_id),))
         _write_identity(db, identity, Revision(1))
+
+
+def first_lease(new_id: str) -> int:
+    """Where a new file begins to count its leases.
+
+    No two files issue the same number (A8). A process that holds a lease of one authority and is granted
+    another by the next would take the two for one.
+    """
+    drawn = int.from_bytes(sha256(new_id.encode()).digest()[:5], "big")
+    return drawn << LEASES_OF_FILE_BITS
 
 
 def _write_identity(db: apsw.Connection, identity: Identity, revision: Revision) -> None:

@@ -1,6 +1,7 @@
 """How benchmarks are admitted to the domains that they have started: with those domains' secrets, or with the
 certificates that they made for them."""
 
+from pathlib import Path
 from typing import Final
 
 from holdfast.calling.config import CallPolicy
@@ -12,21 +13,28 @@ from holdfast.node.messages import DomainStatus
 
 CLIENT: Final = "bench"
 """Whom a client's certificate is for."""
-_layouts: Final[dict[str, Layout]] = {}
-"""The directories of the domains that this process has started."""
 
 
-def remember(description: Description, layout: Layout) -> None:
-    """Remember where a domain is that this process has started."""
-    _layouts[description.domain] = layout
+class StartedDomain(Description, frozen=True, kw_only=True):
+    """The description of a domain that this process has started, and the directory where it is."""
+
+    directory: str
 
 
-def layout_of(description: Description) -> Layout:
-    """Where a domain is that this process has started."""
-    return _layouts[description.domain]
+def started(description: Description, layout: Layout) -> StartedDomain:
+    """The domain of *description*, started in *layout*."""
+    fields = {name: getattr(description, name) for name in description.__struct_fields__}
+    return StartedDomain(**fields, directory=str(layout.directory))
 
 
-def client_of(description: Description, status: DomainStatus, *, policy: CallPolicy | None = None) -> Domain:
+def layout_of(domain: StartedDomain) -> Layout:
+    """Where the domain is."""
+    return Layout(Path(domain.directory))
+
+
+def client_of(
+    description: StartedDomain, status: DomainStatus, *, policy: CallPolicy | None = None
+) -> Domain:
     """A client of a domain that this process has started."""
     if description.certs:
         url = url_of(description, status)
@@ -34,7 +42,7 @@ def client_of(description: Description, status: DomainStatus, *, policy: CallPol
     return connect(url_of(description, status), dir=layout_of(description).directory, policy=policy)
 
 
-def admin_in(description: Description) -> ConnectionSettings:
+def admin_in(description: StartedDomain) -> ConnectionSettings:
     """The settings of an admin of such a domain."""
     return admin_endpoint(layout_of(description), description)
 

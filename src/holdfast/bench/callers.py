@@ -21,7 +21,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.bench import Progress
-from holdfast.bench.access import layout_of
+from holdfast.bench.access import StartedDomain, layout_of
 from holdfast.bench.usage import Window, cpu_of
 from holdfast.client.admin_client import order
 from holdfast.client.proxy import Group
@@ -30,7 +30,6 @@ from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.model.ids import MILLISECOND
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
-from holdfast.node.layout import Description
 
 LoadCall = Callable[[], Awaitable[object]]
 """Makes one call; done when the call is acknowledged."""
@@ -300,7 +299,10 @@ TOLD_EVERY: Final = 500
 
 
 async def make_groups(
-    wanted: Iterable[CreateGroup], description: Description, addresses: Sequence[Address], progress: Progress
+    wanted: Iterable[CreateGroup],
+    description: StartedDomain,
+    addresses: Sequence[Address],
+    progress: Progress,
 ) -> float:
     """Let the hosts at *addresses* create the groups *wanted*, each host its share.
 

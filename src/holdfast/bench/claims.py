@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import within
-from holdfast.bench.access import client_of, layout_of
+from holdfast.bench.access import StartedDomain, client_of, layout_of
 from holdfast.bench.callers import CLASS, make_groups
 from holdfast.bench.systems.ours import started_domain
 from holdfast.calling.config import CallPolicy
@@ -29,7 +29,6 @@ from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND, HostId
 from holdfast.net import Address
-from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus
 
 SQLITE_LIMIT_MS: Final = 1_500.0
@@ -83,7 +82,7 @@ async def _round(count: int, etcd: Sequence[str], progress: Callable[[str], None
 
 
 async def _measure(
-    description: Description, status: DomainStatus, count: int, progress: Callable[[str], None]
+    description: StartedDomain, status: DomainStatus, count: int, progress: Callable[[str], None]
 ) -> list[float]:
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
     # One host creates all of them, so it is primary of each.
@@ -101,7 +100,7 @@ def _wanted(number: int) -> CreateGroup:
     return CreateGroup(name=_name(number), class_name=CLASS, nonce=f"bench-{number}")
 
 
-async def _wait_until_settled(domain: Domain, description: Description) -> HostId:
+async def _wait_until_settled(domain: Domain, description: StartedDomain) -> HostId:
     """Wait until every host lives and every member of every group is in sync.
 
     Return the primary of all groups.
@@ -118,7 +117,7 @@ async def _wait_until_settled(domain: Domain, description: Description) -> HostI
 
 
 async def _kill_and_call(
-    description: Description, victim: HostId, proxies: Sequence[Group[Any]]
+    description: StartedDomain, victim: HostId, proxies: Sequence[Group[Any]]
 ) -> list[float]:
     """Return how long after the kill each group's next call was acknowledged."""
     status = await ask_agent(layout_of(description), description)

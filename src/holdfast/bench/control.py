@@ -21,7 +21,7 @@ import uvloop
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import Progress, Result, compare, number
-from holdfast.bench.access import admin_in, layout_of
+from holdfast.bench.access import StartedDomain, admin_in, layout_of
 from holdfast.bench.callers import CLASS, make_groups
 from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems.ours import started_domain
@@ -34,7 +34,6 @@ from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.model.properties import MINIMUM_NUMBER
 from holdfast.net import Address
-from holdfast.node.layout import Description
 
 HOSTS: Final = 3
 GROUPS: Final = (10, 100, 1_000, 10_000)
@@ -110,7 +109,7 @@ def _results(steps: Sequence[Step], elections: Sequence[float | None], authority
 class Stage:
     """A domain that gets more and more groups."""
 
-    def __init__(self, domain: Description, progress: Progress) -> None:
+    def __init__(self, domain: StartedDomain, progress: Progress) -> None:
         self._domain = domain
         self._progress = progress
         self._endpoint = admin_in(domain)

@@ -24,7 +24,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress
-from holdfast.bench.access import remember
+from holdfast.bench.access import started
 from holdfast.bench.harm import Subject, Times, connected
 from holdfast.bench.objects import CLASSES
 from holdfast.machine import MachineClock
@@ -169,12 +169,11 @@ def _ip(*words: str, may_fail: bool = False) -> None:
 
 async def _measure(directory: Path, rounds: int) -> list[Times]:
     layout = Layout(directory / "domain")
-    description = layout.read()
+    description = started(layout.read(), layout)
     addresses = [await _address(layout, host) for host in HOSTS]
     url = f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
     near = [address for address, side in zip(addresses, HOSTS.values(), strict=True) if side == NEAR]
     found = []
-    remember(description, layout)
     async with connected(url, description, near, directory) as made:
         for number in range(rounds):
             found.append(await _cut(made))

@@ -20,7 +20,7 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, number
-from holdfast.bench.access import client_of
+from holdfast.bench.access import StartedDomain, client_of
 from holdfast.bench.callers import Load, make_groups
 from holdfast.bench.objects import Counter
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain
@@ -28,7 +28,6 @@ from holdfast.bench.usage import Footprint, cpu_of, footprint
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.net import Address
-from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus
 
 MEMBERS: Final = (1, 3, 5)
@@ -153,14 +152,16 @@ def _first_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-async def _make(description: Description, status: DomainStatus, numbers: range, progress: Progress) -> float:
+async def _make(
+    description: StartedDomain, status: DomainStatus, numbers: range, progress: Progress
+) -> float:
     """Let every host create its share of the groups, of which it is then primary."""
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
     wanted = (CreateGroup(name=f"idle{each}", class_name=CLASS, nonce=f"bench-{each}") for each in numbers)
     return await make_groups(wanted, description, addresses, progress)
 
 
-async def _settled(description: Description, status: DomainStatus, groups: int) -> None:
+async def _settled(description: StartedDomain, status: DomainStatus, groups: int) -> None:
     """Wait until every member of every group is in sync: before that the groups are not idle."""
     async with client_of(description, status) as domain, asyncio.timeout(SETTLE_S):
         while True:

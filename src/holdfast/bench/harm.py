@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from holdfast.agent.status_client import ask_agent, ask_host
 from holdfast.bench import objects
-from holdfast.bench.access import admin_in, layout_of, url_of
+from holdfast.bench.access import StartedDomain, admin_in, layout_of, url_of
 from holdfast.bench.callers import Callers
 from holdfast.bench.objects import Patient
 from holdfast.bench.systems.ours import started_domain
@@ -30,7 +30,6 @@ from holdfast.model.admin.groups import GroupHistory, GroupInfo, ShowHistory
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND, HostId, Incarnation
 from holdfast.net import Address
-from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.sequence.config import LeaseConfig
 
@@ -71,7 +70,7 @@ class Subject:
 
     def __init__(
         self,
-        description: Description,
+        description: StartedDomain,
         orders: Path,
         group: Group[Patient],
         addresses: Sequence[Address],
@@ -143,7 +142,7 @@ async def subject(directory: Path) -> AsyncIterator[Subject]:
 
 @asynccontextmanager
 async def connected(
-    url: str, description: Description, addresses: Sequence[Address], directory: Path
+    url: str, description: StartedDomain, addresses: Sequence[Address], directory: Path
 ) -> AsyncIterator[Subject]:
     """Create the group in the domain at *url*, and yield it once it is whole and being called."""
     orders = directory / "orders"

@@ -24,7 +24,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare, within
-from holdfast.bench.access import client_of, layout_of
+from holdfast.bench.access import StartedDomain, client_of, layout_of
 from holdfast.bench.callers import quantile
 from holdfast.bench.objects import Counter, InterleavedRelay, Neighbour, Relay
 from holdfast.bench.systems.ours import started_domain
@@ -32,7 +32,6 @@ from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import Unavailable
-from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus
 
 CIRCLE_MS: Final = 100.0
@@ -91,7 +90,7 @@ async def circles(domain: Domain, progress: Progress) -> tuple[Result, list[str]
 
 
 async def queries(
-    domain: Domain, description: Description, status: DomainStatus, progress: Progress
+    domain: Domain, description: StartedDomain, status: DomainStatus, progress: Progress
 ) -> tuple[Result, list[str]]:
     """Query a group whose operation waits for a group that is not served.
 

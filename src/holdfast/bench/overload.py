@@ -22,7 +22,7 @@ from msgspec import Struct
 from holdfast.agent.status_client import ask_agent
 from holdfast.authority.views import Why
 from holdfast.bench import Progress
-from holdfast.bench.access import admin_in, client_of, layout_of
+from holdfast.bench.access import StartedDomain, admin_in, client_of, layout_of
 from holdfast.bench.callers import Callers
 from holdfast.bench.harm import MEMBERS, POLL_S, WAIT_S, insist_on
 from holdfast.bench.objects import Patient
@@ -32,7 +32,6 @@ from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
 from holdfast.model.admin.groups import GroupHistory, GroupInfo, ShowHistory, ViewInfo
 from holdfast.net import Address
-from holdfast.node.layout import Description
 
 GROUPS: Final = 9
 HOGS_PER_CPU: Final = 2
@@ -107,7 +106,7 @@ async def _watch(
     before: Mapping[str, GroupInfo],
     known: Known,
     addresses: Sequence[Address],
-    description: Description,
+    description: StartedDomain,
     until: float,
     progress: Progress,
 ) -> None:
@@ -142,7 +141,7 @@ def _hogs(seconds: float) -> Iterator[int]:
 
 
 @asynccontextmanager
-async def _domain(directory: Path) -> AsyncIterator[tuple[Description, Domain, list[Address]]]:
+async def _domain(directory: Path) -> AsyncIterator[tuple[StartedDomain, Domain, list[Address]]]:
     async with started_domain(directory, hosts=MEMBERS) as (description, status):
         addresses = [Address.parse(str(host.address)) for host in status.hosts]
         async with client_of(description, status) as domain:
@@ -175,5 +174,5 @@ async def _whole(domain: Domain) -> dict[str, GroupInfo]:
             await asyncio.sleep(POLL_S)
 
 
-async def _restarts(description: Description) -> int:
+async def _restarts(description: StartedDomain) -> int:
     return sum(host.restarts for host in (await ask_agent(layout_of(description), description)).hosts)

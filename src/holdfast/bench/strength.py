@@ -18,7 +18,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
-from holdfast.bench.access import admin_in, client_of
+from holdfast.bench.access import StartedDomain, admin_in, client_of
 from holdfast.bench.callers import CLASS, NO_WAITS, Attendance, Waits, make_groups
 from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems import START_S
@@ -40,7 +40,6 @@ from holdfast.model.admin.hosts import HostList, ListHosts
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address
-from holdfast.node.layout import Description
 
 HOSTS: Final = 5
 MEMBERS: Final = 3
@@ -203,7 +202,7 @@ class Scene:
     """A domain that will lose *victim*, seen from the hosts that *stay*."""
 
     def __init__(
-        self, domain: Description, stay: Sequence[Address], victim: LoneHost, progress: Progress
+        self, domain: StartedDomain, stay: Sequence[Address], victim: LoneHost, progress: Progress
     ) -> None:
         self._domain = domain
         self._stay = stay

@@ -23,7 +23,7 @@ from holdfast.authority.sqlite_file import restore as restore_file
 from holdfast.cli.authority_move import add_to
 from holdfast.cli.complaint import complain
 from holdfast.cli.output import Output, print_json, print_table, say, talk
-from holdfast.machine import MachineClock, end_on_broken_invariant
+from holdfast.machine import MachineClock, end_on_broken_invariant, log_to_stderr
 from holdfast.machine.files import close_to_others, make_private
 from holdfast.machine.process_tuning import SHORT_NS, allow_open_files, ask_for_slices
 from holdfast.model.errors import InvalidRequest
@@ -31,6 +31,7 @@ from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, ConnectionSettings, Role, Tls
 from holdfast.net import PeerIdentity as NetIdentity
 from holdfast.net.secret_file import ensure_secret, read_secret
+from holdfast.settings.file import read_applied
 
 app = App(name="authority", help="Serve and inspect an authority, move the domain to another.")
 add_to(app)
@@ -65,6 +66,9 @@ def serve(
     secret_dir: Directory of the domain's secret, where there are no certificates (default: DIR).
     insecure: Serve without TLS beyond this machine.
     """
+    found = read_applied(dir.parent, os.environ)  # of the domain whose authority this is, if it has any
+    if any(name.startswith("output.") for name in found.sources):
+        log_to_stderr(found.settings.output.level, found.settings.output.form)
     tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
     close_to_others()
     secret = None

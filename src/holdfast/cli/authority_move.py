@@ -52,7 +52,8 @@ class _Told:
             self.sealed_at = time.monotonic()
         elif progress.step == "released":
             self.released_at = time.monotonic()
-        count = f" {progress.done} of {progress.of} keys" if progress.of else ""
+        what = "leases" if progress.step == "continued" else "keys"
+        count = f" {progress.done} of {progress.of} {what}" if progress.of else ""
         self.steps.append(progress.step)
         talk.print(f"{progress.step}{count}")
 

@@ -38,6 +38,7 @@ from holdfast.agent.status_client import (
     stop_orphans,
 )
 from holdfast.authority.move.place import EtcdAccess
+from holdfast.authority.sessions import LOCATION
 from holdfast.cli.admin import ensure_groups
 from holdfast.cli.etcd_flags import Etcd, EtcdFlags
 from holdfast.cli.output import Output, Screen, out, print_json, say, talk
@@ -45,8 +46,9 @@ from holdfast.cli.remote_status import status_at
 from holdfast.cli.where import HERE, Dir, Remote, Where
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.host_roles import GROUPS
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
-from holdfast.node.messages import DomainStatus, HostStatus
+from holdfast.node.messages import ROLES, DomainStatus, HostStatus
 from holdfast.settings import file as settings_file
 from holdfast.settings.contract import FLAGS
 from holdfast.storage.lock import holder_of
@@ -71,7 +73,19 @@ def picture(status: DomainStatus) -> RenderableType:
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
     told = (*([status.not_admitted] if status.not_admitted else []), *status.dangers)
     dangers = (Text(line, style="bold red", overflow="fold") for line in told)
-    return Group(table, *_machines(status), reached, *doors, *warnings, *dangers)
+    return Group(table, *_places(status), *_machines(status), reached, *doors, *warnings, *dangers)
+
+
+def _places(status: DomainStatus) -> list[Text]:
+    """Where hosts are, and what they are for, if anything was said of that."""
+    lines = []
+    for host in status.hosts:
+        details = host.report.details if host.report is not None else {}
+        location, roles = details.get(LOCATION, ""), details.get(ROLES, GROUPS)
+        if location or roles != GROUPS:
+            where = f" at {location}" if location else ""
+            lines.append(Text(f"{host.id}{where}: for {roles}", style="dim", overflow="fold"))
+    return lines
 
 
 def _machines(status: DomainStatus) -> list[Text]:
@@ -187,6 +201,8 @@ def up(
     chaos: bool = True,
     loss_seconds: float | None = None,
     port_base: int | None = None,
+    location: Annotated[list[str] | None, Parameter(negative="")] = None,
+    role: Annotated[list[str] | None, Parameter(negative="")] = None,
     set: Annotated[list[str] | None, Parameter(negative="")] = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
@@ -218,6 +234,13 @@ def up(
         Let processes listen on fixed ports: the agent on this one, the authority on the next, hosts from the
         tenth on, ten for each (docs/deploying.md). 0: on any free ports. Without it, as the domain was last
         started.
+    location
+        Where the hosts are, as rack1/m2: a group has no two members in one location while another is free.
+        Given several times, the hosts are dealt out over them in turn; HOST=LOCATION is about one host.
+        Without it, as before; a host of which nothing was said is a location of its own.
+    role
+        What the last hosts are for, as directory=2 or groups,search=1: groups, directory, search, streams. A
+        host without the role groups houses no ordinary groups. Without it, as before, or groups.
     set
         A setting for the processes that are started now, before those of `holdfast.toml`:
         leases.lease="2 s" (docs/settings.md).
@@ -243,6 +266,8 @@ def up(
             loss_s=loss_seconds,
             allowed_classes=allow_class,
             port_base=port_base,
+            locations=location or (),
+            roles=role or (),
         )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))

@@ -1,4 +1,4 @@
-"""`holdfast host list | add | restart | drain | undrain | remove`: the hosts of a domain."""
+"""`holdfast host list | add | set | restart | drain | undrain | remove`: the hosts of a domain."""
 
 import asyncio
 import signal
@@ -9,7 +9,8 @@ from itertools import count
 import msgspec
 import uvloop
 
-from holdfast.agent.rolling_restart import RollingRestart
+from holdfast.agent.machine_setup import check_host
+from holdfast.agent.rolling_restart import RollingRestart, WouldInterrupt
 from holdfast.agent.status_client import signal_holder
 from holdfast.cli.admin import Given, give_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
@@ -17,6 +18,7 @@ from holdfast.cli.where import HERE, Dir, Target, Where
 from holdfast.model.admin.groups import Order
 from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost, ReturnHost
 from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.host_roles import GROUPS, parsed_roles
 from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 from holdfast.storage.lock import holder_of
@@ -39,11 +41,12 @@ def list_(*, at: Where = HERE, output: Output = "table") -> int:
         print_json(found)
         return 0
     print_table(
-        ("host", "location", "lives", "members", "primary of", "leaving", ""),
+        ("host", "location", "roles", "lives", "members", "primary of", "leaving", ""),
         (
             (
                 each.host,
                 each.location or "-",
+                ",".join(each.roles) or "-",
                 "yes" if each.is_alive else "no",
                 each.members,
                 each.primaries,
@@ -57,7 +60,7 @@ def list_(*, at: Where = HERE, output: Output = "table") -> int:
     return 0
 
 
-def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
+def add(host: str, *, location: str | None = None, roles: str = GROUPS, dir: Dir = DIRECTORY_DEFAULT) -> int:
     """Add a host on this machine to the domain.
 
     New groups and missing members may be placed on it; no existing member is moved there.
@@ -67,16 +70,23 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     host
         Its id, which no host of the domain has. The name of a host that was removed can be used again; the
         new one begins with nothing, and the files of the old one are kept under another name.
+    location
+        Where it is, as rack1/m2: a group has no two members in one location while another is free. Without
+        it, where its machine is; a host of which nothing is said is a location of its own.
+    roles
+        What it is for, separated by commas: groups, directory, search, streams.
     """
     layout = Layout(dir)
     description = layout.read()
     if host in description.hosts:
         raise InvalidRequest(f"there is a host {host!r} in this domain; take another name")
-    _free_name(layout, HostId(host))
     grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
     grown = grown.with_ports(grown.port_base)
+    grown = grown.with_host(HostId(host), location=location, roles=parsed_roles(roles))
     if problems := grown.problems():
         raise InvalidRequest("; ".join(problems))
+    check_host(grown, HostId(host))
+    _free_name(layout, HostId(host))
     layout.prepare(grown)
     layout.write(grown)
     is_running = signal_holder(layout.agent_directory, signal.SIGHUP)
@@ -99,6 +109,62 @@ def _free_name(layout: Layout, host: HostId) -> None:
         number = next(each for each in count(1) if not files.with_name(f"{host}.removed-{each}").exists())
         files.rename(files.with_name(f"{host}.removed-{number}"))
         talk.print(f"what the old {host} held is in hosts/{host}.removed-{number}", markup=False)
+
+
+def set_(
+    host: str,
+    *,
+    location: str | None = None,
+    roles: str | None = None,
+    restart: bool = True,
+    force: bool = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+) -> int:
+    """Say where a host of this machine is, and what it is for.
+
+    A host that runs is restarted in order for that, and no call fails. Members that are then where they
+    should not be are moved one by one.
+
+    Parameters
+    ----------
+    host
+        The host.
+    location
+        Where it is, as rack1/m2; '' is where its machine is.
+    roles
+        What it is for, separated by commas: groups, directory, search, streams.
+    restart
+        Restart it now. Otherwise it is what it was until it is restarted.
+    force
+        Restart it also if a group is without service until it is back.
+    """
+    layout = Layout(dir)
+    description = layout.read()
+    if host not in description.hosts:
+        said = f"this machine has no host {host!r}; it has: {', '.join(description.hosts)}"
+        raise InvalidRequest(said)
+    if location is None and roles is None:
+        raise InvalidRequest("say --location, --roles or both")
+    wanted = description.with_host(
+        HostId(host), location=location, roles=None if roles is None else parsed_roles(roles)
+    )
+    if problems := wanted.problems():
+        raise InvalidRequest("; ".join(problems))
+    if wanted == description:
+        talk.print(f"{host} is that already", markup=False)
+        return 0
+    layout.write(wanted)
+    is_running = holder_of(layout.host(HostId(host))) is not None
+    if is_running and restart:
+        try:
+            uvloop.run(_restarting(layout).one(HostId(host), is_forced=force))
+        except WouldInterrupt:
+            layout.write(description)  # nothing was changed
+            raise
+    where, what = wanted.location_of(HostId(host)) or "a location of its own", wanted.roles_of(HostId(host))
+    when = "" if restart or not is_running else ", once it is restarted"
+    talk.print(f"{host}: {where}, for {', '.join(what)}{when}", markup=False, soft_wrap=True)
+    return 0
 
 
 def drain(host: str, *, wait: bool = True, at: Where = HERE, output: Output = "table") -> int:
@@ -211,13 +277,13 @@ def remove(
         return 1
     found = uvloop.run(give_at(layout, RemoveHost(host=HostId(host), is_lost=lost), HostList))
     description = layout.read()
-    left = tuple(each for each in description.hosts if each != host)
-    layout.write(msgspec.structs.replace(description, hosts=left))
+    left = description.without_host(HostId(host))
+    layout.write(left)
     signal_holder(layout.agent_directory, signal.SIGHUP)
     if output == "json":
         print_json(found)
     else:
-        talk.print(f"{host} is removed; there are: {', '.join(left)}", markup=False)
+        talk.print(f"{host} is removed; there are: {', '.join(left.hosts)}", markup=False)
     return 0
 
 

@@ -11,11 +11,12 @@ from cyclopts import App
 from holdfast.agent.machine_setup import (
     changed,
     found_or_join,
+    has_left,
     machines_of,
     new_machine,
     strike_out,
 )
-from holdfast.agent.status_client import reachable, signal_holder, status_of, stop_domain
+from holdfast.agent.status_client import signal_holder, stop_domain
 from holdfast.authority.machines import MachineRecord
 from holdfast.authority.sessions import Session
 from holdfast.cli.admin import give_at, here
@@ -343,19 +344,27 @@ def _is_agreed(question: str) -> bool:
 
 
 async def _leave(layout: Layout, description: Description) -> None:
-    if description.hosts and holder_of(layout.agent_directory) is None:
+    """Leave, from wherever an earlier attempt was interrupted: what is done already is not done again."""
+    if not await has_left(layout, description):
+        await _leave_domain(layout, description)
+    talk.print("stopping its processes ...")
+    await stop_domain(layout, description)
+
+
+async def _leave_domain(layout: Layout, description: Description) -> None:
+    endpoint = admin_endpoint(layout, description)
+    known = await give(await _elsewhere(layout, description), endpoint, ListHosts(), HostList)
+    left = [host for host in description.hosts if any(each.host == host for each in known.hosts)]
+    if left and holder_of(layout.agent_directory) is None:
         raise Unavailable(
             f"{description.machine} does not run: start it, so that its members can move elsewhere"
         )
-    for host in description.hosts:
+    for host in left:
         await drained(layout, host, wait=True)
-    for host in description.hosts:
-        others = await _elsewhere(layout, description)
-        await give(others, admin_endpoint(layout, description), RemoveHost(host=host), HostList)
+    for host in left:
+        await give(await _elsewhere(layout, description), endpoint, RemoveHost(host=host), HostList)
         talk.print(f"{host}: removed", markup=False)
     await strike_out(layout, description, description.machine)
-    talk.print("stopping its processes ...")
-    await stop_domain(layout, description)
 
 
 def _see_to_secret(layout: Layout, description: Description) -> None:
@@ -390,9 +399,9 @@ async def _take_names_back(layout: Layout, description: Description) -> None:
 
 async def _elsewhere(layout: Layout, description: Description) -> list[Address]:
     """The hosts on other machines: the last order is given when this machine has none any more."""
-    status = await status_of(layout, description)
-    here = {host.address for host in status.hosts}
-    found = [each for each in reachable(status) if each not in here]
+    machines = await machines_of(layout, description)
+    others = [sessions for record, sessions in machines if record.machine != description.machine]
+    found = [each.address for sessions in others for each in sessions.values()]
     if not found:
         raise Unavailable("no host of another machine lives: the domain would end with this machine")
     return [Address.parse(each) for each in found]

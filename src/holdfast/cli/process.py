@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 hosts = App(name="host", help="Show, restart and empty hosts.")
 hosts.command("holdfast.cli.hosts:list_", name="list", help="Show hosts, and what they house.")
 hosts.command("holdfast.cli.hosts:add", name="add", help="Let the domain have one more host.")
+hosts.command("holdfast.cli.hosts:set_", name="set", help="Say where a host is, and what it is for.")
 hosts.command("holdfast.cli.hosts:restart", name="restart", help="Restart a host while groups serve.")
 hosts.command("holdfast.cli.hosts:drain", name="drain", help="Move all members off a host.")
 hosts.command("holdfast.cli.hosts:remove", name="remove", help="Let a host be of the domain no more.")

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
@@ -15,12 +15,12 @@ from holdfast.client.admin_client import AboutGroups
 from holdfast.client.faults import Faults
 from holdfast.client.proxy import Group
 from holdfast.client.resources import NONE, Members, ObjectFactory, Properties
-from holdfast.client.routing import GroupLookup, HostReach
+from holdfast.client.routing import GroupLookup, HostReach, new_client
 from holdfast.execution.interface import Interface
 from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
-from holdfast.model.ids import SECOND
+from holdfast.model.ids import SECOND, ClientId
 from holdfast.model.reference import NAME_CHARACTERS_MAX, SCHEME, is_sendable
 from holdfast.model.validation import insist_valid
 from holdfast.net import (
@@ -114,6 +114,7 @@ class Domain:
         config: ClientConfig,
         *,
         insecure: bool,
+        new_client: Callable[[], ClientId] = new_client,
     ) -> None:
         insist_valid(policy, "how calls are made")
         insist_valid(config, "settings of a client")
@@ -124,6 +125,7 @@ class Domain:
             config,
             hosts=lambda: self._reach.hosts,
             on_reference=lambda: self._reach.keep_connected_soon(),
+            new_client=new_client,
         )
         self._reach = HostReach(endpoint, addresses, self._callers, config, insecure=insecure)
         self._give = self._reach.give

@@ -6,14 +6,22 @@ or the factory of a host; both take the same requests (FTC-206).
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.client.admin_client import Submit
-from holdfast.model.admin.groups import AddMember, GroupInfo, GroupList, HandedOver, RemoveMember, SetPrimary
+from holdfast.model.admin.groups import (
+    AddMember,
+    GroupInfo,
+    GroupList,
+    HandedOver,
+    MoveGroup,
+    RemoveMember,
+    SetPrimary,
+)
 from holdfast.model.admin.objects import (
     CreateMember,
     CreateObject,
@@ -109,6 +117,22 @@ class Members:
         ``min_in_sync`` would be left.
         """
         (info,) = (await self._give(RemoveMember(name=self._name, host=HostId(host)), GroupList)).groups
+        return info
+
+    async def move(self, hosts: Sequence[str], *, never_lead: Sequence[str] = ()) -> GroupInfo:
+        """Bring the group to exactly these hosts, and keep it there; with none, let the manager choose again.
+
+        Members are placed there first (``placed_on``), and the others go once all named ones are in sync.
+        Members on the hosts *never_lead* hold and acknowledge, and are never primary. Raises
+        ``InvalidRequest`` if that cannot be, ``Unavailable`` if a named host does not live.
+        """
+        order = MoveGroup(
+            name=self._name,
+            hosts=tuple(map(HostId, hosts)),
+            never_lead=tuple(map(HostId, never_lead)),
+            nonce=secrets.token_hex(16),
+        )
+        (info,) = (await self._give(order, GroupList)).groups
         return info
 
     async def create(

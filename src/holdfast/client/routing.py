@@ -52,7 +52,8 @@ def new_client() -> ClientId:
 class GroupLookup:
     """The groups that one client calls.
 
-    *hosts* returns its connections; *on_reference* is called when a group may be reached at other places.
+    *hosts* returns its connections; *on_reference* is called when a group may be reached at other places;
+    *new_client* makes the id under which each group knows this client.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class GroupLookup:
         *,
         hosts: Callable[[], HostConnections],
         on_reference: Callable[[], None],
+        new_client: Callable[[], ClientId] = new_client,
     ) -> None:
         self._policy = policy
         self._config = config
+        self._new_client = new_client
         self._hosts = hosts
         self._on_reference = on_reference
         self._callers: dict[GroupId, GroupClient] = {}
@@ -109,7 +112,7 @@ class GroupLookup:
             self._forget_unused()
             self._callers[reference.group] = GroupClient(
                 reference,
-                new_client(),
+                self._new_client(),
                 located.time_ns,
                 hosts=self._hosts(),
                 config=self._config,

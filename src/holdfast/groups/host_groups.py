@@ -177,7 +177,7 @@ class HostGroups:
             nonce=ports.nonce,
             on_doubt_settled=self._on_doubt_settled,
             on_superseded=lambda group: self._lifecycle.on_superseded(group),
-            on_lost=lambda group: self._restarts.on_lost(group),
+            on_lost=lambda group: self.restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
             on_won=self.serving.on_won,
             lacks_space=lambda: self._space.is_short,
@@ -224,7 +224,7 @@ class HostGroups:
             nonce=ports.nonce,
             own=self._held,
         )
-        self._restarts = MemoryRestarts(
+        self.restarts = MemoryRestarts(
             self.recovery, guard.timers, self.directory.seen_records, self._lost_in, ports.on_fault
         )
         self._peers.leases.start(each for each in hosts if each != host)
@@ -265,7 +265,7 @@ class HostGroups:
     def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
         """Take note of the hosts of the domain that are in session now."""
         self.directory.sessions = sessions
-        self._peers.leases.meet(host for host in sessions if host != self.me.host)
+        self._peers.on_sessions({host: each for host, each in sessions.items() if host != self.me.host})
         self.serving.on_hosts(sessions.values())
         for hosted in self.hosted.values():
             hosted.reconsider()
@@ -305,13 +305,13 @@ class HostGroups:
         hosted = self.hosted.get(group)
         return hosted.member.standing.epoch if hosted is not None and hosted.member.is_lost else None
 
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+    def on_death(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
         """Handle an agent's proof that exactly this process is gone (K2). The call that it was executing has
         been reported to ``suspects`` already: whoever takes over must know what not to run (E4)."""
         if (host, incarnation) == (self.me.host, self.me.incarnation):
             self._peers.leases.on_own_death()
             return
-        self._peers.on_death(host, incarnation)
+        self._peers.on_death(host, incarnation, age_ns)
 
     def _on_doubt_settled(self) -> None:
         if not any(hosted.member.is_doubtful for hosted in self.hosted.values()):

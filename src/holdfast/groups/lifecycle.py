@@ -199,8 +199,8 @@ class UnbegunGroups:
         self._under_way: dict[GroupId, Nonce] = {}
 
     def on_record(self, record: GroupRecord) -> None:
-        """Start the group, if it has not started and is placed on this host."""
-        is_ours = not record.is_begun and self._host in record.placed_on
+        """Start the group, if it has not started and this host is to have a member that may lead (W3)."""
+        is_ours = not record.is_begun and self._host in record.leaders
         if is_ours and record.group not in self._under_way:
             self._under_way[record.group] = self._nonce()
             self._ask(record.group)

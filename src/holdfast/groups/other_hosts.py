@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
+from holdfast.authority.sessions import Session
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.ports import DiskGuard, GroupsPorts
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
@@ -77,9 +78,14 @@ class OtherHosts:
             note=ports.lease_note,
         )
 
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Handle that exactly this process is gone (K2)."""
-        self.leases.on_death(host, incarnation)
+    def on_sessions(self, others: Mapping[HostId, Session]) -> None:
+        """Take note of the other hosts that are in session, and that their numbers were issued (K7)."""
+        self.leases.meet(others)
+        self.leases.proven_dead.on_issued((host, session.incarnation) for host, session in others.items())
+
+    def on_death(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
+        """Handle that exactly this process is gone, since *age_ns* (K2)."""
+        self.leases.on_death(host, incarnation, age_ns)
         self._begin_fail_over(host)
         tell = self._guard.guarded(lambda hosted: hosted.member.on_death())
         self._broadcast.tell(host, tell)

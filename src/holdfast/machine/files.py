@@ -3,7 +3,7 @@
 A domain's files are its users' data, and its locks and logs reveal where that is. Everything is therefore
 created private (directories 0700, files 0600), whatever the shell's umask is, and files that an earlier run
 left accessible are made private when the domain starts. :func:`make_durably` also makes the name of a
-directory durable (D3).
+directory durable, :func:`write_durably` those of a file and its contents (D3).
 """
 
 import os
@@ -34,6 +34,50 @@ def open_private(file: Path, flags: int) -> BinaryIO:
     descriptor = os.open(file, flags | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     _narrow(file, os.fstat(descriptor))
     return os.fdopen(descriptor, "ab" if flags & os.O_APPEND else "wb")
+
+
+def write_durably(file: Path, contents: bytes) -> None:
+    """Replace *file* by *contents*, as a whole or not at all, durably, and never readable by others.
+
+    The contents are synced before they get the name, and the name before this returns (D3). *Without that:*
+    the power fails, and the file is empty, or the old one is back though others have seen the new one.
+    """
+    aside = write_aside(file, contents)
+    aside.rename(file)
+    sync_directory(file.parent)
+
+
+def create_file(file: Path, contents: bytes) -> bool:
+    """Make *file* in the same way if there is none; the first of several processes that do so wins. Returns
+    whether this one did."""
+    aside = write_aside(file, contents)
+    try:
+        os.link(aside, file)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink()
+        sync_directory(file.parent)
+    return True
+
+
+def write_aside(file: Path, contents: bytes) -> Path:
+    """Write *contents*, synced, to a file beside *file* that no other process uses."""
+    aside = file.with_name(f"{file.name}.{os.getpid()}.new")
+    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as opened:
+        opened.write(contents)
+        opened.flush()
+        os.fsync(opened.fileno())
+    return aside
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in *directory* durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def narrow(path: Path) -> None:
@@ -90,22 +134,6 @@ def _narrow(path: Path, found: os.stat_result) -> None:
         ) from None
 
 
-def write_durably(file: Path, content: bytes) -> None:
-    """Replace *file*, private to this user: after a power cut it has the old content or the new one, and the
-    new one once this has returned. Its directory exists durably."""
-    aside = file.with_name(f"{file.name}.new")
-    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as written:
-        written.write(content)
-        written.flush()
-        os.fsync(written.fileno())
-    aside.replace(file)
-    names = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(names)
-    finally:
-        os.close(names)
-
-
 def make_durably(directory: Path) -> None:
     """Create *directory* when absent, private to this user, and make its name durable.
 
@@ -119,10 +147,6 @@ def make_durably(directory: Path) -> None:
         if ancestor.stat().st_dev != device:
             return  # beyond a mount point, which existed before anything below it
         try:
-            descriptor = os.open(ancestor, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            sync_directory(ancestor)
         except PermissionError:
             return  # a process that may not open it has created nothing in it
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -180,6 +180,34 @@ def _factory(name: str, value: Any) -> dict[str, Any]:
     return {"location": location, "criteria": dict(criteria)}
 
 
+def _places(name: str, value: Any) -> dict[str, list[str]]:
+    """Check the hosts that are named for a group, and which of their members never lead (W2, W3). Without
+    hosts, none are named."""
+    if not isinstance(value, Mapping) or not set(value) <= {"hosts", "never_lead"}:
+        raise InvalidProperty(name, value, "it has hosts, and may have never_lead, which are some of them")
+    hosts, never_lead = _names(name, value, "hosts"), _names(name, value, "never_lead")
+    strange = next((each for each in never_lead if each not in hosts), None)
+    if strange is not None:
+        raise InvalidProperty(name, value, f"{strange!r} is to have a member that never leads, and no member")
+    if hosts and len(never_lead) == len(hosts):
+        raise InvalidProperty(name, value, "one of its members must be able to lead")
+    return {"hosts": hosts, "never_lead": never_lead}
+
+
+def _names(name: str, value: Properties, part: str) -> list[str]:
+    found = value.get(part, ())
+    is_list = isinstance(found, Sequence) and not isinstance(found, str | bytes)
+    if not is_list or len(found) > FACTORIES_MAX or not all(map(_is_name, found)):
+        raise InvalidProperty(name, value, f"{part} must be a list of at most {FACTORIES_MAX} names of hosts")
+    if len(set(found)) < len(found):
+        raise InvalidProperty(name, value, f"{part} names a host twice")
+    return list(found)
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and 0 < len(text) <= TEXT_MAX
+
+
 def _option(name: str, value: Any) -> int:
     """Check an option of Holdfast's own."""
     return _whole(name, value, BY_NAME[name].least, BY_NAME[name].most)
@@ -201,6 +229,7 @@ def is_within(location: str, region: str) -> bool:
 _ALL: Final = (Level.DEFAULT, Level.TYPE, Level.CREATION, Level.DYNAMIC)
 _NOT_DYNAMIC: Final = (Level.DEFAULT, Level.TYPE, Level.CREATION)
 _BY_TYPE: Final = (Level.DEFAULT, Level.TYPE)
+_OF_A_GROUP: Final = (Level.CREATION, Level.DYNAMIC)
 _NO_DEFAULT: Final = (Level.TYPE, Level.CREATION, Level.DYNAMIC)
 
 REPLICATION_STYLE: Final = f"{PREFIX}ReplicationStyle"
@@ -213,6 +242,8 @@ INITIAL_NUMBER: Final = f"{PREFIX}InitialNumberReplicas"
 MINIMUM_NUMBER: Final = f"{PREFIX}MinimumNumberReplicas"
 MONITORING_INTERVAL: Final = f"{PREFIX}FaultMonitoringIntervalAndTimeout"
 CHECKPOINT_INTERVAL: Final = f"{PREFIX}CheckpointInterval"
+
+PLACES: Final = f"{OWN_PREFIX}Places"
 
 OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTERVAL, *BY_NAME)
 """The properties that take effect on the members' hosts; the manager handles all others."""
@@ -238,6 +269,7 @@ SPECIFIED: Final = {
         Specified(MINIMUM_NUMBER, _count, _ALL),
         Specified(MONITORING_INTERVAL, _interval_and_timeout, _ALL),
         Specified(CHECKPOINT_INTERVAL, _time, _ALL),
+        Specified(PLACES, _places, _OF_A_GROUP),
         *(Specified(each.property_name, _option, _ALL) for each in OPTIONS),
     )
 }
@@ -277,7 +309,7 @@ def checked(properties: Properties, level: Level) -> dict[str, Any]:
 def full_name(name: str) -> str:
     if name in BY_NAME or f"{OWN_PREFIX}{name}" in BY_NAME:
         return name if name in BY_NAME else f"{OWN_PREFIX}{name}"
-    prefixed = name if name.startswith(PREFIX) else PREFIX + name
+    prefixed = name if name.startswith((PREFIX, OWN_PREFIX)) else PREFIX + name
     return ALIASES.get(prefixed, prefixed)
 
 

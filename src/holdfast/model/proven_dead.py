@@ -5,11 +5,20 @@ forged. A process that is heard afterwards lives, so its proof counts no more. *
 death was reported while it lived stays out of every group until its process ends; and where the proof named
 a process that is started later, until all others have ended.
 
+Agents repeat the deaths that they know, to every host that connects anew, so a false proof comes again long
+after everybody has seen that it was false; but not those who have just begun. A proof therefore has an age.
+One that is old, and one about a process that outlived another, are *doubted*: they count when the process has
+been silent for as long as a lease lasts. *Without it:* a host that was restarted is told again of the death
+of a primary that lives, and claims, while that primary still answers reads by its leases.
+
 Each process is remembered by itself, not the highest number alone. *Without it:* the false death of process
-1,000,000 hides the true deaths of all that come before it.
+1,000,000 hides the true deaths of all that come before it. And what follows from a number follows only if the
+authority has issued it. *Without it:* the same false death proves that all processes before it are gone, and
+a group in memory is given up though they hold its state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from holdfast.model.ids import HostId, Incarnation
@@ -22,6 +31,13 @@ HeardAt = Callable[[HostId, Incarnation], int | None]
 """When that process was last heard, by this host's clock; None if it never was, or not lately."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    died_at: int
+    told_at: int
+    is_doubted: bool
+
+
 class ProvenDead:
     """The proofs of death that one host was given."""
 
@@ -30,15 +46,31 @@ class ProvenDead:
         self._clock = clock
         self._heard_at = heard_at
         self.late_ns = late_ns
-        self._proofs: dict[HostId, dict[Incarnation, int]] = {}
+        self._proofs: dict[HostId, dict[Incarnation, _Proof]] = {}
+        self._issued: dict[HostId, Incarnation] = {}
 
-    def on_proof(self, host: HostId, incarnation: Incarnation) -> None:
-        """Note a proof that this process is dead. One that was given before counts from then on: a proof that
-        is repeated is no new one."""
+    def tolerate(self, late_ns: int) -> None:
+        """From now on a message may arrive this long after the proof."""
+        self.late_ns = late_ns
+
+    def on_proof(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
+        """Note a proof that this process died *age_ns* ago. One that only repeats an earlier proof is no new
+        one."""
         proofs = self._proofs.setdefault(host, {})
-        proofs.setdefault(incarnation, self._clock.now())
+        now = self._clock.now()
+        died_at = now - max(0, age_ns)
+        known = proofs.get(incarnation)
+        if known is None:
+            proofs[incarnation] = _Proof(died_at, now, is_doubted=age_ns > self.late_ns)
+        elif died_at > known.died_at + self.late_ns and self._is_contradicted(host, incarnation, known):
+            proofs[incarnation] = _Proof(died_at, now, is_doubted=True)
         if len(proofs) > PROOFS_KEPT:
             del proofs[next(iter(proofs))]
+
+    def on_issued(self, processes: Iterable[tuple[HostId, Incarnation]]) -> None:
+        """Note processes that the authority has listed: these numbers, and all below, were issued."""
+        for host, incarnation in processes:
+            self._issued[host] = max(incarnation, self._issued.get(host, incarnation))
 
     def is_any(self) -> bool:
         """Whether there is any proof at all."""
@@ -46,24 +78,35 @@ class ProvenDead:
 
     def is_dead(self, host: HostId, incarnation: Incarnation) -> bool:
         """Whether exactly this process is proven dead and was not heard since."""
-        proven_at = self._proofs.get(host, {}).get(incarnation)
-        return proven_at is not None and not self._is_contradicted(host, incarnation, proven_at)
+        proof = self._proofs.get(host, {}).get(incarnation)
+        if proof is None or self._is_contradicted(host, incarnation, proof):
+            return False
+        if not proof.is_doubted:
+            return True
+        heard_at = self._heard_at(host, incarnation)
+        last = proof.told_at if heard_at is None else max(proof.told_at, heard_at)
+        return self._clock.now() - last > self.late_ns
 
     def is_refuted(self, host: HostId, incarnation: Incarnation) -> bool:
         """Whether this process was proven dead, and lives."""
-        proven_at = self._proofs.get(host, {}).get(incarnation)
-        return proven_at is not None and self._is_contradicted(host, incarnation, proven_at)
+        proof = self._proofs.get(host, {}).get(incarnation)
+        return proof is not None and self._is_contradicted(host, incarnation, proof)
 
     def is_gone(self, host: HostId, incarnation: Incarnation) -> bool:
         """Whether this process is dead, or silent while a later process of its host is proven dead: a later
         one starts only after the earlier one is gone (V2, K2)."""
         if self.is_dead(host, incarnation):
             return True
-        if all(later <= incarnation for later in self._proofs.get(host, {})):
+        if not self._is_followed(host, incarnation):
             return False
         heard_at = self._heard_at(host, incarnation)
         return heard_at is None or self._clock.now() - heard_at > self.late_ns
 
-    def _is_contradicted(self, host: HostId, incarnation: Incarnation, proven_at: int) -> bool:
+    def _is_followed(self, host: HostId, incarnation: Incarnation) -> bool:
+        """Whether a later process of that host is proven dead that there was."""
+        issued = self._issued.get(host, incarnation)
+        return any(incarnation < later <= issued for later in self._proofs.get(host, {}))
+
+    def _is_contradicted(self, host: HostId, incarnation: Incarnation, proof: _Proof) -> bool:
         heard_at = self._heard_at(host, incarnation)
-        return heard_at is not None and heard_at > proven_at + self.late_ns
+        return heard_at is not None and heard_at > proof.died_at + self.late_ns

@@ -9,7 +9,6 @@ can claim another's name; a host's also contains its location, so that no host c
 
 import datetime
 import ipaddress
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.handshake import CertifiedName, Role, check_name
 from holdfast.net.tls import CA_FILE, certificate_uri, parse_certificate_uri
@@ -162,7 +162,7 @@ def issue_machine(
     ]
     if to.resolve() != directory.resolve():
         # As it is: while the domain's signing certificate is renewed, the file holds the old one, too.
-        _write(to / CA_FILE, (directory / CA_FILE).read_bytes())
+        write_durably(to / CA_FILE, (directory / CA_FILE).read_bytes())
     return made
 
 
@@ -299,22 +299,11 @@ def _read_certificate(file: Path) -> x509.Certificate:
 
 
 def _write_certificate(file: Path, certificate: x509.Certificate) -> None:
-    _write(file, certificate.public_bytes(serialization.Encoding.PEM))
+    write_durably(file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    _write(file, data)
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write the file completely or not at all, and never readable by others, not even for a moment."""
-    aside = file.with_name(file.name + ".new")
-    aside.unlink(missing_ok=True)
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    aside.rename(file)
+    write_durably(file, data)

@@ -266,10 +266,11 @@ class Connection(asyncio.Protocol):
 
     def _admitted(self, agreed: Agreed) -> Reason | None:
         verdict = cast(Admit, self._admit)(self, agreed)  # only an accepting end asks
-        if isinstance(verdict, FrameMemory):
-            wait, clock = self._flow.wait_for_memory, self._loop.time
-            self._loan = MemoryLoan(verdict, wait, clock, self._limits.frame_s)
-        return None if isinstance(verdict, FrameMemory) else verdict
+        if isinstance(verdict, Reason):
+            return verdict
+        of, wait = (agreed.peer.role, agreed.peer.id), self._flow.wait_for_memory
+        self._loan = MemoryLoan(verdict, of, wait, self._loop.time, self._limits.frame_s)
+        return None
 
     def _receive_plain(self, session: Session, data: bytes) -> None:
         early: list[Frame] = []
@@ -324,9 +325,7 @@ class Connection(asyncio.Protocol):
             name = (kind or session.current_kind).name
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
             self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
-        self._flush_at = 0
-        if self._gathered:
-            self._write_out()
+        self._flush()
 
     # --- sending
 

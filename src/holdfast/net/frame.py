@@ -62,6 +62,8 @@ class Kind(IntEnum):
     # 96-127: the replicated sequence, and the leases between hosts (sequence.messages)
     SEQUENCE = 96
 
+    # 128-143 are kept for masters of a directory, 160-175 for streams, 176-191 for search
+
     # 144-159: files between hosts (shipping.messages)
     SHIPPING_ASK = 144
     SHIPPING_ANSWER = 145

@@ -38,8 +38,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     of_one_client_max: int = 256
     """The most connections of clients of the same name."""
 
-    members_max: int = 512
-    """The most connections of hosts, agents and admins: a few of each of the largest domain's hosts."""
+    members_max: int = 4096
+    """The most connections of hosts, agents and admins: two of each host and one of each agent of a thousand
+    machines, and their admins."""
 
     handshakes_max: int = 1024
     """The most connections whose peers have not yet proved who they are. One more takes the place of the

@@ -9,7 +9,6 @@ Programs of the domain's user find the secret in the directory that they name, o
 ``.holdfast`` below the current directory, where the commands look too.
 """
 
-import contextlib
 import os
 import secrets
 import stat
@@ -18,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.machine.files import OTHERS, make_private, open_private
+from holdfast.machine.files import OTHERS, create_file, make_private, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.credentials import ADVICE, SECRET_BYTES, ClientKey, DomainSecret
 from holdfast.net.handshake import check_name
@@ -87,7 +86,7 @@ def keep_key(directory: Path, domain: str, key: ClientKey) -> None:
     """Keep the key that *domain* gave to this one."""
     check_name("domain", domain)
     make_private(directory / KEYS_DIRECTORY)
-    _write(directory / KEYS_DIRECTORY / domain, f"{key.text}\n".encode())
+    write_durably(directory / KEYS_DIRECTORY / domain, f"{key.text}\n".encode())
 
 
 def read_key(directory: Path, domain: str) -> ClientKey:
@@ -112,19 +111,4 @@ def _read(file: Path) -> bytes:
 
 def _keep(file: Path, secret: DomainSecret, *, is_new: bool = False) -> None:
     kept = _Kept(domain=secret.domain, secret=secret.secret.hex())
-    _write(file, msgspec.json.encode(kept) + b"\n", is_new=is_new)
-
-
-def _write(file: Path, contents: bytes, *, is_new: bool = False) -> None:
-    """Write *file* as a whole or not at all; if *is_new*, the first of several processes that do so wins."""
-    aside = file.with_name(f"{file.name}.new-{os.getpid()}")
-    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as written:
-        written.write(contents)
-        written.flush()
-        os.fsync(written.fileno())
-    if not is_new:
-        aside.rename(file)
-        return
-    with contextlib.suppress(FileExistsError):
-        os.link(aside, file)
-    aside.unlink()
+    (create_file if is_new else write_durably)(file, msgspec.json.encode(kept) + b"\n")

@@ -86,10 +86,6 @@ class TlsFiles:
             return ()
         return tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in found)
 
-    def load_into(self, context: ssl.SSLContext) -> None:
-        """Let *context* use these files for connections that are made from now on."""
-        _load(context, self)
-
 
 class Tls:
     """One process's certificate, for both ends of connections. May be used from several threads.

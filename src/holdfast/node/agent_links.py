@@ -16,14 +16,17 @@ import structlog
 from holdfast.authority.sessions import Session
 from holdfast.execution.crash_attempts import Attempt
 from holdfast.machine import MachineClock
-from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ids import SECOND, HostId, Incarnation
 from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind, Link, Reason, Role
 from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
 
 DEATHS_KEPT: Final = 64
-PROCESSES_KEPT: Final = 1024
+PROCESSES_KEPT: Final = 4096
 """How many processes to remember: one that died may have a successor in session before agents report it."""
 REPORT_S: Final = 1.0
+REPEATED_NS: Final = 10 * SECOND
+"""Two reports of one process whose deaths are not further apart are of the same death: a report may wait this
+long on its way, and its age says how long it was known before."""
 
 AgentName = tuple[str, str]
 """Where an agent is reached, and its id. With TLS a certificate proves the id, so that an agent can speak for
@@ -39,8 +42,8 @@ class AgentLinks:
 
     *own* is where this host reaches its own agent, and *own_reached* where other machines do, if it differs.
     *report* builds what the host's own agent is told once a second. *on_death* is called once per death,
-    *on_attempt* with the calls that a process was executing when it died, *on_died* with everything known
-    of the death, and *on_hang* if the host ended itself because its loop hung.
+    with how long ago it was, *on_attempt* with the calls that a process was executing when it died, *on_died*
+    with everything known of the death, and *on_hang* if the host ended itself because its loop hung.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class AgentLinks:
         own_reached: str = "",
         random: Random,
         report: Callable[[], HostReport],
-        on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
+        on_death: Callable[[HostId, Incarnation, int], None] = lambda host, incarnation, age_ns: None,
         on_attempt: Callable[[HostId, Incarnation, Attempt], None] = lambda *_: None,
         on_hang: Callable[[HostDied], None] = lambda died: None,
         on_died: Callable[[HostDied], None] = lambda _: None,
@@ -72,6 +75,7 @@ class AgentLinks:
         self._clock = MachineClock()
         self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
         """The newest deaths that agents have told this host of, each once."""
+        self._died_at: dict[tuple[HostId, Incarnation], int] = {}
         self._follow({own})
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
@@ -103,14 +107,26 @@ class AgentLinks:
             self._on_attempt(died.host, died.incarnation, died.during)
         if self._agent_of.get((died.host, died.incarnation)) != by:
             return
-        heard = DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=self._clock.now())
-        if all((each.host, each.incarnation) != (died.host, died.incarnation) for each in self.deaths):
-            self.deaths.append(heard)
+        now = self._clock.now()
+        if self._is_news(died, now - died.age_ns):
+            self.deaths.append(DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=now))
             log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
-            self._on_death(died.host, died.incarnation)
+            self._on_death(died.host, died.incarnation, died.age_ns)
             self._on_died(died)
             if died.is_hang:
                 self._on_hang(died)
+
+    def _is_news(self, died: HostDied, died_at: int) -> bool:
+        """Whether this is a death that was not reported yet. The same process may be reported dead again
+        later: then the first report was false, and this one may be true (K7)."""
+        process = (died.host, died.incarnation)
+        known_at = self._died_at.get(process)
+        if known_at is not None and died_at - known_at <= REPEATED_NS:
+            return False
+        self._died_at[process] = died_at
+        while len(self._died_at) > DEATHS_KEPT:
+            del self._died_at[next(iter(self._died_at))]
+        return True
 
     def _follow(self, addresses: set[str]) -> None:
         for address in sorted(set(self._links) - addresses):

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.admin.client_rights import ClientRights
+from holdfast.admin.request_owners import may_use
 from holdfast.groups.call_router import calls_of
 from holdfast.groups.catalog import GroupCatalog
 from holdfast.model.admin.groups import OrderRefused, decode_order, encode_order
@@ -24,7 +25,7 @@ from holdfast.model.calls import (
     encode_message,
 )
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Reason, Receiver, Why, split_number, with_number
 
@@ -90,10 +91,11 @@ class ClientFilter:
             case Follow(group=group):
                 is_seen = self._rights.may_see(_name(catalog, group))
                 return None if is_seen else Turned(0, group, RefusalCode.NO_SUCH_GROUP)
-            case Settle(frame=frame, group=group):
-                if self._rights.may_see(_name(catalog, group)):
-                    return None
-                return Turned(frame, group, RefusalCode.INVALID, f"{who} may not ask this group: {ADVICE}")
+            case Settle(frame=frame, group=group, asked_client=client):
+                if not self._rights.may_see(_name(catalog, group)):
+                    said = f"{who} may not ask this group: {ADVICE}"
+                    return Turned(frame, group, RefusalCode.INVALID, said)
+                return self._not_own(frame, group, client)
             case asked:
                 return self._judged_calls(asked, catalog)
 
@@ -104,13 +106,20 @@ class ClientFilter:
         frame: int = asked.frame  # type: ignore[attr-defined]
         if not name:
             return Turned(frame, group, RefusalCode.NOT_HERE, UNKNOWN)
-        _, calls = calls_of(asked)  # type: ignore[arg-type]
+        client, calls = calls_of(asked)  # type: ignore[arg-type]
         methods = [call.method for call in calls]
         wrong = [each for each in methods if not self._rights.may_call(name, each)]
         if methods and not wrong:
-            return None
+            return self._not_own(frame, group, client)
         said = f"client {self._rights.name} may not call {wrong[0] if wrong else 'this'} of group {name!r}"
         return Turned(frame, group, RefusalCode.INVALID, f"{said}: {ADVICE}")
+
+    def _not_own(self, frame: int, group: GroupId, client: ClientId) -> Turned | None:
+        """The refusal to call or ask under an id that is somebody else's (N4)."""
+        if self._rights.has("admin") or may_use(self._rights.name, client):
+            return None
+        said = f"client {self._rights.name} did not make the calls of {client!r}"
+        return Turned(frame, group, RefusalCode.INVALID, said)
 
 
 def _name(catalog: GroupCatalog, group: GroupId) -> str:

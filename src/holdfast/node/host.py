@@ -24,7 +24,7 @@ from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
-from holdfast.admin.snapshot import LOCATION, DomainSnapshot
+from holdfast.admin.snapshot import DomainSnapshot
 from holdfast.app_code.known_code import other_code
 from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
@@ -57,6 +57,7 @@ from holdfast.net.secret_file import read_key
 from holdfast.node.agent_links import AgentLinks
 from holdfast.node.assembly import ABROAD, OutboundHosts, open_groups
 from holdfast.node.client_filter import ClientFilter
+from holdfast.node.early_calls import EarlyCalls
 from holdfast.node.endpoints import host_endpoint, incarnated
 from holdfast.node.faults.consumer import FaultConsumer
 from holdfast.node.faults.detector import DetectorReports, FaultDetector
@@ -69,16 +70,12 @@ from holdfast.node.host_config import HostConfig
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
-from holdfast.node.messages import HostReport, peer_report
+from holdfast.node.messages import ROLES, HostReport, peer_report
 from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 
-EARLY_MAX: Final = 1_000
-"""How many client frames to keep while the host is starting: clients connect as soon as it listens."""
-EARLY_BYTES_MAX: Final = 16 * 1024 * 1024
-"""How much of that is kept: more is sent again by its clients."""
 OTHER_CODE_MAX: Final = 5
 """The host reports at most so many groups to its agent whose code differs from its own."""
 
@@ -136,7 +133,7 @@ class Host:
         self._server: Server | None = None
         self._agents: AgentLinks | None = None
         self._links: HostLinks | None = None
-        self._early: list[tuple[Connection, bytes]] = []
+        self._early = EarlyCalls()
         self._callees: OutboundHosts | None = None
         self._dispatch: FrameDispatch | None = None
         self._control: ControlPlane | None = None
@@ -171,8 +168,7 @@ class Host:
                 address, self._receiver, self._endpoint, admits=HOST_ADMITS, refusal=self._clients.refusal
             ),
         )
-        details = [{LOCATION: self._description.location} if self._description.location else {}]
-        details += [dict(await door.open()) for door in self._doors]
+        details = [self._description.details_of(self._host), *[await door.open() for door in self._doors]]
         await self._machines.wait_admitted(self._host)
         reached = self._description.reached
         session = await self._keeper.open(
@@ -182,6 +178,7 @@ class Host:
             agent_address=str(reached(Address.parse(self._description.agent_address))),
             agent=self._description.agent,
             details={name: value for each in details for name, value in each.items()},
+            roles=self._description.roles_of(self._host),
         )
         lock.leave_word(self._holder(session.incarnation))
         await _until_one_ends(self._keeper.keep(), self._serve(session))
@@ -250,7 +247,7 @@ class Host:
             own_reached=session.agent_address,
             random=random.stream("agents"),
             report=lambda: self._report(store, session, groups),
-            on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
+            on_death=partial(self._on_death, groups, control),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
             on_died=detector.on_died,
@@ -346,7 +343,7 @@ class Host:
             deaf_to=self._partition.to,
             without_object=without_object(groups.hosted.values()),
             checkpoints_failed=without_checkpoint(groups.hosted.values()),
-            details=session.details,
+            details={**session.details, ROLES: ",".join(session.roles)},
             other_code=self._other_code(),
         )
 
@@ -363,8 +360,8 @@ class Host:
         if self._agents is None or self._dispatch is None:
             if kind is Kind.GROUP_ORDER:
                 self._refuse(connection, payload)
-            elif kind is Kind.CALL and len(self._early) < EARLY_MAX and self._may_keep(payload):
-                self._early.append((connection, payload))
+            elif kind is Kind.CALL:
+                self._early.keep(connection, payload)
             return  # still starting: any answer would soon be wrong
         if kind is not Kind.STATUS_REQUEST:
             self._dispatch.on_frame(connection, kind, payload)
@@ -372,23 +369,19 @@ class Host:
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
-    def _may_keep(self, payload: bytes) -> bool:
-        return sum(len(kept) for _, kept in self._early) + len(payload) <= EARLY_BYTES_MAX
-
     def _receiver(self, connection: Connection) -> Receiver:
         rights = self._clients.rights(connection.peer, connection.proven_by)
         catalog = None if self._groups is None or self._dispatch is None else self._groups.directory
         return self if rights is None else ClientFilter(self, rights, catalog)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
-        self._early = [each for each in self._early if each[0] is not connection]
+        self._early.on_closed(connection)
         if self._dispatch is not None:
             self._dispatch.on_closed(connection)
 
     def _take_early(self, dispatch: FrameDispatch) -> None:
         """Handle the calls that clients sent while the host was starting."""
-        early, self._early = self._early, []
-        for connection, payload in early:
+        for connection, payload in self._early.take():
             try:
                 dispatch.on_frame(connection, Kind.CALL, payload)
             except msgspec.DecodeError as error:
@@ -413,13 +406,13 @@ class Host:
             self._agents.set_peers(sessions)
 
     def _on_death(
-        self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation
+        self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation, age_ns: int
     ) -> None:
         if (host, incarnation) == (groups.me.host, groups.me.incarnation):
             log.error("an agent reports this host dead, which is false; reads are confirmed by the authority")
         else:
             control.on_death(host, incarnation)  # first: one call, while groups may be thousands
-        groups.on_death(host, incarnation)
+        groups.on_death(host, incarnation, age_ns)
 
     def _on_turn(self, late_ns: int) -> None:
         for door in self._doors:

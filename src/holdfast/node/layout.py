@@ -18,7 +18,6 @@ one machine is the simplest case: its machine has no name, and everything is on 
     DIR/output/<name>.log    what each process wrote to its standard error; beside it, the older part
 """
 
-import os
 import re
 from pathlib import Path
 from typing import Final
@@ -28,10 +27,13 @@ import msgspec
 from holdfast.app_code.finder import ClassName
 from holdfast.authority.move.place import EtcdAccess, Place, etcd_for, sqlite_at
 from holdfast.authority.move.place_file import read_whereabouts
+from holdfast.authority.sessions import LOCATION
 from holdfast.control.replication.spec import LOSS_NS
-from holdfast.machine.files import make_durably, make_private, narrow_own, open_private
+from holdfast.machine.files import make_durably, make_private, narrow_own, write_durably
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_roles import DEFAULT_ROLES, checked_roles
 from holdfast.model.ids import SECOND, HostId
+from holdfast.model.properties import LOCATION_PARTS_MAX, is_location
 from holdfast.net import Address, DomainSecret
 from holdfast.net.secret_file import DIRECTORY_DEFAULT as DIRECTORY_DEFAULT
 from holdfast.net.secret_file import ensure_secret, read_secret
@@ -42,7 +44,7 @@ AGENT_ID: Final = "agent1"
 """The id of the agent of a domain on one machine."""
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
-    *("domain.json", "domain.new", "http.json", "holdfast.toml", "applied.toml", "applied.toml.new"),
+    *("domain.json", "joining.json", "http.json", "holdfast.toml", "applied.toml"),
     *("certs", "lock", "secret", "keys"),
     *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
@@ -76,6 +78,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """The id of this machine's agent, which alone can prove the deaths of its hosts (K2)."""
     location: str = ""
     """Where the machine is, as ``rack1/m2``: members of a group are placed in different locations."""
+    locations: dict[HostId, str] = {}
+    """Where single hosts are, if not where the machine is: several hosts of one machine may stand for as many
+    machines, or hang on different disks and power supplies."""
+    roles: dict[HostId, tuple[str, ...]] = {}
+    """What single hosts are for, if not for groups (:mod:`holdfast.model.host_roles`)."""
     listen: str = ""
     """The name or address that this machine's hosts listen on; empty is loopback."""
     advertise: str = ""
@@ -130,7 +137,29 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
                 found.append(str(error))
         if why := why_not(self.port_base, HOSTS_MAX):
             found.append(why)
-        return [*found, *self._machine_problems()]
+        return [*found, *self._host_problems(), *self._machine_problems()]
+
+    def _host_problems(self) -> list[str]:
+        """What is wrong with what it says of single hosts."""
+        strange = [host for host in {**self.locations, **self.roles} if host not in self.hosts]
+        found = [f"it says where {host!r} is or what it is for, and has no such host" for host in strange]
+        for host, location in self.locations.items():
+            if not is_location(location) or not all(map(_HOST_ID.fullmatch, location.split("/"))):
+                found.append(
+                    f"{host} is at {location!r}: a location is 1 to {LOCATION_PARTS_MAX} names of letters, "
+                    "digits, dots, dashes and underscores, as rack1/m2"
+                )
+            elif self.certs and location != self.location:
+                found.append(
+                    f"{host} is at {location}, and this machine's certificates are for {self.location}: "
+                    "`holdfast machine set --location` moves all its hosts"
+                )
+        for host, roles in self.roles.items():
+            try:
+                checked_roles(roles)
+            except InvalidRequest as error:
+                found.append(f"{host}: {error}")
+        return found
 
     def _machine_problems(self) -> list[str]:
         """What is wrong with what it says of its machine."""
@@ -148,6 +177,39 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
                 "`holdfast certs machine`) or an explicit --insecure"
             )
         return found
+
+    def location_of(self, host: HostId) -> str:
+        """Where *host* is; empty if that was not said, and then it is a location of its own."""
+        return self.locations.get(host, self.location)
+
+    def details_of(self, host: HostId) -> dict[str, str]:
+        """What the session of *host* says of where it is."""
+        location = self.location_of(host)
+        return {LOCATION: location} if location else {}
+
+    def roles_of(self, host: HostId) -> tuple[str, ...]:
+        """What *host* is for."""
+        return checked_roles(self.roles.get(host, DEFAULT_ROLES))
+
+    def with_host(
+        self, host: HostId, *, location: str | None = None, roles: tuple[str, ...] | None = None
+    ) -> "Description":
+        """This description with *host* elsewhere, or for something else; an empty location is the
+        machine's."""
+        locations, known = dict(self.locations), dict(self.roles)
+        if location is not None:
+            locations.pop(host, None)
+            locations |= {host: location} if location else {}
+        if roles is not None:
+            known.pop(host, None)
+            known |= {host: roles} if roles != DEFAULT_ROLES else {}
+        return msgspec.structs.replace(self, locations=locations, roles=known)
+
+    def without_host(self, host: HostId) -> "Description":
+        """This description without *host*."""
+        hosts = tuple(each for each in self.hosts if each != host)
+        left = self.with_host(host, location="", roles=DEFAULT_ROLES)
+        return msgspec.structs.replace(left, hosts=hosts)
 
     @property
     def first_place(self) -> Place:
@@ -214,6 +276,7 @@ class Layout:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self.description_file = self.directory / "domain.json"
+        self._joining_file = self.directory / "joining.json"
         self.agent_directory = self.directory / "agent"
         self.authority = self.directory / "authority"
 
@@ -254,13 +317,26 @@ class Layout:
     def write(self, description: Description) -> None:
         """Replace the description atomically and durably: a domain's etcd keys are under its id (D3)."""
         make_private(self.directory)
-        aside = self.description_file.with_suffix(".new")
-        with open_private(aside, os.O_WRONLY | os.O_TRUNC) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(description)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.rename(self.description_file)
+        write_durably(self.description_file, msgspec.json.format(msgspec.json.encode(description)) + b"\n")
         make_durably(self.agent_directory)  # this also syncs every name above it, including the description's
+
+    def joining(self, machine: str, domain: str) -> Description | None:
+        """The description with which that machine began to join *domain* and may have been admitted; None if
+        it did not, or has joined."""
+        try:
+            found = msgspec.json.decode(self._joining_file.read_bytes(), type=Description)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return found if (found.machine, found.domain) == (machine, domain) else None
+
+    def begin_joining(self, description: Description) -> None:
+        """Remember durably with which token a machine asks to join, before it asks."""
+        make_private(self.directory)
+        write_durably(self._joining_file, msgspec.json.encode(description) + b"\n")
+
+    def end_joining(self) -> None:
+        """Forget that: the machine has joined, or is not admitted."""
+        self._joining_file.unlink(missing_ok=True)
 
     def secret(self, domain: str) -> DomainSecret:
         """The domain's secret. Raises ``InvalidRequest`` if it cannot be read or is of another domain."""

@@ -19,8 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.admin.snapshot import LOCATION
-from holdfast.authority.sessions import Session
+from holdfast.authority.sessions import LOCATION, Session
 from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId

@@ -1,6 +1,6 @@
 """The messages that agents, hosts and the command line exchange."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -10,6 +10,9 @@ from holdfast.node.heartbeats import PeerState
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows of a death: it waited for its own child, or it got the lock that the host held (K2)."""
+
+ROLES: Final = "roles"
+"""What the host is for, separated by commas, among the details of its report."""
 
 
 class PeerReport(Struct, frozen=True, kw_only=True):
@@ -49,6 +52,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     """The agent saw the host end, and the end was not orderly."""
     is_damaged: bool = False
     """The host ended because its stored data is not what it wrote."""
+    age_ns: int = 0
+    """How long ago the agent learned of it: agents repeat what they know to every host that connects (K7)."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):
@@ -79,7 +84,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     without_object: tuple[tuple[str, str], ...] = ()
     """The first few groups whose member here has no object, with the reason (O3, E8)."""
     details: dict[str, str] = {}
-    """The details of the host's session, such as the addresses of its doors."""
+    """The details of the host's session, such as the addresses of its doors and where it is; and its roles.
+    """
     checkpoints_failed: tuple[tuple[str, str], ...] = ()
     """The first few groups whose member here failed its last checkpoint, with the reason (PROTOCOL E9)."""
     other_code: tuple[str, ...] = ()

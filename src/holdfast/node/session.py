@@ -38,6 +38,7 @@ from holdfast.authority.sessions import (
 )
 from holdfast.model.code import Code
 from holdfast.model.errors import InvalidRequest, Rejected
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
 from holdfast.net import Address, ConnectionSettings, Role
 from holdfast.node.endpoints import expecting
@@ -88,6 +89,7 @@ class SessionKeeper:
         agent_address: str,
         agent: str = "",
         details: dict[str, str] | None = None,
+        roles: tuple[str, ...] = DEFAULT_ROLES,
     ) -> Session:
         """Open the session, however long the authority takes to answer."""
 
@@ -104,6 +106,7 @@ class SessionKeeper:
                 agent_address=agent_address,
                 agent=agent,
                 details=details,
+                roles=roles,
             )
 
         self._session = await self._under_a_lease(attempt)
@@ -255,7 +258,17 @@ def connect_authority(
                 # The seals show the way again next time.
                 log.warning("where the authority is cannot be written down", why=str(error))
 
-    return FollowingAuthority(start, connect, on_moved=remember, config=moves)
+    def others() -> tuple[Place, ...]:
+        """Where another process of this machine has found it meanwhile, or a person says that it is."""
+        if layout is None:
+            return ()
+        try:
+            described = layout.read()
+            return tuple(dict.fromkeys((layout.authority_place(described), described.first_place)))
+        except (InvalidRequest, OSError):
+            return ()  # somebody is editing it
+
+    return FollowingAuthority(start, connect, on_moved=remember, others=others, config=moves)
 
 
 def authority_connector(

@@ -1,4 +1,4 @@
-"""Becoming primary: when a backup claims, which one claims first, what it compares (K1, K4, K6, V5, D2).
+"""Becoming primary: when a backup claims, which one claims first, what it compares (K1, K4, K6, V5, D2, W3).
 
 **When.** A backup may claim once its promises have run out: the promise to the process that the view names as
 primary, counted from when the backup learned of that epoch at the earliest, and the promise to the primary
@@ -18,7 +18,9 @@ while for those that come before it and that it hears. Each group starts with a 
 groups of a dead host are shared among all others. A member that has much to load, whose clock is off, or that
 has no object (O3) comes last and tells the others not to wait for it. The order affects only timing, not
 safety: a member that waited in vain claims. The one exception is a member whose object was found to differ:
-it never claims (E8), and it also tells the others. If nobody else is left, the group waits for a person.
+it never claims (E8), and it also tells the others. If nobody else is left, the group waits for a person. The
+same holds for a member that never leads by the group's record (W3), except where the view names it as
+primary: a person forced that, or it was primary when the record was changed. It claims then, and hands over.
 """
 
 from collections.abc import Callable
@@ -59,10 +61,10 @@ class ClaimOrder:
         self._waived[host] = None
 
     def must_not_lead(self) -> bool:
-        """Whether this member must never claim, whatever the reason to (E8). If so, tell the others not to
-        wait."""
+        """Whether this member must never claim, whatever the reason to (E8, W3). If so, tell the others not
+        to wait."""
         on, view = self._on, self._on.standing.view
-        if on.application.fitness().rank is not Rank.UNFIT:
+        if not on.standing.is_barred and on.application.fitness().rank is not Rank.UNFIT:
             return False
         if view is not None and view.primary == on.me.host:
             # This member has handed over and nobody took the group. Nobody else may claim, and somebody must
@@ -105,7 +107,13 @@ class ClaimOrder:
         on = self._on
         view = on.standing.view
         assert view is not None
-        return tuple(each for each in view.members if each.host != view.primary and not on.is_dead(each))
+        return tuple(
+            each
+            for each in view.members
+            if each.host != view.primary
+            and not on.is_dead(each)
+            and (same(each, on.me) or on.standing.may_lead(each.host))
+        )
 
     def _waive(self) -> None:
         on = self._on

@@ -42,9 +42,17 @@ class LeaseNote:
         else:
             self._lower_at = None
 
-    def look(self, now: int, config: LeaseConfig) -> None:
-        """Lower the note when no longer lease can be in force any more; called again and again."""
-        if self._lower_at is not None and now >= self._lower_at:
-            self._lower_at = None
-            self._noted_ns = config.lease_ns
-            self._keep(config.lease_ns)
+    @property
+    def longest_ns(self) -> int:
+        """The longest lease of this host that may be in force."""
+        return self._noted_ns
+
+    def look(self, now: int, config: LeaseConfig) -> bool:
+        """Lower the note when no longer lease can be in force any more; called again and again. Returns
+        whether it was lowered."""
+        if self._lower_at is None or now < self._lower_at:
+            return False
+        self._lower_at = None
+        self._noted_ns = config.lease_ns
+        self._keep(config.lease_ns)
+        return True

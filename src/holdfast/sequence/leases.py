@@ -91,7 +91,7 @@ class Leases:
         """Go on with other settings. Leases and promises that were given before keep their length (R5)."""
         self._note.on_granting(self._clock.now(), config)
         self.config = self._beats.config = config
-        self.proven_dead.late_ns = config.lease_ns
+        self.proven_dead.tolerate(self._note.longest_ns)
 
     # --- as the holder of leases
 
@@ -145,9 +145,9 @@ class Leases:
         peer = self._beats.peers.get(host)
         return self._clock.now() - peer.heard_at if peer is not None else None
 
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Note the proof that this process is dead (K2)."""
-        self.proven_dead.on_proof(host, incarnation)
+    def on_death(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
+        """Note the proof that this process died *age_ns* ago (K2)."""
+        self.proven_dead.on_proof(host, incarnation, age_ns)
         silent_ns = self.silence_ns(host)
         if silent_ns is not None:
             self._trace.note("death_proven", host=host, incarnation=incarnation, silent_ns=silent_ns)
@@ -213,7 +213,8 @@ class Leases:
     def _look(self) -> None:
         """Send heartbeats, if this object drives them, and evaluate what has arrived; runs every interval."""
         self._pauses.look(self.config.interval_ns)
-        self._note.look(self._clock.now(), self.config)
+        if self._note.look(self._clock.now(), self.config):
+            self.proven_dead.tolerate(self._note.longest_ns)
         if self._clocks is not None:
             self._beats.wall_ahead_ns = self._clocks.clock.wall() - self._clocks.clock.now()
         if self._is_driving:

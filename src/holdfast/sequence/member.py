@@ -202,10 +202,11 @@ class Member:
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Take in the group's record, which says where the group should have members (M5, M6)."""
-        standing = self._on.standing
-        if standing.record is None or standing.record.modified < seen.modified:
-            standing.record = seen
+        was_barred = self._on.standing.is_barred
+        if self._on.standing.learn_record(seen):
             self._lead.on_record()
+            if was_barred:
+                self._maybe_claim()  # perhaps it may lead now, and nobody else does (W3)
 
     def leave(self) -> None:
         """End all work, because the host no longer has a member of this group (M6)."""
@@ -351,14 +352,12 @@ class Member:
 
     def _maybe_claim(self) -> None:
         """Claim if there is a reason to. Only the latest view says whether this member is listed."""
-        is_follower = self.role in (Role.BACKUP, Role.LEARNER)
-        if is_follower and not self._check_epoch() and self.role is Role.BACKUP:
+        if self.role in (Role.BACKUP, Role.LEARNER) and not self._check_epoch() and self.role is Role.BACKUP:
             self._claim.maybe_claim()
 
     def _check_epoch(self) -> bool:
         """If an epoch is only heard of, ask the authority who won it: perhaps nobody did (K7)."""
-        is_unknown = self._on.standing.epoch < self._on.epoch
-        if is_unknown:
+        if is_unknown := self._on.standing.epoch < self._on.epoch:
             self._view_requests.read()
         return is_unknown
 

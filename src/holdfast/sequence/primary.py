@@ -6,9 +6,9 @@ member has won until another member is primary, and combines the parts below.
 :class:`ResendTimer` decides when the primary must check again who owes it an acknowledgement; an idle group
 has no timer at all.
 
-:class:`PrimaryDeparture` decides when a primary whose host should no longer have the group hands over, and to
-whom (M6, K5). The chosen backup may answer and yet not claim, because its clock is off (X4). So the backups
-are chosen in turn.
+:class:`PrimaryDeparture` decides when a primary whose host should no longer have the group, or that should
+not lead it (W3), hands over, and to whom (M6, K5). The chosen backup may answer and yet not claim, because
+its clock is off (X4). So the backups are chosen in turn.
 *Without it:* A* {A,B,C} should leave; C, which comes first, has the wrong time; A hands over to C, takes the
 group back, and hands over to C again, for ever.
 
@@ -62,8 +62,12 @@ class PrimaryDeparture:
 
     @property
     def is_due(self) -> bool:
-        """Whether this host should no longer have a member of the group."""
-        return not self._on.standing.is_wanted(self._on.me)
+        """Whether this host should no longer have a member of the group, or its member never lead (W3)."""
+        return self._on.standing.is_barred or not self._on.standing.is_wanted(self._on.me)
+
+    @property
+    def why(self) -> str:
+        return "it never leads" if self._on.standing.is_barred else "it leaves this host"
 
     def take_successor(self) -> HostId | None:
         """The backup to hand over to now; None unless this primary should leave and a backup can take
@@ -79,6 +83,7 @@ class PrimaryDeparture:
             each
             for each in on.standing.listed
             if on.standing.is_wanted(each)
+            and on.standing.may_lead(each.host)
             and self._submission.is_answering(each)
             and self._submission.rank_of(each) is not Rank.UNFIT
             and not self._submission.is_stopping(each)
@@ -200,18 +205,24 @@ class Primary:
         if not self._may_hand_over(to):
             why = self.submission.why_without(to)
             told = f"has no object: {why}" if why else "is no in-sync backup"
+            told = told if self._on.standing.may_lead(to) else "never leads"
             raise InvalidRequest(f"{to} {told}; group {self._on.group} is not handed to it")
         self.handover.begin(to, why)
         self.handover.maybe_release()
         self._resend_timer.arm()
 
     def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
-        """The hosts to which the group could be handed over, the fittest first; none whose object differs
-        (E8), and none that is about to end (K5). *log_below*: only those whose log was shorter than this when
-        they last said (D4). *has_space*: only those that are not short of disk space (D5)."""
+        """The hosts to which the group could be handed over, the fittest first; none that never leads (W3) or
+        whose object differs (E8), and none that is about to end (K5). *log_below*: only those whose log was
+        shorter than this when they last said (D4). *has_space*: only those that are not short of disk space
+        (D5)."""
         on = self._on
         others = [each for each in on.standing.listed if not same(each, on.me) and not on.is_dead(each)]
-        others = [each for each in others if not self.submission.is_stopping(each)]
+        others = [
+            each
+            for each in others
+            if on.standing.may_lead(each.host) and not self.submission.is_stopping(each)
+        ]
         if log_below is not None:
             others = [each for each in others if self.submission.log_bytes_of(each) < log_below]
         if has_space:
@@ -280,7 +291,7 @@ class Primary:
         if self.is_serving:
             successor = self._departure.take_successor()
             if successor is not None:
-                self.handover.begin(successor, "it leaves this host")
+                self.handover.begin(successor, self._departure.why)
         self.handover.maybe_release()
         self._resend_timer.arm()
 
@@ -317,8 +328,9 @@ class Primary:
         on.application.on_serving(on.epoch)
 
     def _may_hand_over(self, to: HostId) -> bool:
-        is_listed = any(member.host == to for member in self._on.standing.listed)
-        is_fit = not self.submission.why_without(to)
+        standing = self._on.standing
+        is_listed = any(member.host == to for member in standing.listed)
+        is_fit = standing.may_lead(to) and not self.submission.why_without(to)
         return self.is_serving and is_listed and is_fit and to != self._on.me.host
 
     def _on_lacking(self, peer: HostId, lacking: messages.Lacking) -> None:

@@ -1,4 +1,4 @@
-"""What a member knows of its group's view, and of the change under way (V1, M1, M2, M5).
+"""What a member knows of its group's view, and of the change under way (V1, M1, M2, M5, W3).
 
 This module only computes; it sends nothing. *Required* are all members that may claim after any answer that
 the authority may still give: the listed ones and, while a change is unanswered, those that it would list.
@@ -29,6 +29,8 @@ class ViewState:
     record: Seen[GroupRecord] | None = None
     """The group's record, which says where it should have members; None when unknown, and then any member is
     allowed."""
+    is_barred: bool = False
+    """By the record, this member never leads (W3). Kept beside the record, because calls look at it."""
     joining: ViewMember | None = None
     """A learner that is about to be added: it is already required, although not requested yet (M2)."""
 
@@ -61,10 +63,14 @@ class ViewState:
         """Whether *member* should be a member, as far as is known (M5)."""
         return self.record is None or self.record.value.wants(member)
 
+    def may_lead(self, host: HostId) -> bool:
+        """Whether the member on *host* may become primary, as far as is known (W3)."""
+        return self.record is None or self.record.value.may_lead(host)
+
     @property
     def is_as_wanted(self) -> bool:
-        """Whether all listed members should be members."""
-        return self.record is None or all(map(self.record.value.wants, self.listed))
+        """Whether all listed members should be members, and this one may be primary."""
+        return self.record is None or (not self.is_barred and all(map(self.record.value.wants, self.listed)))
 
     def required(self) -> list[ViewMember]:
         """The members that must acknowledge and hold leases, including this one if it is listed."""
@@ -77,6 +83,14 @@ class ViewState:
 
     def learn(self, seen: Seen[View]) -> None:
         self.seen = seen
+
+    def learn_record(self, seen: Seen[GroupRecord]) -> bool:
+        """Take in the record, and return True, if it is newer than the one known."""
+        if self.record is not None and self.record.modified >= seen.modified:
+            return False
+        self.record = seen
+        self.is_barred = not seen.value.may_lead(self.me.host)
+        return True
 
 
 def memory_store(host: HostId, incarnation: Incarnation) -> StoreId:

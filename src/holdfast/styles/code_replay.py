@@ -191,6 +191,9 @@ class CodeReplay:
         self._failures = 0
         self._not_before = 0
 
+    def tune(self, config: StyleConfig) -> None:
+        self._config = config
+
     def meet(self, why: str = "") -> None:
         """Record that other code made what would have to be executed next."""
         self.is_met = True

@@ -73,6 +73,10 @@ class Passive(Replica):
         self._is_readying = False
         """Whether the work ends with an object that can serve."""
 
+    def tune(self, config: StyleConfig) -> None:
+        super().tune(config)
+        self._looking.tune(config)
+
     @property
     def execution(self) -> Execution | None:
         execution = self._execution

@@ -144,6 +144,9 @@ class StepScanner:
         """There is no step between the object, or the checkpoint it is to be loaded from, and this
         position."""
 
+    def tune(self, config: StyleConfig) -> None:
+        self._config = config
+
     def is_due(self, up_to: Position, log_bytes: int) -> bool:
         """Whether enough has been committed since the last scan: many positions, or few long ones; or
         anything at all, while the log is long. *Without that:* the log is full, so the primary takes no calls

@@ -51,6 +51,9 @@ class InterleavingGate:
         self._given_up_at: int | None = None
         """When a closed gate is opened although the object did not come to rest."""
 
+    def tune(self, config: StyleConfig) -> None:
+        self._config = config
+
     def due(self, line: OperationQueue) -> Marked | Unmarked | None:
         """The record to order now, if any. A record that could not be ordered is due again after a while."""
         if not line.is_gate_closed:
@@ -145,9 +148,10 @@ class ReplicaBase(ABC):
         return
 
     def tune(self, config: StyleConfig) -> None:
-        """Apply *config* from now on, as far as it can change: when states are captured."""
+        """Apply *config* from now on, as far as it can change (:mod:`holdfast.settings.sections`)."""
         self._config = config
-        self._checkpointing.tune(config)
+        for part in (self._checkpointing, self._code_replay, self._gate):
+            part.tune(config)
 
     @property
     def sequence(self) -> Sequence:

@@ -1,6 +1,6 @@
 """Endpoints that call groups' methods and report the outcomes of calls."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -16,9 +16,14 @@ from holdfast.web.access import forbidden
 from holdfast.web.calls import Arguments, as_json
 from holdfast.web.context import WebContext
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
-from holdfast.web.problems import NEVER_RUNS
+from holdfast.web.problems import NEVER_RUNS, refuse
 from holdfast.web.request import KEY, TRACEPARENT, key_of, trace_of
 from holdfast.web.settings import DURATION_S_DEFAULT, DURATION_S_MAX
+
+OWN: Final = (
+    "Ask the host through which the call was made, before it restarts. A call under an Idempotency-Key can "
+    "be asked for at every host."
+)
 
 
 class Returned(Struct, frozen=True, kw_only=True):
@@ -53,7 +58,8 @@ async def call(site: WebContext, asked: Asked) -> Reply:
     calls = site.inside.calls
     trace = trace_of(asked.headers)
     if key is None:
-        return Reply(Returned(result=as_json(await calls.call(group, method, arguments, policy, trace))))
+        made = await calls.call(who.name, group, method, arguments, policy, trace)
+        return Reply(Returned(result=as_json(made)))
     result, request = await calls.call_keyed(who.name, key, group, method, arguments, policy, trace)
     return Reply(Returned(result=as_json(result), request_id=str(request)))
 
@@ -92,7 +98,7 @@ async def list_sends(site: WebContext, asked: Asked) -> Reply:
     name = asked.path["name"]
     require_sight(asked.caller, name)
     policy, trace = _policy(None), trace_of(asked.headers)
-    found = await site.inside.calls.call(name, LIST_QUERY, [], policy, trace)
+    found = await site.inside.calls.call(asked.caller.name, name, LIST_QUERY, [], policy, trace)
     return Reply(msgspec.convert(found, SendList))
 
 
@@ -102,6 +108,9 @@ async def ask_outcome(site: WebContext, asked: Asked) -> Reply:
     name = calls.group_of(request)
     if not asked.caller.has("admin") and (name is None or not asked.caller.may_see(name)):
         raise forbidden(f"{asked.caller.name} may not ask about that group")
+    if not asked.caller.has("admin") and not calls.is_told(asked.caller.name, request):
+        text = f"{asked.caller.name} did not make that call, as far as is known here"
+        raise refuse(403, "forbidden", text, OWN)
     try:
         return Reply(Outcome(outcome="returned", result=as_json(await calls.outcome(request))))
     except MethodRaised as error:

@@ -21,6 +21,7 @@ from holdfast.model.admin.groups import (
     ShowHistory,
 )
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
 from holdfast.model.reference import MEMBERS_MAX, Name
 from holdfast.net import Role
 from holdfast.web.access import HttpCaller, forbidden
@@ -66,6 +67,10 @@ class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who maintains them: ``infrastructure`` or ``application``."""
     properties: dict[str, Any] = {}
     """Other properties of the group, by name."""
+    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """The hosts that have its members, and no others. If empty, the manager chooses."""
+    never_lead: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """Those of them whose members are never primary."""
 
 
 async def list_groups(site: WebContext, asked: Asked) -> Reply:
@@ -101,6 +106,8 @@ async def create_group(site: WebContext, asked: Asked) -> Reply:
         membership=new.membership,
         properties=as_text("properties", new.properties, PROPERTIES_CHARACTERS_MAX),
         nonce=nonce_of(asked),
+        hosts=new.hosts,
+        never_lead=new.never_lead,
     )
     (made,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
     if made.name != new.name:

@@ -34,6 +34,10 @@ class HostInfo(Struct, frozen=True, kw_only=True):
     heard_ms: float | None = None
     """Milliseconds since its last heartbeat; null if it was never heard, and for the answering host."""
     silent: bool = False
+    location: str = ""
+    """Where it is, as rack1/m2."""
+    roles: tuple[str, ...] = ()
+    """What it is for: groups, directory, search, streams."""
 
 
 class HostList(Struct, frozen=True, kw_only=True):
@@ -71,6 +75,8 @@ async def list_hosts(site: WebContext, asked: Asked) -> Reply:
                 answers=host == host_context.session.host,
                 heard_ms=peer.heard_ms if peer is not None else None,
                 silent=peer is not None and peer.silent,
+                location=session.location,
+                roles=session.roles,
             )
         )
     return Reply(HostList(hosts=tuple(found)))

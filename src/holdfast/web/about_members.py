@@ -7,8 +7,10 @@ from msgspec import Meta, Struct
 from holdfast.model.admin.errors import MemberNotFound
 from holdfast.model.admin.groups import (
     AddMember,
+    GroupInfo,
     GroupList,
     HandedOver,
+    MoveGroup,
     OrderRefused,
     RemoveMember,
     SetPrimary,
@@ -21,8 +23,9 @@ from holdfast.model.admin.objects import (
     ShowReference,
 )
 from holdfast.model.ids import HostId
+from holdfast.model.reference import MEMBERS_MAX
 from holdfast.net import Role
-from holdfast.web.about_groups import NAME_SCHEMA, as_text, require_sight
+from holdfast.web.about_groups import NAME_SCHEMA, as_text, nonce_of, require_sight
 from holdfast.web.context import WebContext
 from holdfast.web.endpoint import Asked, Endpoint, Reply
 from holdfast.web.problems import refusal_of_order
@@ -45,6 +48,13 @@ class AddedMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     host: HostId
     own: Annotated[str, Meta(max_length=300)] = ""
     """The object there that the application made itself, as `package.module:name`; else one is created."""
+
+
+class NamedHosts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)]
+    """The hosts that are to have its members, and no others; none lets the manager choose again."""
+    never_lead: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """Those of them whose members are never primary."""
 
 
 class NewPrimary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +95,15 @@ async def remove_member(site: WebContext, asked: Asked) -> Reply:
     order = RemoveMember(name=asked.path["name"], host=HostId(asked.path["location"]))
     await site.inside.orders.give(order, Role.ADMIN, GroupList)
     return Reply(await _reference(site, asked))
+
+
+async def name_hosts(site: WebContext, asked: Asked) -> Reply:
+    new: NamedHosts = asked.body
+    order = MoveGroup(
+        name=asked.path["name"], hosts=new.hosts, never_lead=new.never_lead, nonce=nonce_of(asked)
+    )
+    (info,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
+    return Reply(info)
 
 
 async def set_primary(site: WebContext, asked: Asked) -> Reply:
@@ -169,6 +188,19 @@ ENDPOINTS = (
         GroupReference,
         "admin",
         path_schemas=MEMBER_SCHEMA,
+        is_audited=True,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/groups/{name}/hosts",
+        "name_hosts",
+        "Bring a group to named hosts",
+        "Member by member: the others go once all named ones are in sync. The answer says how far it is.",
+        name_hosts,
+        GroupInfo,
+        "admin",
+        body=NamedHosts,
+        path_schemas=NAME_SCHEMA,
         is_audited=True,
     ),
     Endpoint(

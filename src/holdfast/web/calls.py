@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.admin.request_owners import is_of_door, key_client, may_use
 from holdfast.calling.config import CallPolicy
 from holdfast.calling.group_client import GroupClient as GroupCaller
 from holdfast.client.domain import Domain
@@ -38,7 +39,6 @@ from holdfast.model.outcome import CallRefused
 from holdfast.model.properties import Style
 from holdfast.model.traceparent import Traceparent
 from holdfast.node.gateway import HostContext
-from holdfast.sequence.keyed_replies import keyed_client
 from holdfast.styles.by_name import style_named
 from holdfast.web.problems import NEVER_RUNS, refuse, reused
 from holdfast.web.settings import FINGERPRINTS_MAX
@@ -74,7 +74,7 @@ def keyed(caller: str, group: GroupId, key: str, time_s: int) -> Keyed:
 
     def in_window(window: int) -> RequestId:
         ends_s = (window + 1) * WINDOW_S - offset_s
-        client = keyed_client(sha256(caller.encode()).hexdigest(), digest[8:40], window)
+        client = key_client(caller, digest[8:40], window)
         return RequestId(group, client, NUMBER, ends_s + KEEP_S + 2 * SLACK_S)
 
     return Keyed(
@@ -86,6 +86,8 @@ def keyed(caller: str, group: GroupId, key: str, time_s: int) -> Keyed:
 
 Arguments = list[Any] | dict[str, Any]
 ATTEMPTS_MAX: Final = 3
+TOLD_MAX: Final = 10_000
+"""For how many calls of unknown outcome a door remembers who made them."""
 TIMELESS: Final = ClientId("http-time")
 """A client id that no request uses. A request with expiration 0 has always been expired, so asking about one
 leaves no trace."""
@@ -102,20 +104,35 @@ class HttpCalls:
         self._domain = domain
         self._host_context = host_context
         self._fingerprints: dict[RequestId, bytes] = {}
+        self._told: dict[RequestId, str] = {}
+        """To whom this door has told the id of a call without a key."""
         self._clock = MachineClock()
 
     async def call(
         self,
+        who: str,
         group: str,
         method: str,
         arguments: Arguments,
         policy: CallPolicy,
         trace: Traceparent | None = None,
     ) -> Any:
-        """Call once, as part of *trace*; if nobody answers, the caller can ask for the outcome."""
+        """Call once, as part of *trace*; if nobody answers, *who* can ask for the outcome."""
         encoded = _encoded(method, arguments)
         caller = await self._domain.caller(group)
-        return await caller.call_traced(method, encoded, policy, traceparent=_carried(trace))
+        try:
+            return await caller.call_traced(method, encoded, policy, traceparent=_carried(trace))
+        except CallOutcomeUnknown as error:
+            self._told[error.request_id] = who
+            if len(self._told) > TOLD_MAX:
+                del self._told[next(iter(self._told))]
+            raise
+
+    def is_told(self, who: str, request: RequestId) -> bool:
+        """Whether *who* may ask for the outcome of *request* (N4)."""
+        if is_of_door(request.client):
+            return self._told.get(request) == who
+        return may_use(who, request.client)
 
     async def call_keyed(
         self,

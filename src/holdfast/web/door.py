@@ -16,11 +16,13 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from holdfast.admin.request_owners import door_client
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address, Expected, Role, Tls
+from holdfast.net.tls import Rotation
 from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
@@ -42,6 +44,7 @@ from holdfast.web.context import WebContext
 from holdfast.web.coordinator import DOOR
 from holdfast.web.endpoint import Endpoint
 from holdfast.web.http_connection import HttpConnection
+from holdfast.web.https_context import HttpsContext
 from holdfast.web.metrics import Metrics
 from holdfast.web.settings import (
     CLOSE_S,
@@ -92,6 +95,11 @@ class UvicornServer:
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
 
+    def renew_connections(self) -> None:
+        """Let every client connect again when its request is answered: it was let in by older files."""
+        for connection in list(self._server.server_state.connections):
+            connection.shutdown()
+
     async def close(self) -> None:
         self._server.should_exit = True
         await asyncio.gather(self._task, return_exceptions=True)
@@ -130,15 +138,21 @@ log = structlog.get_logger("holdfast.http")
 class HttpDoor:
     """The HTTP door of a host: implements :class:`holdfast.node.gateway.Gateway`."""
 
-    def __init__(self, layout: Layout, domain: str, host: HostId, machine: Description | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        domain: str,
+        host: HostId,
+        machine: Description | None = None,
+        rotation: Rotation | None = None,
+    ) -> None:
         """*machine* describes the machine of a domain on several: without settings, its door is beside the
         host's own, for whoever has a certificate."""
         self._layout = layout
         self._machine = machine if machine is not None and machine.machine else None
         self._port = 0 if machine is None else machine.ports_of(host).http
-        self._tls: Tls | None = None
-        self._context: ssl.SSLContext | None = None
-        self._tls_generation = 0
+        self._https: HttpsContext | None = None
+        self._rotation = rotation
         self._domain = domain
         self._host = host
         self._metrics = Metrics()
@@ -182,24 +196,15 @@ class HttpDoor:
     def _load_tls(self, settings: HttpSettings) -> ssl.SSLContext | None:
         if not settings.certs:
             return None
-        self._tls = Tls.load(self._layout.directory / settings.certs, Role.HOST, self._host)
-        self._context, self._tls_generation = self._tls.acceptor, self._tls.generation
-        self._context.verify_mode = ssl.CERT_OPTIONAL  # others have tokens
-        return self._context
+        self._https = HttpsContext(
+            Tls.load(self._layout.directory / settings.certs, Role.HOST, self._host, self._rotation)
+        )
+        return self._https.first
 
     def on_turn(self, late_ns: int) -> None:
         self._metrics.on_turn(late_ns)
-        if self._tls is not None and self._tls.generation != self._tls_generation:
-            self._renew(self._tls)
-
-    def _renew(self, tls: Tls) -> None:
-        """Let new connections use the renewed certificates: the server keeps the context it began with."""
-        self._tls_generation = tls.generation
-        if self._context is not None and tls.files is not None:
-            try:
-                tls.files.load_into(self._context)
-            except InvalidRequest as error:
-                log.error("the HTTP door keeps its old certificate", why=str(error))
+        if self._https is not None and self._https.take_renewal() and self._serving is not None:
+            self._serving.renew_connections()
 
     def on_serving(self, host_context: HostContext) -> None:
         if self._site is not None:
@@ -215,6 +220,7 @@ class HttpDoor:
                 CallPolicy(duration_ns=round(DURATION_S_DEFAULT * SECOND)),
                 ClientConfig(),
                 insecure=False,
+                new_client=door_client,
             )
             try:
                 await client.__aenter__()

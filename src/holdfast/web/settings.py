@@ -1,12 +1,14 @@
-"""The settings of the HTTP door, ``http.json`` in the domain's directory, and the door's limits.
+"""The settings of the HTTP door, ``[http]`` in `holdfast.toml` and ``http.json``, and the door's limits.
 
-A host reads the settings when it starts. The limits exist because a host's loop also serves its groups, and
+Where it listens is in `holdfast.toml` (or in ``http.json``, but not in both), who may come in is in the
+latter. A host reads both when it starts. The limits exist because a host's loop also serves its groups, and
 nobody outside may use it up.
 """
 
+import os
 import re
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -15,6 +17,8 @@ from holdfast.admin.client_rights import ClientRules
 from holdfast.admin.client_rights import Grade as Grade
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address
+from holdfast.settings.doors import HttpConfig
+from holdfast.settings.file import read_applied
 
 FILE: Final = "http.json"
 CLIENTS_MAX: Final = 1_000
@@ -22,20 +26,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The door of every host of the domain on this machine. The defaults apply if there is no file."""
+class HttpSettings(HttpConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The door of every host of the domain on this machine, and who may come in."""
 
-    listen: str = "127.0.0.1:0"
-    """``host:port``. With port 0 each host takes a free port and keeps it; empty means no door."""
-    certs: str = ""
-    """A directory made by `holdfast certs`, with a certificate for each host. It enables TLS, and clients may
-    then show a certificate of role ``client`` or ``admin`` instead of a token."""
-    insecure: bool = False
-    """Permit access from other machines without TLS: tokens can then be read on the way."""
-    loopback: Literal["nobody", "reader", "admin"] = "admin"
-    """What the domain's own user and root may do on this machine without a token. Behind a proxy, everybody
-    seems to be there."""
-    clients: dict[str, Client] = {}
+    clients: dict[str, Client] = msgspec.field(default_factory=dict)
 
     def problems(self) -> list[str]:
         """What is wrong, in words; the door then stays closed."""
@@ -67,18 +61,27 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_settings(directory: Path, default: HttpSettings | None = None) -> HttpSettings:
-    """The settings of the domain in *directory*, or *default* if there are none.
+    """The settings of the domain in *directory*: those of ``[http]`` in its `holdfast.toml`, as it was
+    applied, with what ``http.json`` says of clients, or *default* if there are none.
 
     Raises ``InvalidRequest`` naming every problem.
     """
     file = directory / FILE
+    applied = read_applied(directory, os.environ)
+    given = [name.partition(".")[2] for name in applied.sources if name.startswith("http.")]
+    base = msgspec.structs.asdict(applied.settings.http) if given else {}
     try:
-        settings = msgspec.json.decode(file.read_bytes(), type=HttpSettings)
+        said = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
+        settings = msgspec.convert(
+            base | {name: msgspec.json.decode(each) for name, each in said.items()}, HttpSettings
+        )
     except FileNotFoundError:
-        return default or HttpSettings()
+        return HttpSettings(**base) if given else default or HttpSettings()
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"{file} cannot be used: {error}") from None
     problems = settings.problems()
+    if twice := [name for name in given if name in said]:
+        problems.append(f"{', '.join(twice)} stands in [http] of holdfast.toml too; keep one of them")
     if problems:
         raise InvalidRequest(f"{file} cannot be used: {'; '.join(problems)}")
     return settings

@@ -1,7 +1,9 @@
 """ldap3, with its default check of the schema, against the door."""
 
+import gc
 import ssl
 import warnings
+from collections.abc import Iterator
 
 import pytest
 from ldap_door import ADMIN, PASSWORD, PEOPLE, SUFFIX, Door
@@ -29,6 +31,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def leaked_sockets() -> Iterator[None]:
+    """What ldap3 leaves open is collected here, and not within a test of someone else."""
+    yield
+    gc.collect()
 
 
 def admin(door: Door, **options: object) -> Connection:

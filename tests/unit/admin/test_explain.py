@@ -37,7 +37,12 @@ def held(host: HostId, rank: Rank = Rank.NEAR, *, serves: bool = False) -> Held:
     )
 
 
-def said(*answers: Held, in_sync: tuple[HostId, ...] = (A, B, C), durability: str = "disk") -> str:
+def said(
+    *answers: Held,
+    in_sync: tuple[HostId, ...] = (A, B, C),
+    durability: str = "disk",
+    never_lead: tuple[HostId, ...] = (),
+) -> str:
     view = View(
         group=GROUP,
         epoch=EPOCH,
@@ -59,6 +64,7 @@ def said(*answers: Held, in_sync: tuple[HostId, ...] = (A, B, C), durability: st
         placed_on=in_sync,
         min_in_sync=min(2, len(in_sync)),
         durability=durability,
+        never_lead=never_lead,
     )
     return "; ".join(group_says(with_lacking(info, found), found))
 
@@ -105,3 +111,13 @@ def test_one_reason_of_several_members_is_told_once_and_followed_by_what_to_do()
         ADVICE,
     ]
     assert list(unkept_says(())) == []
+
+
+def test_a_group_whose_last_members_never_lead_waits_for_one_that_may() -> None:
+    """W3: nobody takes over, and it is said who is waited for and what a person can do."""
+    found = said(held(B), held(C), never_lead=(B, C))
+    assert "only b, c of its in-sync members answers, and never leads: it goes on when a is back" in found
+    assert "go on from b with `holdfast group recover jobs`" in found
+    assert "takes over as soon as it may" in said(held(B), held(C), never_lead=(B,))
+    forced = said(held(A), held(B), never_lead=(A, B))
+    assert "a is primary and takes no calls yet" in forced, "a person named it, and it is about to serve"

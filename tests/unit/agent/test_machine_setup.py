@@ -1,19 +1,35 @@
 """What a machine of a domain on several is, as `machine init` and `machine set` make it."""
 
+import asyncio
 import datetime
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from holdfast.agent import machine_setup
 from holdfast.agent.agent import dangers
-from holdfast.agent.machine_setup import DomainUrl, changed, listening, new_machine
-from holdfast.model.errors import InvalidRequest
+from holdfast.agent.machine_setup import (
+    DomainUrl,
+    changed,
+    found_or_join,
+    has_left,
+    listening,
+    new_machine,
+    strike_out,
+)
+from holdfast.authority.contract import Request, Result, Txn, Unknown
+from holdfast.authority.sqlite import SqliteStore
+from holdfast.cli import hosts as host_commands
+from holdfast.cli import machine as machine_commands
+from holdfast.model.errors import InvalidRequest, Rejected, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import Address
-from holdfast.net.certificates import create_domain, issue_machine
+from holdfast.net import Address, Role
+from holdfast.net.certificates import create_domain, issue, issue_machine
 from holdfast.node.endpoints import host_endpoint
-from holdfast.node.layout import Description
+from holdfast.node.layout import Description, Layout
 
 NOW = datetime.datetime.now(datetime.UTC)
 URL = "holdfast://10.0.0.1:7401/shop"
@@ -155,3 +171,123 @@ def test_a_domain_on_one_machine_becomes_the_first_of_several() -> None:
     assert (grown.machine, grown.agent, grown.hosts) == ("m1", "m1", ("host1",))
     assert grown.authority_address == "10.0.0.1:2"
     assert grown.token
+
+
+class StoreAuthority:
+    """The authority of a domain in this process; it may do what it is asked and never say so."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.backend = None
+        self.falls_silent = False
+        """Whether it answers nothing more from the next change on, which it makes."""
+        self._is_silent = False
+
+    async def ask(self, request: Request) -> Result:
+        (result,) = self._store.apply([request], 0)
+        self._is_silent = self.falls_silent and (self._is_silent or isinstance(request, Txn))
+        return Unknown("the answer was lost") if self._is_silent else result
+
+
+def test_a_join_whose_answer_was_lost_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is known to the domain by a token that nobody else has: another try must have it too."""
+    store = SqliteStore(str(tmp_path / "authority"), now_ns=0, new_id="a")
+    authority, layout = StoreAuthority(store), Layout(tmp_path / "machine")
+
+    @asynccontextmanager
+    async def reached(*_: object) -> AsyncIterator[StoreAuthority]:
+        yield authority
+
+    monkeypatch.setattr(machine_setup, "authority_of", reached)
+    monkeypatch.setattr(machine_setup, "AUTHORITY_S", 0.3)
+
+    def init() -> None:
+        described = new_machine(
+            "holdfast://127.0.0.2:7000/main", listen="127.0.0.3", location="rack1/m2", app=tmp_path
+        )
+        asyncio.run(found_or_join(layout, described))
+
+    authority.falls_silent = True
+    with pytest.raises(Unavailable, match="did not answer"):
+        init()
+    assert not layout.exists
+    authority.falls_silent = False
+    init()
+    assert layout.read().machine == "m2"
+    assert layout.joining("m2", "main") is None
+    with pytest.raises(InvalidRequest, match="holds a domain already"):
+        init()
+    other = Layout(tmp_path / "other")
+    layout = other
+    with pytest.raises(Rejected, match="has a machine m2"):
+        init()
+    assert not other.exists
+    assert other.joining("m2", "main") is None
+    store.close()
+
+
+def test_whether_a_machine_has_left_is_said_by_the_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(str(tmp_path / "authority"), now_ns=0, new_id="a")
+    authority, layout = StoreAuthority(store), Layout(tmp_path / "machine")
+
+    @asynccontextmanager
+    async def reached(*_: object) -> AsyncIterator[StoreAuthority]:
+        yield authority
+
+    monkeypatch.setattr(machine_setup, "authority_of", reached)
+    described = new_machine(
+        "holdfast://127.0.0.2:7000/main", listen="127.0.0.3", location="rack1/m2", app=tmp_path
+    )
+    assert not asyncio.run(has_left(layout, described))
+    asyncio.run(found_or_join(layout, described))
+    assert not asyncio.run(has_left(layout, described))
+    asyncio.run(strike_out(layout, described, "m2"))
+    assert asyncio.run(has_left(layout, described))
+    store.close()
+
+
+def test_plain_tcp_is_not_for_a_machine_with_certificates(certs: Path) -> None:
+    """TLS would be used all the same, and `status` would say in red that it is not."""
+    known = new_machine(URL, listen="10.0.0.1", location="rack1/m1", certs=certs)
+    with pytest.raises(InvalidRequest, match="--insecure is for one without"):
+        changed(known, insecure=True)
+    with pytest.raises(InvalidRequest, match="--insecure is for one without"):
+        changed(machine(), certs=certs, insecure=True)
+    assert not changed(machine(), certs=certs).insecure
+    assert changed(known, insecure=False).certs
+
+
+def test_without_certificates_the_secret_must_come_from_another_machine(tmp_path: Path) -> None:
+    """A secret made here would be another one: the machine would be refused everywhere, or let in nobody."""
+    with pytest.raises(InvalidRequest, match="copy the file secret"):
+        machine_commands.init(
+            domain="holdfast://127.0.0.2:7000/main",
+            listen="127.0.0.3",
+            location="rack1/m2",
+            app=tmp_path,
+            dir=tmp_path / "machine",
+        )
+    assert not (tmp_path / "machine" / "secret").exists()
+
+
+def test_a_host_is_added_only_with_its_certificate(tmp_path: Path) -> None:
+    """Otherwise it would be added, and its process end again and again."""
+    ca, certs, layout = tmp_path / "ca", tmp_path / "m1", Layout(tmp_path / "domain")
+    create_domain(ca, "shop", NOW)
+    issue_machine(ca, "m1", NOW, to=certs, hosts=["m1"], location="rack1/m1", with_authority=True)
+    layout.write(new_machine(URL, listen="10.0.0.1", location="rack1/m1", certs=certs, app=tmp_path))
+    before = layout.read()
+    with pytest.raises(InvalidRequest, match=r"no host-m1-2\.pem"):
+        host_commands.add("m1-2", dir=layout.directory)
+    assert layout.read() == before
+    issue(ca, Role.HOST, "m1-2", NOW, location="rack2/m1", to=certs)
+    with pytest.raises(InvalidRequest, match="is for location 'rack2/m1'"):
+        host_commands.add("m1-2", dir=layout.directory)
+    assert layout.read() == before
+    issue(ca, Role.HOST, "m1-2", NOW, location="rack1/m1", to=certs, renew=True)
+    assert host_commands.add("m1-2", dir=layout.directory) == 0
+    assert layout.read().hosts == ("m1", "m1-2")

@@ -122,3 +122,37 @@ def host(name: str, *, alive: bool = False, last_exit: str | None = None) -> Hos
         state="starting",
         last_exit=last_exit,
     )
+
+
+def test_hosts_are_dealt_out_over_locations_and_the_last_ones_get_roles(layout: Layout) -> None:
+    described = describe(
+        layout,
+        hosts=5,
+        etcd=(),
+        locations=("rack1", "rack2", "host5=hall2/rack9"),
+        roles=("search=1", "groups,directory=2"),
+    )
+    where = [described.location_of(host) for host in described.hosts]
+    assert where == ["rack1", "rack2", "rack1", "rack2", "hall2/rack9"]
+    what = [",".join(described.roles_of(host)) for host in described.hosts]
+    assert what == ["groups", "groups", "groups,directory", "groups,directory", "search"]
+    assert describe(layout, hosts=None, etcd=()) == described, "they stay"
+
+
+@pytest.mark.parametrize(
+    ("locations", "roles", "complaint"),
+    [
+        (("host9=rack1",), (), "no host 'host9'"),
+        (("rack1//x",), (), "a location is"),
+        ((), ("search",), "ROLES=COUNT"),
+        ((), ("search=0",), "ROLES=COUNT"),
+        ((), ("cooking=1",), "no role 'cooking'"),
+        ((), ("search=2", "directory=2"), "1 of them without a role"),
+    ],
+)
+def test_places_that_cannot_be_are_refused_and_nothing_is_written(
+    layout: Layout, locations: tuple[str, ...], roles: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=complaint):
+        describe(layout, hosts=3, etcd=(), locations=locations, roles=roles)
+    assert not layout.exists

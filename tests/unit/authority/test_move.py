@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from store_pair import A, B, Pair
 
 from holdfast.authority import keys
 from holdfast.authority.contract import (
@@ -15,86 +16,22 @@ from holdfast.authority.contract import (
     KeyValue,
     LeaseGrant,
     LeaseGranted,
-    List,
-    Listed,
     Older,
     Put,
-    Request,
-    Result,
     Txn,
     Unchanged,
     Under,
 )
-from holdfast.authority.move.copying import BATCH_BYTES_MAX, batches
+from holdfast.authority.move.copying import batches
+from holdfast.authority.move.filling import BATCH_BYTES_MAX
 from holdfast.authority.move.finding import Serving, Undecided, find_serving, give_up
-from holdfast.authority.move.mover import Moved, Mover, Progress, StaysHere
-from holdfast.authority.move.place import EtcdSettings, Place, moved_to, parse_endpoints, sqlite_at
+from holdfast.authority.move.follower import FollowerConfig
+from holdfast.authority.move.mover import Moved, StaysHere
+from holdfast.authority.move.place import EtcdSettings, Place, moved_to, parse_endpoints
 from holdfast.authority.move.revisions import Translation
-from holdfast.authority.move.seat import MoveRecipe, SeatState
-from holdfast.authority.sqlite import SqliteStore
+from holdfast.authority.move.seat import SeatState
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import LeaseId, Nonce, Revision
-
-A, B = sqlite_at("a:1"), sqlite_at("b:1")
-
-
-class Pair:
-    """Two stores, of which the first has a domain; recipes are stopped after some requests."""
-
-    def __init__(self, directory: Path) -> None:
-        self.stores = {
-            place: SqliteStore(str(directory / place.address[0]), now_ns=0, new_id=place.address)
-            for place in (A, B)
-        }
-        granted = self.ask(A, LeaseGrant(6))
-        assert isinstance(granted, LeaseGranted)
-        self.ask(A, Txn((), tuple(Put(f"k/{number}", b"v") for number in range(110))))
-        self.ask(A, Txn((), (Put("sessions/h", b"s", granted.lease),)))
-        self.numbers = count()
-        self.steps: list[str] = []
-
-    def ask(self, place: Place, request: Request) -> Result:
-        (result,) = self.stores[place].apply([request], 0)
-        return result
-
-    def mover(self, id: str, source: Place = A, target: Place = B) -> Mover:
-        return Mover(
-            source, target, id=id, nonce=self.nonce, now=lambda: 0, tell=lambda each: self._tell(each)
-        )
-
-    def nonce(self) -> Nonce:
-        return Nonce(str(next(self.numbers)))
-
-    def run(self, recipe: MoveRecipe[object], requests: int | None = None) -> object:
-        """What *recipe* comes to; None if it is stopped after so many requests."""
-        try:
-            asked = next(recipe)
-            for number in count():
-                if number == requests:
-                    return None
-                asked = recipe.send(self.ask(asked.place, asked.request))
-        except StopIteration as done:
-            return done.value
-        raise AssertionError("count() ended")
-
-    def contents(self, place: Place) -> dict[str, tuple[bytes, bool]]:
-        seat = self.stores[place].seat
-        revision = Revision(0) if seat is None else seat.modified
-        listed = self.ask(place, Under(revision, List("")))
-        assert isinstance(listed, Listed)
-        own = (keys.IDENTITY, keys.SEAT)
-        return {
-            item.key: (item.value, bool(item.lease))
-            for item in listed.items
-            if item.key not in own and not keys.is_of_moves(item.key)
-        }
-
-    def close(self) -> None:
-        for store in self.stores.values():
-            store.close()
-
-    def _tell(self, progress: Progress) -> None:
-        self.steps.append(progress.step)
+from holdfast.model.ids import LeaseId, Revision
 
 
 @pytest.fixture
@@ -113,6 +50,7 @@ def test_a_move_takes_everything_along_and_leaves_a_sealed_signpost(pair: Pair) 
         "reserved",
         "sealed",
         "copied",
+        "continued",
         "verified",
         "renewed",
         "released",
@@ -198,6 +136,66 @@ def test_a_sealed_store_ends_no_lease_and_gives_full_time_when_unsealed(pair: Pa
     unseal = Under(seal.modified, Txn((), (Put(keys.SEAT, b'{"type":"seat"}'),)))
     assert isinstance(pair.stores[A].apply([unseal], late)[0], Applied)
     assert pair.stores[A].expire(late + 5_000_000_000) == []
+
+
+class SlowPair:
+    """A move of 200 sessions in which every request takes a while."""
+
+    def __init__(self, pair: Pair, request_ns: int) -> None:
+        self._pair = pair
+        self._request_ns = request_ns
+        self.now_ns = 0
+        self.pauses_ns: list[int] = []
+        """The times between two changes of the target's seat."""
+        for host in range(200):
+            granted = pair.ask(A, LeaseGrant(6))
+            assert isinstance(granted, LeaseGranted)
+            pair.ask(A, Txn((), (Put(f"sessions/{host}", b"s", granted.lease),)))
+
+    def move(self) -> object:
+        recipe = self._pair.mover("m", now=lambda: self.now_ns).run()
+        asked = next(recipe)
+        seat, changed_at = self._pair.stores[B].seat, 0
+        try:
+            for _ in range(10_000):
+                self.now_ns += self._request_ns
+                self._pair.stores[B].expire(self.now_ns)
+                (result,) = self._pair.stores[asked.place].apply([asked.request], self.now_ns)
+                if seat != self._pair.stores[B].seat:
+                    self.pauses_ns.append(self.now_ns - changed_at)
+                    seat, changed_at = self._pair.stores[B].seat, self.now_ns
+                asked = recipe.send(result)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("the move does not end")
+
+
+def test_a_slow_move_shows_life_keeps_its_leases_and_ends(pair: Pair) -> None:
+    """Renewing all leases takes as long as each of them lasts at the source. No process may see the mover
+    without a sign of life for long, and no lease may end at the target."""
+    slow = SlowPair(pair, 18_000_000)
+    assert isinstance(slow.move(), Moved)
+    assert sum(1 for _, leased in pair.contents(B).values() if leased) == 201
+    assert max(slow.pauses_ns) < FollowerConfig().give_up_ns // 2
+
+
+def test_a_move_that_cannot_keep_its_leases_is_given_up(pair: Pair) -> None:
+    ended = SlowPair(pair, 200_000_000).move()
+    assert isinstance(ended, StaysHere)
+    assert "faster than they can be renewed" in ended.reason
+    found = pair.run(find_serving(A))
+    assert isinstance(found, Serving)
+    assert found.seen.place == A
+
+
+def test_more_than_can_be_moved_is_refused_before_anything_is_sealed(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.authority.move.copying.LEASES_MAX", 0)
+    ended = pair.run(pair.mover("m").run())
+    assert isinstance(ended, StaysHere)
+    assert "1 leases; a move takes 0" in ended.reason
+    assert isinstance(pair.ask(A, Get("k/1")), Got)
 
 
 def test_revisions_mean_the_same_after_a_move() -> None:

@@ -24,6 +24,7 @@ from holdfast.authority.placement import (
     add_member,
     forget_host,
     have_left,
+    let_lead,
     may_forget,
     remove_member,
 )
@@ -263,3 +264,30 @@ def _another(bench: Bench, like: GroupRecord) -> ViewChange:
     return ViewChange(
         *_pair(change_to(bench, group, member(A), member(B))), record_of(bench, group).unchanged()
     )
+
+
+def test_a_member_can_be_one_that_never_leads_and_one_that_leads_is_left(
+    bench: Bench, group: GroupId
+) -> None:
+    """W3: the record keeps a member that may lead, whatever is asked for."""
+    added = bench.run(add_member(group, D, nonce=bench.nonce(), never_leads=True))
+    assert isinstance(added, Seen)
+    assert (added.value.leaders, added.value.may_lead(D)) == ((A, B, C), False)
+    for host in (B, C):
+        assert isinstance(bench.run(let_lead(group, host, never_leads=True, nonce=bench.nonce())), Seen)
+    assert record_of(bench, group).value.leaders == (A,)
+    assert isinstance(bench.run(let_lead(group, A, never_leads=True, nonce=bench.nonce())), TooFew)
+    assert isinstance(bench.run(remove_member(group, A, nonce=bench.nonce())), TooFew)
+    back = bench.run(let_lead(group, D, never_leads=False, nonce=bench.nonce()))
+    assert isinstance(back, Seen)
+    assert back.value.leaders == (A, D)
+    assert isinstance(bench.run(remove_member(group, A, nonce=bench.nonce())), Seen)
+    assert isinstance(bench.run(let_lead(group, A, never_leads=True, nonce=bench.nonce())), NotPlaced)
+
+
+def test_who_returns_while_it_leaves_is_what_it_is_asked_to_be(bench: Bench, group: GroupId) -> None:
+    bench.run(let_lead(group, C, never_leads=True, nonce=bench.nonce()))
+    bench.run(remove_member(group, C, nonce=bench.nonce()))
+    back = bench.run(add_member(group, C, nonce=bench.nonce()))
+    assert isinstance(back, Seen)
+    assert back.value.may_lead(C)

@@ -37,9 +37,12 @@ from holdfast.authority.contract import (
     Unchanged,
 )
 from holdfast.authority.sqlite import HistoryLimits, SqliteStore
-from holdfast.authority.sqlite_file import StoreFailed, open_database, restore
+from holdfast.authority.sqlite_file import StoreFailed, first_lease, open_database, restore
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, Epoch, LeaseId, Nonce, Revision
+
+FIRST = LeaseId(first_lease("test") + 1)
+"""The first lease of a store in these tests."""
 
 Open = Callable[..., SqliteStore]
 
@@ -217,11 +220,11 @@ def test_bounds_of_the_contract(store: SqliteStore, request_: Request) -> None:
 def test_what_was_answered_survives(reopen: Open) -> None:
     """Keys, revision, leases and history are there after the file is opened again."""
     store = reopen()
-    store.apply([LeaseGrant(5), txn(Put("k", b"1", LeaseId(1)))], now_ns=0)
+    store.apply([LeaseGrant(5), txn(Put("k", b"1", FIRST))], now_ns=0)
     store = reopen()
     assert value(store, "k") == b"1"
     assert store.revision == 2
-    assert isinstance(one(store, LeaseKeep(LeaseId(1))), LeaseGranted)
+    assert isinstance(one(store, LeaseKeep(FIRST)), LeaseGranted)
     assert [events.revision for events in store.history(Revision(1), 10)] == [1, 2]
 
 
@@ -246,25 +249,25 @@ def test_a_file_left_by_a_killed_process_is_whole(reopen: Open, tmp_path: Path) 
 def test_a_lease_takes_its_keys_with_it_in_one_revision(store: SqliteStore) -> None:
     """Expiry is a revision whose events remove every key of the lease, and only those."""
     store.apply(
-        [LeaseGrant(5), txn(Put("mine", b"", LeaseId(1)), Put("also", b"", LeaseId(1)), Put("not", b""))],
+        [LeaseGrant(5), txn(Put("mine", b"", FIRST), Put("also", b"", FIRST), Put("not", b""))],
         now_ns=0,
     )
     store.take_events()
     assert store.expire(5 * SECOND) == []
-    assert store.expire(6 * SECOND) == [1]
+    assert store.expire(6 * SECOND) == [FIRST]
     (events,) = store.take_events()
     assert [(change.key, change.item) for change in events.changes] == [("also", None), ("mine", None)]
     assert value(store, "not") == b""
-    assert one(store, LeaseKeep(LeaseId(1))) == LeaseGone(LeaseId(1))
+    assert one(store, LeaseKeep(FIRST)) == LeaseGone(FIRST)
 
 
 def test_a_lease_kept_alive_stays(store: SqliteStore) -> None:
     """Each renewal restarts the whole time."""
     one(store, LeaseGrant(5))
     for second in range(4, 40, 4):
-        assert one(store, LeaseKeep(LeaseId(1)), second * SECOND) == LeaseGranted(LeaseId(1), 5)
+        assert one(store, LeaseKeep(FIRST), second * SECOND) == LeaseGranted(FIRST, 5)
         assert store.expire(second * SECOND) == []
-    assert store.expire(42 * SECOND) == [1]
+    assert store.expire(42 * SECOND) == [FIRST]
 
 
 def test_no_lease_expires_for_its_full_time_after_a_restart(reopen: Open) -> None:
@@ -272,22 +275,22 @@ def test_no_lease_expires_for_its_full_time_after_a_restart(reopen: Open) -> Non
     one(reopen(), LeaseGrant(5))
     store = reopen(now_ns=100 * SECOND)
     assert store.expire(105 * SECOND) == []
-    assert store.expire(106 * SECOND) == [1]
+    assert store.expire(106 * SECOND) == [FIRST]
 
 
 def test_a_key_belongs_to_the_lease_of_its_last_put(store: SqliteStore) -> None:
     """Putting without a lease detaches; the old lease's end no longer concerns the key."""
-    store.apply([LeaseGrant(5), txn(Put("k", b"", LeaseId(1))), txn(Put("k", b"kept"))], now_ns=0)
+    store.apply([LeaseGrant(5), txn(Put("k", b"", FIRST)), txn(Put("k", b"kept"))], now_ns=0)
     store.expire(10 * SECOND)
     assert value(store, "k") == b"kept"
 
 
 def test_revoking(store: SqliteStore) -> None:
     """Revoking removes lease and keys at once; a second one, or one of an unknown lease, finds it gone."""
-    store.apply([LeaseGrant(5), txn(Put("k", b"", LeaseId(1)))], now_ns=0)
-    assert one(store, LeaseRevoke(LeaseId(1))) == Applied(Revision(3))
+    store.apply([LeaseGrant(5), txn(Put("k", b"", FIRST))], now_ns=0)
+    assert one(store, LeaseRevoke(FIRST)) == Applied(Revision(3))
     assert value(store, "k") is None
-    assert one(store, LeaseRevoke(LeaseId(1))) == LeaseGone(LeaseId(1))
+    assert one(store, LeaseRevoke(FIRST)) == LeaseGone(FIRST)
 
 
 def test_a_put_under_an_ended_lease_changes_nothing(store: SqliteStore) -> None:
@@ -297,12 +300,22 @@ def test_a_put_under_an_ended_lease_changes_nothing(store: SqliteStore) -> None:
     assert store.revision == 1
 
 
+def test_no_two_files_issue_the_same_lease_number(tmp_path: Path) -> None:
+    """A process that moved along holds leases of both, and must not take one for the other (A8)."""
+    granted = set()
+    for name in ("one", "two", "three"):
+        store = SqliteStore(str(tmp_path / name), now_ns=0, new_id=name)
+        granted |= {one(store, LeaseGrant(5)) for _ in range(3)}
+        store.close()
+    assert len(granted) == 9
+
+
 def test_lease_numbers_and_times(reopen: Open) -> None:
     """Numbers are never issued twice, even across restarts; times are limited to the contract's maximum."""
     store = reopen()
-    store.apply([LeaseGrant(5), LeaseRevoke(LeaseId(1))], now_ns=0)
+    store.apply([LeaseGrant(5), LeaseRevoke(FIRST)], now_ns=0)
     store = reopen()
-    assert one(store, LeaseGrant(10**9)) == LeaseGranted(LeaseId(2), LEASE_SECONDS_MAX)
+    assert one(store, LeaseGrant(10**9)) == LeaseGranted(LeaseId(FIRST + 1), LEASE_SECONDS_MAX)
 
 
 # --- history
@@ -392,5 +405,5 @@ def test_restore_continues_above_everything_the_lost_file_issued(tmp_path: Path)
     assert store.identity.floors.incarnation == start
     assert store.oldest == store.revision == start
     assert value(store, "k") == b"1"
-    assert one(store, LeaseGrant(5)) == LeaseGranted(LeaseId(start + 1), 5)
+    assert one(store, LeaseGrant(5)) == LeaseGranted(LeaseId(FIRST + start + 1), 5)
     store.close()

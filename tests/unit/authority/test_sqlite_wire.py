@@ -28,6 +28,7 @@ from holdfast.authority.contract import (
 )
 from holdfast.authority.server import STALL_NS, TICK_NS, AuthorityServer
 from holdfast.authority.sqlite import HistoryLimits, SqliteStore
+from holdfast.authority.sqlite_file import first_lease
 from holdfast.authority.wire import (
     WATCH_WINDOW,
     Answer,
@@ -43,6 +44,9 @@ from holdfast.authority.wire import (
 )
 from holdfast.model.ids import MILLISECOND, SECOND, LeaseId, Revision
 from holdfast.model.ports import NoTrace, TimerId
+
+FIRST = LeaseId(first_lease("test") + 1)
+"""The first lease of a store in these tests."""
 
 
 class Bench:
@@ -296,14 +300,14 @@ def test_another_peer_cannot_use_a_session(bench: Bench) -> None:
 
 def test_leases_expire_by_the_tick_and_not_before(bench: Bench) -> None:
     """A lease that is renewed stays; left alone, it ends within its time, the margin and one tick."""
-    assert bench.ask(LeaseGrant(3)) == LeaseGranted(LeaseId(1), 3)
+    assert bench.ask(LeaseGrant(3)) == LeaseGranted(FIRST, 3)
     for _ in range(5):
         bench.wait(2 * SECOND)
-        assert bench.ask(LeaseKeep(LeaseId(1))) == LeaseGranted(LeaseId(1), 3)
-    bench.ask(Txn((), (Put("k", b"", LeaseId(1)),)))
+        assert bench.ask(LeaseKeep(FIRST)) == LeaseGranted(FIRST, 3)
+    bench.ask(Txn((), (Put("k", b"", FIRST),)))
     bench.wait(3 * SECOND)
     assert isinstance(bench.ask(Get("k")), Got)
-    assert bench.ask(LeaseKeep(LeaseId(1))) == LeaseGranted(LeaseId(1), 3)
+    assert bench.ask(LeaseKeep(FIRST)) == LeaseGranted(FIRST, 3)
     bench.wait(3 * SECOND + 3 * SECOND // 100 + TICK_NS + 50 * MILLISECOND)
     assert bench.ask(Get("k")) == Got(None, Revision(3))
 
@@ -313,7 +317,7 @@ def test_a_server_that_stood_still_expires_nobody(bench: Bench) -> None:
     bench.ask(LeaseGrant(1))
     bench.time += 10 * STALL_NS
     bench.fire()
-    assert bench.ask(LeaseKeep(LeaseId(1))) == LeaseGranted(LeaseId(1), 1)
+    assert bench.ask(LeaseKeep(FIRST)) == LeaseGranted(FIRST, 1)
 
 
 # --- watches

@@ -139,3 +139,14 @@ def test_what_a_running_group_is_told_stands_in_its_record(bench: Bench, group: 
     again = bench.run(tune_group(group, '{"a":1}', nonce=bench.nonce()))
     assert isinstance(again, Seen)
     assert again.modified == told.modified, "what is so already is not written again"
+
+
+def test_who_never_leads_does_not_begin_a_group(bench: Bench, group: GroupId) -> None:
+    """W3: the first to begin is the first primary."""
+    bench.run(add_member(group, A, nonce=bench.nonce(), never_leads=True))
+    assert isinstance(begun_by(bench, group, A), NoGroup)
+    bench.run(add_member(group, B, nonce=bench.nonce()))
+    assert isinstance(begun_by(bench, group, A), NoGroup)
+    found = begun_by(bench, group, B)
+    assert isinstance(found, Seen)
+    assert found.value.primary == B

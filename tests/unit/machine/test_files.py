@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.startup import describe
-from holdfast.machine.files import make_private, narrow, narrow_own, open_private
+from holdfast.machine.files import create_file, make_private, narrow, narrow_own, open_private, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.certificates import create_domain
 from holdfast.node.layout import Layout
@@ -90,3 +90,38 @@ def test_what_is_not_ours_to_close_is_refused_with_what_to_do() -> None:
             narrow(Path("/etc/passwd"))
     finally:
         os.seteuid(before)
+
+
+def test_a_file_is_replaced_whole_private_and_durably(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The contents are synced before the name changes, and the directory after it (D3)."""
+    done: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def synced(descriptor: int) -> None:
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        done.append("sync of the directory" if is_directory else "sync of the contents")
+        sync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        done.append("name")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    file.chmod(0o644)
+    write_durably(file, b"new")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o600)
+    assert done == ["sync of the contents", "name", "sync of the directory"]
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_first_of_several_makes_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    assert create_file(file, b"first")
+    assert not create_file(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.model import properties
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.group_options import BY_NAME
 from holdfast.model.properties import (
+    PLACES,
     SPECIFIED,
     InvalidProperty,
     Level,
@@ -59,7 +59,36 @@ def test_each_may_be_set_where_the_table_says_and_nowhere_else(name: str, level:
 
 
 def test_the_table_is_whole() -> None:
-    assert {full_name(name) for name in TABLE} == set(SPECIFIED) - set(BY_NAME)
+    of_the_source = {name for name in SPECIFIED if name.startswith("org.omg.ft.")}
+    assert {full_name(name) for name in TABLE} == of_the_source
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["a"],
+        {"hosts": "abc"},
+        {"hosts": ["a", "a"]},
+        {"hosts": ["a", ""]},
+        {"hosts": ["a"], "never_lead": ["b"]},
+        {"hosts": ["a", "b"], "never_lead": ["b", "a"]},
+        {"hosts": ["a"], "more": 1},
+    ],
+)
+def test_named_hosts_are_checked(wrong: object) -> None:
+    """W2, W3: a host is named once, who never leads is among them, and one may lead."""
+    with pytest.raises(InvalidProperty):
+        checked({PLACES: wrong}, Level.DYNAMIC)
+
+
+def test_named_hosts_are_of_one_group() -> None:
+    named = {"hosts": ["a", "b"], "never_lead": ["b"]}
+    for level in (Level.CREATION, Level.DYNAMIC):
+        assert checked({"holdfast.Places": named}, level) == {PLACES: named}
+    for level in (Level.DEFAULT, Level.TYPE):
+        with pytest.raises(InvalidProperty):
+            checked({PLACES: named}, level)
+    assert checked({PLACES: {}}, Level.DYNAMIC) == {PLACES: {"hosts": [], "never_lead": []}}
 
 
 @pytest.mark.covers("FTC-125", "FTC-132", "FTC-136", "FTC-141", "FTC-143")

@@ -1,13 +1,14 @@
 """The places of a server, and the memory that it lends to unfinished frames."""
 
 import asyncio
+from itertools import count
 
 import pytest
 from net_world import Echo, Kept, World, endpoint, run
 
 from holdfast.net import Kind, Limits, NotConnected, PeerIdentity, Role, Server, Why
 from holdfast.net.frame import FREE_BYTES, HEADER, HEADER_BYTES
-from holdfast.net.frame_memory import WAITING_MAX, FrameMemory, MemoryLoan
+from holdfast.net.frame_memory import PEERS_MIN, WAITING_MAX, FrameMemory, MemoryLoan
 from holdfast.net.places import Places
 
 MIB = 1 << 20
@@ -77,10 +78,13 @@ def test_a_client_that_asks_for_nothing_is_let_go() -> None:
 class Told:
     """One borrower, and what it was told."""
 
-    def __init__(self, memory: FrameMemory) -> None:
+    numbers = count(1)
+
+    def __init__(self, memory: FrameMemory, name: str = "") -> None:
         self.waits: list[bool] = []
         self.now = 0.0
-        self.loan = MemoryLoan(memory, self.waits.append, lambda: self.now, 30.0)
+        peer = (Role.CLIENT, name or f"client {next(self.numbers)}")
+        self.loan = MemoryLoan(memory, peer, self.waits.append, lambda: self.now, 30.0)
 
 
 def test_memory_is_lent_in_turn_and_never_beyond_the_budget() -> None:
@@ -116,6 +120,45 @@ def test_too_many_that_wait_and_too_slow_ones_must_go() -> None:
     assert waiting[0].loan.overdue() is None  # who waits for memory is not the one that is slow
 
 
+def test_one_peer_has_its_share_of_the_budget_and_of_the_places_to_wait() -> None:
+    """However many connections it opens: others borrow past it, and wait behind each other only."""
+    memory = FrameMemory(100)
+    greedy = [Told(memory, "greedy") for _ in range(3 + WAITING_MAX)]
+    told = [each.loan.on_long(12) for each in greedy]
+    lent = [each for each in greedy if each.waits == [False]]
+    assert len(lent) == 2
+    assert memory.free_bytes == 76
+    refused = [each for each in told if each is not None]
+    assert {each.why for each in refused} == {Why.NO_MEMORY}
+    assert len([each for each in greedy if each.waits == [True]]) == WAITING_MAX // PEERS_MIN
+    other = Told(memory)
+    assert other.loan.on_long(70) is None
+    assert other.waits == [False]
+    lent[0].loan.end()
+    assert [each.waits for each in greedy].count([True, False]) == 1
+    assert memory.free_bytes == 6
+
+
+def test_a_frame_longer_than_a_share_is_lent_to_who_has_nothing_else() -> None:
+    memory = FrameMemory(100)
+    long, more = Told(memory, "one"), Told(memory, "one")
+    assert long.loan.on_long(90) is more.loan.on_long(5) is None
+    assert (long.waits, more.waits) == ([False], [True])
+    long.loan.end()
+    assert more.waits == [True, False]
+
+
+def test_a_thousand_machines_have_places() -> None:
+    """Two connections of each host, one of each agent, at a server that is full of clients."""
+    places = Places(Limits())
+    names = (PeerIdentity("test", Role.CLIENT, f"c{number}") for number in count())
+    assert next(refused for name in names if (refused := places.take(name)) is not None)
+    for machine in range(1_000):
+        for role, name in ((Role.HOST, "h"), (Role.HOST, "h"), (Role.AGENT, "a")):
+            assert places.take(PeerIdentity("test", role, f"{name}{machine}")) is None
+    assert places.take(PeerIdentity("test", Role.ADMIN, "cli")) is None
+
+
 def memory_of(server: Server) -> int:
     return server.clients_memory.free_bytes
 
@@ -129,8 +172,8 @@ def test_unfinished_frames_of_all_clients_share_one_budget() -> None:
         limits = {"frame_bytes_max": 4 * MIB, "unfinished_bytes_max": 8 * MIB}
         server = await world.serve(lambda _: kept, endpoint(Role.HOST, **limits))
         peers = [await world.raw(server) for _ in range(4)]
-        for peer in peers:
-            await peer.shake_hands()
+        for number, peer in enumerate(peers):
+            await peer.shake_hands(f"client-{number}")
         for peer in peers[:3]:
             peer.writer.write(HEADER.pack(length, Kind.STATUS_REQUEST) + b"x" * (length - 1))
         free = 8 * MIB - 2 * (length + HEADER_BYTES)

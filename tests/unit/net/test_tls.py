@@ -344,6 +344,25 @@ def test_new_files_are_used_without_a_restart(tmp_path: Path) -> None:
     run(main)
 
 
+def test_certificates_that_cannot_be_read_for_a_moment_are_tried_again(tmp_path: Path) -> None:
+    """A directory that is being replaced, or a full table of files, ends no process: the old ones stay in
+    use, and the new ones are used as soon as they can be read."""
+    certs, away = tmp_path / "certs", tmp_path / "away"
+    create_domain(certs, "test", NOW)
+    issue(certs, Role.HOST, "server", NOW)
+    tls = Tls.load(certs, Role.HOST, "server", Rotation(look_s=0.0))
+    before, generation = tls.acceptor, tls.generation
+    issue(certs, Role.HOST, "server", NOW, renew=True)
+    certs.rename(away)
+    for _ in range(3):
+        assert tls.acceptor is before
+        assert tls.connector is not None
+        assert tls.generation == generation
+    away.rename(certs)
+    assert tls.generation == generation + 1
+    assert tls.acceptor is not before
+
+
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not holds():

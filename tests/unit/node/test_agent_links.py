@@ -9,7 +9,7 @@ import msgspec
 from net_world import secret_of
 
 from holdfast.authority.sessions import Session
-from holdfast.model.ids import HostId, Incarnation, Nonce
+from holdfast.model.ids import SECOND, HostId, Incarnation, Nonce
 from holdfast.net import (
     Address,
     Connection,
@@ -95,6 +95,35 @@ def test_a_host_reports_to_its_agent_and_counts_each_death_once() -> None:
         agents.report_now()
         await until(lambda: len(agent.reports) == 2)
         assert [(death.host, death.incarnation) for death in agents.deaths] == [("b", 3)]
+        await agents.close()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_a_death_that_is_repeated_is_no_other_and_a_later_one_is() -> None:
+    """An agent repeats what it knows with its age; a second death of one process means that the first report
+    was false, and counts (K7)."""
+
+    async def story() -> None:
+        server = await FakeAgent().start()
+        told: list[int] = []
+        endpoint = ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1), credentials=secret_of("d"))
+        agents = AgentLinks(
+            str(server.address),
+            endpoint,
+            random=Random(1),
+            report=report,
+            on_death=lambda host, incarnation, age_ns: told.append(age_ns),
+        )
+        by = (str(server.address), "agent1")
+        agents.set_peers({HostId("c"): session("c", str(server.address), incarnation=3)})
+        first = msgspec.structs.replace(DIED, host=HostId("c"), age_ns=60 * SECOND)
+        agents.on_told(first, by)
+        agents.on_told(first, by)
+        assert told == [60 * SECOND]
+        agents.on_told(msgspec.structs.replace(first, age_ns=0), by)
+        assert told == [60 * SECOND, 0]
         await agents.close()
         await server.close()
 

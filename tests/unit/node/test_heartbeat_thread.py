@@ -23,7 +23,7 @@ from holdfast.net import (
     Why,
     connect,
 )
-from holdfast.node.heartbeat_thread import HeartbeatThread
+from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Vitals
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
@@ -36,6 +36,28 @@ ONE = Incarnation(1)
 WAIT_S = 60.0
 SETTLED_S = 0.5
 """Many intervals."""
+
+
+def test_a_handler_that_fails_does_not_let_the_loop_look_as_if_it_stood() -> None:
+    """The host would end itself, though its loop turns (K3)."""
+    complaints: list[object] = []
+
+    def fail(late_ns: int) -> None:
+        raise RuntimeError("this door is broken")
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context["exception"]))
+        pulse = LoopPulse(fail)
+        async with asyncio.timeout(WAIT_S):
+            while len(complaints) < 3:
+                await asyncio.sleep(0.01)
+            stood = pulse.age_ns()
+            while pulse.age_ns() >= stood:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(story())
+    assert len(complaints) >= 3
 
 
 class Host:

@@ -67,3 +67,34 @@ def test_prepare_makes_what_the_processes_expect(tmp_path: Path) -> None:
     assert layout.host(HostId("host2")).is_dir()
     assert layout.authority.is_dir()
     assert layout.output("agent").parent.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"locations": {"host9": "rack1"}}, "no such host"),
+        ({"locations": {"host1": "rack1//m1"}}, "a location is"),
+        ({"locations": {"host1": "rack 1"}}, "a location is"),
+        ({"roles": {"host1": ("cooking",)}}, "no role 'cooking'"),
+        ({"roles": {"host1": ()}}, "at least one role"),
+        ({"locations": {"host1": "rack2"}, "location": "rack1", "certs": "/c"}, "certificates are for rack1"),
+    ],
+)
+def test_what_is_said_of_single_hosts_is_checked(change: dict[str, object], complaint: str) -> None:
+    found = msgspec.structs.replace(DESCRIPTION, **change).problems()
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_a_host_is_where_it_says_or_where_its_machine_is() -> None:
+    host1, host2 = DESCRIPTION.hosts
+    placed = msgspec.structs.replace(DESCRIPTION, location="rack1").with_host(
+        host2, location="rack2/m2", roles=("groups", "search")
+    )
+    assert placed.problems() == []
+    assert (placed.location_of(host1), placed.location_of(host2)) == ("rack1", "rack2/m2")
+    assert (placed.roles_of(host1), placed.roles_of(host2)) == (("groups",), ("groups", "search"))
+    back = placed.with_host(host2, location="", roles=("groups",))
+    assert (back.locations, back.roles) == ({}, {})
+    left = placed.without_host(host2)
+    assert (left.hosts, left.locations, left.roles) == ((host1,), {}, {})

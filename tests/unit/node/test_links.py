@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -9,8 +10,7 @@ from random import Random
 import pytest
 from net_world import SECRET
 
-from holdfast.admin.snapshot import LOCATION
-from holdfast.authority.sessions import Session
+from holdfast.authority.sessions import LOCATION, Session
 from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.model.ids import HostId, Incarnation, Nonce
 from holdfast.net import (
@@ -106,7 +106,7 @@ def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
 
 def test_a_disk_that_cannot_keep_the_address_has_failed(tmp_path: Path) -> None:
     """D1: otherwise the next user of the address would not learn of the failure."""
-    (tmp_path / f"{ADDRESS}.new").mkdir()
+    (tmp_path / f"{ADDRESS}.{os.getpid()}.new").mkdir()
     with pytest.raises(DiskFailed, match=ADDRESS):
         remember(Address("127.0.0.1", 20_000), tmp_path)
 

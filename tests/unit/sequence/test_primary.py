@@ -24,6 +24,7 @@ class Leaving:
 
     def __init__(self) -> None:
         self.unwanted = [A]
+        self.barred: list[ViewMember] = []
         self.silent: list[ViewMember] = []
         self.stopping: list[ViewMember] = []
         self.acknowledged = {B: 7, C: 9}
@@ -32,7 +33,12 @@ class Leaving:
             me=A,
             now=1,
             standing=SimpleNamespace(
-                listed=(A, B, C), pending=None, joining=None, is_wanted=lambda each: each not in self.unwanted
+                listed=(A, B, C),
+                pending=None,
+                joining=None,
+                is_wanted=lambda each: each not in self.unwanted,
+                may_lead=lambda host: host not in [each.host for each in self.barred],
+                is_barred=False,
             ),
         )
         submission: Any = SimpleNamespace(
@@ -105,3 +111,20 @@ def test_a_host_that_is_about_to_end_is_never_chosen() -> None:
     assert [leaving.choose(), leaving.choose()] == ["b", "b"]
     leaving.stopping = [B, C]
     assert leaving.choose() is None
+
+
+def test_who_never_leads_is_never_chosen() -> None:
+    """W3: if nobody else is there, the group stays where it is."""
+    leaving = Leaving()
+    leaving.barred = [C]
+    assert [leaving.choose(), leaving.choose()] == ["b", "b"]
+    leaving.barred = [B, C]
+    assert leaving.choose() is None
+
+
+def test_a_primary_that_never_leads_hands_over_though_it_stays_a_member() -> None:
+    """W3: a person named it in a forced recovery, or the record was changed while it led."""
+    leaving = Leaving()
+    leaving.unwanted, leaving.barred, leaving.on.standing.is_barred = [], [A], True
+    assert leaving.choose() == "c"
+    assert leaving.departure.why == "it never leads"

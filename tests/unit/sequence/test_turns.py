@@ -34,10 +34,14 @@ class Backup:
         is_near: bool = True,
         is_clock_off: bool = False,
         fitness: Fitness | None = None,
+        barred: tuple[ViewMember, ...] = (),
+        primary: ViewMember = A,
     ) -> None:
         self.sent: list[tuple[HostId, object]] = []
         self.silent: list[HostId] = []
-        view = View(group=GroupId(group), epoch=Epoch(3), primary=A.host, members=(A, B, C), nonce=Nonce("n"))
+        view = View(
+            group=GroupId(group), epoch=Epoch(3), primary=primary.host, members=(A, B, C), nonce=Nonce("n")
+        )
         self.on: Any = SimpleNamespace(
             me=me,
             group=GroupId(group),
@@ -45,7 +49,11 @@ class Backup:
             now=1_000,
             config=SimpleNamespace(turn_ns=TURN_NS, clock_wait_ns=CLOCK_WAIT_NS),
             application=SimpleNamespace(fitness=lambda: fitness or (NEAR if is_near else FAR)),
-            standing=SimpleNamespace(view=view),
+            standing=SimpleNamespace(
+                view=view,
+                is_barred=me in barred,
+                may_lead=lambda host: host not in [each.host for each in barred],
+            ),
             is_dead=lambda each: each == A,
             send=lambda host, message: self.sent.append((host, message)),
             ports=SimpleNamespace(
@@ -137,3 +145,18 @@ def test_who_has_no_object_comes_last() -> None:
     unable = Backup(B, fitness=Fitness(Rank.UNABLE, "no object"))
     assert unable.wait_ns() == TURN_NS
     assert [type(message) for _, message in unable.sent] == [Waived]
+
+
+def test_who_never_leads_claims_for_no_reason_and_nobody_waits_for_it() -> None:
+    """W3: the others know it from the record, and are told as well."""
+    barred = Backup(B, barred=(B,))
+    assert barred.claim_order.must_not_lead()
+    assert barred.claim_order.must_not_lead()
+    assert Backup(C, barred=(B,)).wait_ns() == 0
+    assert not Backup(C, barred=(B,)).claim_order.must_not_lead()
+
+
+def test_who_never_leads_claims_where_the_view_names_it_as_primary() -> None:
+    """W3: a person forced that, or the record was changed while it led. Nobody else would hold the
+    sequence."""
+    assert not Backup(B, barred=(B,), primary=B).claim_order.must_not_lead()

@@ -1,5 +1,6 @@
 """Which members are required, and which are listed after a claim (M1, M2, V1, V4)."""
 
+from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View, ViewChange, ViewMember
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, Revision, StoreId
@@ -84,3 +85,28 @@ def test_grace_is_longer_than_the_lease_by_any_clock() -> None:
     config = LeaseConfig()
     slowest = config.lease_ns * 1_000_000 // (1_000_000 - config.rate_bound_ppm)
     assert config.grace_ns > slowest
+
+
+def test_the_newest_record_says_who_never_leads() -> None:
+    """W3: an older record that arrives late changes nothing."""
+
+    def record(*barred: str) -> GroupRecord:
+        return GroupRecord(
+            group=GroupId(1),
+            class_name="m:C",
+            style="active",
+            members=tuple(
+                Placement(host=HostId(name), store=StoreId(""), never_leads=name in barred) for name in "abc"
+            ),
+            nonce=Nonce("n"),
+        )
+
+    own = ViewState(A, Seen("views/1", view("a", A, B, C), Revision(5)))
+    assert own.may_lead(A.host)
+    assert own.learn_record(Seen("groups/1", record("a"), Revision(7)))
+    assert (own.is_barred, own.may_lead(A.host), own.may_lead(B.host)) == (True, False, True)
+    assert not own.is_as_wanted, "it looks for somebody to hand over to"
+    assert not own.learn_record(Seen("groups/1", record(), Revision(6)))
+    assert own.is_barred
+    assert own.learn_record(Seen("groups/1", record("b"), Revision(8)))
+    assert (own.is_barred, own.may_lead(B.host), own.is_as_wanted) == (False, False, True)

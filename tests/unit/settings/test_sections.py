@@ -35,7 +35,7 @@ def test_a_running_host_takes_what_is_live_and_keeps_the_rest() -> None:
     wanted = Settings().replaced(
         {
             "leases": {"lease_ns": 2_000_000_000},
-            "execution": {"checkpoint_interval_ns": 5, "gate_ns": 7},
+            "execution": {"checkpoint_interval_ns": 5, "slow_ns": 7},
             "connections": {"connections_max": 3},
         }
     )
@@ -46,6 +46,6 @@ def test_a_running_host_takes_what_is_live_and_keeps_the_rest() -> None:
     )
     assert found.host.connections == Settings().host.connections
     assert [each.name for each in differing(found, wanted)] == [
-        "execution.gate",
+        "execution.slow",
         "connections.connections_max",
     ]

@@ -15,6 +15,7 @@ import pytest
 from holdfast.model.ids import HostId
 from holdfast.net import Role
 from holdfast.net.certificates import create_domain, issue
+from holdfast.net.tls import Rotation
 from holdfast.node.layout import Layout
 from holdfast.web.door import ADDRESS, HttpDoor
 from holdfast.web.settings import FILE, Client, HttpSettings
@@ -40,7 +41,8 @@ def opened(
         (layout.directory / FILE).write_bytes(msgspec.json.encode(settings))
 
     async def run() -> dict[str, str]:
-        door = HttpDoor(layout, "main", HOST)
+        door = HttpDoor(layout, "main", HOST, rotation=Rotation(look_s=0.0))
+        turns = asyncio.create_task(_turn(door))
         try:
             details = dict(await door.open())
             await door.settle()
@@ -48,9 +50,17 @@ def opened(
                 await work(details["http"])
             return details
         finally:
+            turns.cancel()
             await door.close()
 
     return asyncio.run(run())
+
+
+async def _turn(door: HttpDoor) -> None:
+    """What the host's loop does for its doors."""
+    while True:
+        door.on_turn(0)
+        await asyncio.sleep(0.02)
 
 
 def test_a_door_is_on_loopback_and_stays_where_it_was(layout: Layout) -> None:
@@ -126,3 +136,45 @@ def test_the_settings_say_who_comes_in(layout: Layout) -> None:
 
     assert opened(layout, settings, work)["http"].startswith("https://127.0.0.1:")
     assert statuses == [503, 401, 401]  # 503: admitted, and the host is still starting
+
+
+def test_an_authority_that_was_removed_is_trusted_no_more(layout: Layout, tmp_path: Path) -> None:
+    """Neither by a new connection nor by one that was let in before; nothing is restarted."""
+    now = datetime.datetime.now(datetime.UTC)
+    certs, later = layout.directory / "certs", tmp_path / "later"
+    for each in (certs, later):
+        create_domain(each, "main", now)
+        issue(each, Role.HOST, HOST, now, addresses=("127.0.0.1",))
+        issue(each, Role.CLIENT, "card", now)
+    settings = HttpSettings(loopback="nobody", certs="certs", clients={"card": Client()})
+
+    def trusting(mine: Path) -> ssl.SSLContext:
+        found = ssl.create_default_context(cafile=later / "both.pem")
+        found.load_cert_chain(mine / "client-card.pem", mine / "client-card.key")
+        return found
+
+    async def status(client: httpx.AsyncClient, url: str) -> int | None:
+        try:
+            return (await client.get(f"{url}/v1/groups")).status_code
+        except httpx.TransportError:
+            return None
+
+    async def work(url: str) -> None:
+        options = {"trust_env": False, "timeout": 60}
+        async with (
+            httpx.AsyncClient(verify=trusting(kept), **options) as old,
+            httpx.AsyncClient(verify=trusting(later), **options) as new,
+        ):
+            assert (await status(old, url), await status(new, url)) == (503, None)
+            for name in ("ca.pem", f"host-{HOST}.key", f"host-{HOST}.pem"):
+                (certs / name).write_bytes((later / name).read_bytes())
+            async with asyncio.timeout(60):
+                while await status(new, url) != 503 or await status(old, url) is not None:
+                    await asyncio.sleep(0.02)
+
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for name in ("client-card.pem", "client-card.key"):
+        (kept / name).write_bytes((certs / name).read_bytes())
+    (later / "both.pem").write_bytes((certs / "ca.pem").read_bytes() + (later / "ca.pem").read_bytes())
+    opened(layout, settings, work)

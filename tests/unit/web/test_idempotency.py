@@ -1,18 +1,28 @@
 """A repeated Idempotency-Key is one request, judged by the group's own table (X1 to X4)."""
 
+import asyncio
 import heapq
 from dataclasses import dataclass
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.calls import RequestId
+from holdfast.admin.client_rights import ClientRights
+from holdfast.admin.request_owners import door_client
+from holdfast.calling.config import CallPolicy
+from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.retention import NEVER, Fresh, Repeated, Retention, Verdict
-from holdfast.web.calls import KEEP_S, SLACK_S, WINDOW_S, keyed
+from holdfast.web.about_calls import AskOutcome, ask_outcome
+from holdfast.web.calls import KEEP_S, SLACK_S, WINDOW_S, HttpCalls, keyed
+from holdfast.web.problems import Refusal
 
 GROUP = GroupId(7)
+DOOR = door_client()
 NOW_S = 1_700_000_000
 SKEW_S = SLACK_S // 2
 """Two hosts differ by no more than the slack."""
@@ -140,3 +150,57 @@ def test_a_call_that_is_lost_at_first_runs_at_most_once(
         repeat(group, NOW_S + start_s + later_s, skew_s, fate)
     group.at(NOW_S + start_s + 10 * WINDOW_S)
     assert group.runs <= 1
+
+
+class Forgetful:
+    """A domain whose groups never say what became of a call."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    async def caller(self, group: str) -> "Forgetful":
+        return self
+
+    async def call_traced(self, *call: object, **trace: object) -> object:
+        raise CallOutcomeUnknown(RequestId(GROUP, DOOR, next(self._numbers), NOW_S), waited_s=1.0)
+
+
+def test_the_id_of_a_call_without_a_key_is_for_whom_it_was_told() -> None:
+    """All callers of a door share one client, whose numbers count up (N4)."""
+    calls = HttpCalls(cast(Any, Forgetful()), cast(Any, None))
+
+    async def told(who: str) -> RequestId:
+        with pytest.raises(CallOutcomeUnknown) as error:
+            await calls.call(who, "g", "m", [], CallPolicy())
+        return error.value.request_id
+
+    ones, others = asyncio.run(told("anna")), asyncio.run(told("bert"))
+    assert calls.is_told("anna", ones)
+    assert not calls.is_told("anna", others)
+    assert not calls.is_told("anna", others._replace(number=99))
+    assert calls.is_told("anna", keyed("anna", GROUP, "k", NOW_S).request)
+    assert not calls.is_told("anna", keyed("bert", GROUP, "k", NOW_S).request)
+
+
+def test_an_outcome_is_told_over_http_to_whose_call_it_was() -> None:
+    """Anna may see the group, but not what became of Bert's calls (N4); an admin may."""
+
+    class Answering(Forgetful):
+        async def outcome(self, request: RequestId) -> object:
+            return "paid"
+
+    records = {GROUP: SimpleNamespace(name="g")}
+    context = SimpleNamespace(groups=SimpleNamespace(directory=SimpleNamespace(records=records)))
+    calls = HttpCalls(cast(Any, Answering()), cast(Any, context))
+    site = cast(Any, SimpleNamespace(inside=SimpleNamespace(calls=calls)))
+
+    def asked(grade: Any, of: str) -> object:
+        about = AskOutcome(request_id=str(keyed(of, GROUP, "k", NOW_S).request))
+        caller = ClientRights("anna", grade, {"g": ("*",)})
+        reply = asyncio.run(ask_outcome(site, cast(Any, SimpleNamespace(body=about, caller=caller))))
+        return cast(Any, reply.value).result
+
+    assert asked("client", "anna") == asked("admin", "bert") == "paid"
+    with pytest.raises(Refusal) as refused:
+        asked("client", "bert")
+    assert (refused.value.status, refused.value.problem.code) == (403, "forbidden")

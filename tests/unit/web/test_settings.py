@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.settings.file import APPLIED
 from holdfast.web.settings import FILE, Client, HttpSettings, read_settings
 
 TOKEN = sha256(b"secret").hexdigest()
@@ -34,6 +35,25 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, compl
     with pytest.raises(InvalidRequest, match=FILE) as raised:
         read_settings(tmp_path)
     assert complaint in str(raised.value)
+
+
+def test_where_it_listens_may_stand_in_the_domains_settings(tmp_path: Path) -> None:
+    """Who may come in stays in its own file, and what is said in both is refused."""
+    (tmp_path / APPLIED).write_text('[http]\nlisten = "127.0.0.1:8080"\nloopback = "nobody"\n')
+    assert read_settings(tmp_path) == HttpSettings(listen="127.0.0.1:8080", loopback="nobody")
+    (tmp_path / FILE).write_text('{"clients": {"shop": {"token_sha256": "' + TOKEN + '"}}}')
+    found = read_settings(tmp_path)
+    assert (found.listen, found.loopback, list(found.clients)) == ("127.0.0.1:8080", "nobody", ["shop"])
+    (tmp_path / FILE).write_text('{"listen": "127.0.0.1:9090"}')
+    with pytest.raises(InvalidRequest, match="listen stands in"):
+        read_settings(tmp_path)
+
+
+def test_the_machines_default_holds_where_nothing_is_said(tmp_path: Path) -> None:
+    default = HttpSettings(listen="127.0.0.2:0")
+    assert read_settings(tmp_path, default) == default
+    (tmp_path / APPLIED).write_text('[leases]\nlease = "2 s"\n')
+    assert read_settings(tmp_path, default) == default
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from holdfast.authority.client import ClientConfig
 from holdfast.authority.move.following import Backend
 from holdfast.authority.move.place import EtcdAccess, EtcdSettings, Place
 from holdfast.authority.remote import RemoteAuthority
-from holdfast.machine.files import OTHERS, make_private, open_private
+from holdfast.machine.files import OTHERS, make_private, write_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address, ConnectionSettings
 
@@ -135,9 +135,4 @@ def _read(file: Path) -> bytes:
 def _write(file: Path, content: bytes) -> None:
     make_private(file.parent.parent)  # a directory that is only made as a parent gets the umask's mode
     make_private(file.parent)
-    aside = file.with_name(f"{file.name}.{os.getpid()}.new")
-    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-    aside.rename(file)
+    write_durably(file, content)

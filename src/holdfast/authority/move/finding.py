@@ -5,6 +5,7 @@ record. Only when it can never be released any more is the source unsealed. Any 
 number of them at once.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,6 +83,30 @@ def find_serving(start: Place) -> MoveRecipe[Serving | Undecided | Nowhere | NoA
         return Nowhere(start)
     except Silence as silence:
         return NoAnswer(str(silence))
+
+
+@dataclass(frozen=True, slots=True)
+class Unmoved:
+    """The authority serves as it did when it was last seen."""
+
+
+def look_around(
+    seen: SeenSeat, others: Iterable[Place]
+) -> MoveRecipe[Unmoved | Serving | Undecided | Nowhere | NoAnswer]:
+    """Find out whether the authority that was seen still serves, and else where the domain is.
+
+    One that does not answer may have been switched off after the domain left it. Then *others* are asked, and
+    believed only about a later stay: an authority that lost its seal, as by a restored file, is not followed.
+    """
+    try:
+        now = yield from read_seat(seen.place)
+    except Silence as silence:
+        for place in others:
+            found = yield from find_serving(place)
+            if isinstance(found, Serving) and found.seen.seat.stay > seen.seat.stay:
+                return found
+        return NoAnswer(str(silence))
+    return Unmoved() if now == seen else (yield from find_serving(seen.place))
 
 
 def give_up(found: Undecided, *, nonce: Nonce) -> MoveRecipe[SeenSeat | Overtaken | NoAnswer]:

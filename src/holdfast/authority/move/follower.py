@@ -5,11 +5,16 @@ changed has not carried it out, so the request is held, the one that serves is f
 there. What is held too long ends as ``Unknown``, as if the authority were away; a request whose outcome is in
 doubt is never sent again (A1).
 
+A process that only watches asks for nothing, and not every authority ends its watches at a move. And one that
+was stopped, or cut off, may come back when the authority that it knows has been switched off. So a follower
+that has heard nothing for a while looks at the seat by itself; and where nobody answers, at the other places
+that it is told of.
+
 A move whose mover shows no life for a while is given up by whichever process notices, so that no domain stays
 between two authorities because somebody's terminal was closed.
 """
 
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +33,7 @@ from holdfast.authority.contract import (
     Unknown,
     plain,
 )
-from holdfast.authority.move.finding import Serving, Undecided, find_serving, give_up
+from holdfast.authority.move.finding import Serving, Undecided, Unmoved, give_up, look_around
 from holdfast.authority.move.place import Place
 from holdfast.authority.move.revisions import Translation
 from holdfast.authority.move.seat import NEVER_MOVED, At, SeenSeat
@@ -42,6 +47,7 @@ REQUESTS_MAX: Final = 16_384
 HOLD_NS_MAX: Final = 2 * SECOND
 """A third of what a host's session lasts."""
 _FIND: Final = "find"
+_LOOK: Final = "look"
 _HELD: Final = "held"
 
 
@@ -52,6 +58,8 @@ class FollowerConfig(Struct, frozen=True, kw_only=True):
     """A request is held this long while a move is under way. Keep it below a third of the shortest lease."""
     find_ns: int = 200 * MILLISECOND
     """The time between two looks at a move that is under way."""
+    look_ns: int = 2 * SECOND
+    """Who has heard nothing from the authority for so long looks whether it still serves."""
     give_up_ns: int = 5 * SECOND
     """A move is given up when its mover has shown no life for so long. It shows some with every part that it
     copies; longer pauses are a list of all keys, or one request without an answer."""
@@ -75,7 +83,8 @@ class _Pending:
 
 class Follower:
     """An ``AuthorityPort``. It calls *on_authority* with each result, and *on_moved* when watches must begin
-    anew. *ask* sends a request to a place; :meth:`on_result` takes the result."""
+    anew. *ask* sends a request to a place; :meth:`on_result` takes the result. *others* says where else the
+    domain might be, when the authority that is known does not answer."""
 
     def __init__(
         self,
@@ -88,6 +97,7 @@ class Follower:
         ask: Callable[[Place, Request, Hashable], None],
         on_authority: Callable[[Hashable, Result], None],
         on_moved: Callable[[SeenSeat], None],
+        others: Callable[[], Iterable[Place]] = tuple,
         config: FollowerConfig | None = None,
     ) -> None:
         self._clock = clock
@@ -97,6 +107,7 @@ class Follower:
         self._ask = ask
         self._on_authority = on_authority
         self._on_moved = on_moved
+        self._others = others
         self._config = config or FollowerConfig()
         self.seen = SeenSeat(start, NEVER_MOVED, Revision(0))
         """The authority that served when it was last asked."""
@@ -109,6 +120,8 @@ class Follower:
         self._stuck_at: tuple[str, Revision, Revision] | None = None
         self._stuck_since = 0
         self._is_held_timer_set = False
+        self._heard_at = clock.now()
+        self._timers.set(self._config.look_ns, _LOOK)
 
     # --- requests of a core
 
@@ -118,10 +131,6 @@ class Follower:
             raise Overloaded(f"{REQUESTS_MAX} requests to the authority are unanswered")
         deadline = self._clock.now() + self._config.hold_ns
         self._send(_Pending(plain(request)[1], token, deadline))
-
-    def look_again(self) -> None:
-        """Find out where the domain is, though no request was refused."""
-        self._find()
 
     # --- events
 
@@ -135,6 +144,10 @@ class Follower:
         if tag == _FIND:
             self._is_waiting = False
             self._find()
+        elif tag == _LOOK:
+            self._timers.set(self._config.look_ns, _LOOK)
+            if self._clock.now() - self._heard_at >= self._config.look_ns:
+                self._find()
         else:
             self._is_held_timer_set = False
             self._let_go_overdue()
@@ -156,6 +169,8 @@ class Follower:
 
     def _on_answer(self, pending: _Pending, result: Result) -> None:
         is_current = pending.sent == (self.seen.place, self.seen.revision)
+        if is_current and not isinstance(result, Unknown):
+            self._heard_at = self._clock.now()
         if isinstance(result, Elsewhere):
             if is_current:
                 self._held.append(pending)
@@ -196,10 +211,13 @@ class Follower:
 
     def _find(self) -> None:
         if self._finding is None and not self._is_waiting:
-            self._run(find_serving(self.seen.place), self._on_found)
+            self._run(look_around(self.seen, self._others()), self._on_found)
 
     def _on_found(self, found: object) -> None:
-        if isinstance(found, Serving):
+        if isinstance(found, Unmoved):
+            self._heard_at = self._clock.now()
+            self._send_held()
+        elif isinstance(found, Serving):
             self._follow(found)
         elif isinstance(found, Undecided) and self._is_stuck(found):
             self._trace.note("authority_move_given_up", move=found.source.seat.move)
@@ -226,6 +244,10 @@ class Follower:
             seat = found.seen.seat
             self.translation = Translation(seat.offset, seat.base, found.table, leases)
             self._on_moved(found.seen)
+        self._heard_at = self._clock.now()
+        self._send_held()
+
+    def _send_held(self) -> None:
         held, self._held = self._held, []
         for pending in held:
             self._send(pending)

@@ -8,7 +8,7 @@ recipes of a move.
 import asyncio
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import aclosing
 from typing import Protocol, TypeVar
 
@@ -73,7 +73,8 @@ async def perform_at(places: Places, recipe: MoveRecipe[Answer]) -> Answer:
 class FollowingAuthority:
     """An ``Authority`` that follows the domain. Create it in a running loop; close it at the end.
 
-    *on_moved* is called with the authority that serves, whenever that is another one than before.
+    *on_moved* is called with the authority that serves, whenever that is another one than before. *others*
+    says where else the domain might be, when the one that is known does not answer.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class FollowingAuthority:
         connect: Callable[[Place], Backend],
         *,
         on_moved: Callable[[SeenSeat], None] = lambda seen: None,
+        others: Callable[[], Iterable[Place]] = tuple,
         config: FollowerConfig | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -102,6 +104,7 @@ class FollowingAuthority:
             ask=self._ask_backend,
             on_authority=self._on_authority,
             on_moved=self._on_moved,
+            others=others,
             config=config,
         )
         self._places.at(start)

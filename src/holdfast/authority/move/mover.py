@@ -10,15 +10,16 @@ takes over (it puts its own name into the target's seat), or any process of the 
 (:mod:`.finding`). After the release the domain is at the target. The source stays sealed and points there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.authority import keys
-from holdfast.authority.contract import KeyValue, LeaseGone
-from holdfast.authority.move.copying import Copied, Differs, Items, copy_all, keep_leases, list_all
+from holdfast.authority.contract import KeyValue, LeaseGone, LeaseKeep
+from holdfast.authority.move.copying import Copied, Items, burden_of, copy_all, list_all
+from holdfast.authority.move.filling import Differs, Filling, TooMuch
 from holdfast.authority.move.finding import Undecided, give_up, is_arriving, was_released
 from holdfast.authority.move.place import Place
 from holdfast.authority.move.seat import (
@@ -28,18 +29,16 @@ from holdfast.authority.move.seat import (
     Seat,
     SeatState,
     SeenSeat,
+    ask_under,
     change_seat,
     read_seat,
 )
 from holdfast.authority.recipe import NoAnswer, Silence
-from holdfast.model.errors import BrokenInvariant
-from holdfast.model.ids import SECOND, Nonce
+from holdfast.model.ids import LeaseId, Nonce
 
 COPIES_MAX: Final = 3
 """How often a copy is begun anew that turned out to differ, because leases had ended; then the move is given
 up."""
-KEEP_FRESH_NS: Final = 1 * SECOND
-"""The longest time between renewing the leases at the target and asking for its release."""
 NEW_FILE_KEYS: Final = (keys.IDENTITY,)
 """What an authority holds that nobody has used."""
 
@@ -49,7 +48,8 @@ class Progress:
     """A step of the move has been taken, or a part of it."""
 
     step: str
-    """``reserved``, ``sealed``, ``copied``, ``verified``, ``renewed`` or ``released``."""
+    """``reserved``, ``sealed``, ``copied``, ``continued`` (leases), ``verified``, ``renewed`` or
+    ``released``."""
     done: int = 0
     of: int = 0
 
@@ -128,7 +128,7 @@ class Mover:
         return (yield from self._fill(source, taken))
 
     def _begin(self, source: SeenSeat, target: SeenSeat) -> MoveRecipe[MoveEnd]:
-        objection = yield from objection_to(target)
+        objection = (yield from objection_to(target)) or (yield from burden_of(source))
         if objection is not None:
             return StaysHere(objection)
         next_stay = source.seat.stay + 1
@@ -165,11 +165,13 @@ class Mover:
         """Copy, verify and release; a copy that a lease has left is made again."""
         trouble = ""
         for _ in range(COPIES_MAX):
+            filling = Filling(target, nonce=self._nonce, now=self._now)
             try:
-                copied = yield from copy_all(source, target, nonce=self._nonce, tell=self._tell_copied)
-                target = copied.target
+                copied = yield from copy_all(source, filling, tell=self._tell_part)
                 self._tell(Progress("verified", copied.keys, copied.keys))
-                released = yield from self._release(source, copied)
+                released = yield from self._release(source, copied, filling)
+            except TooMuch as much:
+                return (yield from self._give_up(source, filling.target, str(much)))
             except Differs as differs:
                 trouble = str(differs)
                 target = yield from read_seat(target.place)
@@ -178,28 +180,23 @@ class Mover:
                 continue
             self._tell(Progress("released"))
             # Whoever has not followed yet has a full lease from now.
-            yield from keep_leases(replace_target(copied, released))
+            yield from keep_leases(released, filling.leases.values())
             return Moved(released, copied)
         return (yield from self._give_up(source, target, f"the copy could not be verified: {trouble}"))
 
-    def _release(self, source: SeenSeat, copied: Copied) -> MoveRecipe[SeenSeat]:
-        while True:
-            began_at = self._now()
-            if not (yield from keep_leases(copied)):
-                raise Differs("a lease ended before the release")
-            self._tell(Progress("renewed"))
-            if self._now() - began_at <= KEEP_FRESH_NS:
-                break
+    def _release(self, source: SeenSeat, copied: Copied, filling: Filling) -> MoveRecipe[SeenSeat]:
+        yield from filling.renew()
+        self._tell(Progress("renewed"))
         serving = Seat(
             stay=source.seat.next_stay,
             # Every revision that was seen until the seal lies below those that are counted from here on.
             offset=source.seat.offset + source.revision + 1,
-            base=copied.target.revision,
+            base=filling.target.revision,
             move=source.seat.move,
             nonce=self._nonce(),
         )
         # Putting the marks again fails if one of the leases has ended since.
-        released = yield from change_seat(copied.target, serving, copied.marks[:MARKS_CHECKED_MAX])
+        released = yield from change_seat(filling.target, serving, copied.marks[:MARKS_CHECKED_MAX])
         if isinstance(released, LeaseGone):
             raise Differs("a lease ended before the release")
         if isinstance(released, Overtaken):
@@ -226,8 +223,8 @@ class Mover:
         outcome = yield from give_up(Undecided(source, target), nonce=self._nonce())
         return outcome if isinstance(outcome, NoAnswer) else StaysHere(why)
 
-    def _tell_copied(self, done: int, of: int) -> None:
-        self._tell(Progress("copied", done, of))
+    def _tell_part(self, step: str, done: int, of: int) -> None:
+        self._tell(Progress(step, done, of))
 
 
 MARKS_CHECKED_MAX: Final = 100
@@ -248,7 +245,7 @@ def objection_to(target: SeenSeat) -> MoveRecipe[str | None]:
     return None
 
 
-def replace_target(copied: Copied, target: SeenSeat) -> Copied:
-    if target.place != copied.target.place:
-        raise BrokenInvariant("a copy was released elsewhere")
-    return Copied(target, copied.keys, copied.bytes, copied.digest, copied.leases, copied.marks)
+def keep_leases(target: SeenSeat, leases: Iterable[LeaseId]) -> MoveRecipe[None]:
+    """Give every lease at a released target its full time."""
+    for lease in leases:
+        yield from ask_under(target, LeaseKeep(lease))

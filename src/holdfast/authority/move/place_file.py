@@ -4,14 +4,13 @@ The file lies beside the domain's description, which says where the authority wa
 only saves the way: whoever starts from an older place is shown the way by the seals.
 """
 
-import os
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from holdfast.authority.move.place import Place
-from holdfast.machine.files import open_private
+from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest
 
 FILE_NAME: Final = "authority.json"
@@ -43,9 +42,4 @@ def write_whereabouts(directory: Path, found: Whereabouts) -> None:
     known = read_whereabouts(directory)
     if known is not None and known.stay > found.stay:
         return
-    aside = directory / f"authority.{os.getpid()}.new"
-    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.rename(directory / FILE_NAME)
+    write_durably(directory / FILE_NAME, msgspec.json.format(msgspec.json.encode(found)) + b"\n")

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.agent.machine_setup import changed
 from holdfast.agent.startup import describe, last_output, start_agent, wait_until_alive
 from holdfast.agent.status_client import ask_agent
-from holdfast.bench.access import CLIENT, client_of, layout_of, remember
+from holdfast.bench.access import CLIENT, StartedDomain, client_of, layout_of, started
 from holdfast.bench.callers import Load, drive, first_after
 from holdfast.bench.objects import CLASSES, Counter
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
@@ -115,7 +115,7 @@ async def started_domain(
     etcd: Sequence[str] = (),
     loss_s: float | None = None,
     has_tls: bool = False,
-) -> AsyncIterator[tuple[Description, DomainStatus]]:
+) -> AsyncIterator[tuple[StartedDomain, DomainStatus]]:
     """Start a domain in *directory* and wait until all hosts live; it ends with the context.
 
     *etcd*: the endpoints of its authority, if not the embedded one. *loss_s*: when a host counts as lost, if
@@ -128,14 +128,13 @@ async def started_domain(
     if has_tls:
         description = certified(description, directory / "certs")
         layout.write(description)
-    remember(description, layout)
     agent = start_agent(layout, with_parent=True)
     try:
         status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)
         while not all(host.alive and host.address and host.pid for host in status.hosts):
             await asyncio.sleep(POLL_S)
             status = await ask_agent(layout, description)
-        yield description, status
+        yield started(description, layout), status
     finally:
         agent.terminate()
         await asyncio.to_thread(agent.wait)
@@ -162,7 +161,7 @@ class LoneHost:
 
 
 @asynccontextmanager
-async def lone_host(directory: Path, domain: Description, host: HostId) -> AsyncIterator[LoneHost]:
+async def lone_host(directory: Path, domain: StartedDomain, host: HostId) -> AsyncIterator[LoneHost]:
     """Start one more host of *domain*, as if on its own machine.
 
     No agent restarts it or proves that it is dead. It has a session, and ends with the context.

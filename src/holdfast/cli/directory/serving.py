@@ -16,6 +16,7 @@ from holdfast.ldap.limits import DEFAULT, DoorLimits
 from holdfast.ldap.password_threads import PasswordThreads
 from holdfast.ldap.server import LdapServer
 from holdfast.ldap.service import DEFAULT_POLICY, DoorPolicy, DoorPorts, Service
+from holdfast.machine.process_tuning import spare_what_stays
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import InvalidRequest
 
@@ -83,6 +84,7 @@ async def serve(serving: Serving, tell: Callable[[dict[str, object]], None]) -> 
         if serving.ldaps_port is not None:
             secure = await server.listen(serving.host, serving.ldaps_port, is_tls=True)
             about["ldaps"] = f"{serving.host}:{secure}"
+        spare_what_stays()  # the tree and the schema, of which collections would find nothing
         tell(about)
         return await _until_told(loop, master)
     finally:

@@ -1,4 +1,4 @@
-"""`holdfast group`: create, list, show, history, handover, members, recover, delete."""
+"""`holdfast group`: create, list, show, move, history, handover, members, recover, delete."""
 
 import sys
 from typing import Annotated, Literal
@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from holdfast.cli.admin import check_host, give_at, order_at
 from holdfast.cli.explain import print_codes, print_history, print_poisoned, print_unkept
 from holdfast.cli.group.members import add_member, primary_set, remove_member, sends, set_primary
+from holdfast.cli.group.move import hosts_in, move
 from holdfast.cli.group.recover import EXIT_DECLINED, recover
 from holdfast.cli.group.upgrade import upgrade
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
@@ -32,6 +33,7 @@ app.command(recover)
 app.command(add_member)
 app.command(remove_member)
 app.command(set_primary)
+app.command(move)
 app.command(set_group, name="set")
 app.command(upgrade)
 app.command(sends)
@@ -51,6 +53,8 @@ def create(
     minimum: int = 0,
     membership: Literal["infrastructure", "application", ""] = "",
     properties: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    on: str = "",
+    never_lead: str = "",
     at: Where = HERE,
     output: Output = "table",
 ) -> int:
@@ -84,6 +88,10 @@ def create(
         Who maintains them: the infrastructure, or the application by adding and removing members.
     properties
         Other properties, each as NAME=VALUE.
+    on
+        The hosts that have its members, and no others, separated by commas. Without it, the manager chooses.
+    never_lead
+        Those of them whose members hold and acknowledge, and are never primary.
     output
         `table` for people, `json` for machines.
     """
@@ -99,6 +107,8 @@ def create(
         minimum=minimum,
         membership=membership,
         properties=msgspec.json.encode(assignments(properties or [])).decode(),
+        hosts=hosts_in(on),
+        never_lead=hosts_in(never_lead),
     )
     return _show_one(_done(at, wanted), output)
 
@@ -152,6 +162,7 @@ def show(name: str, *, at: Where = HERE, output: Output = "table") -> int:
         )
         return 0
     _print((found.group,))
+    _print_places(found.group)
     for each in found.group.without_object:
         said = f"{each.host} has no object{', and never leads' if each.never_leads else ''}: {each.why}"
         talk.print(said, style="yellow", markup=False, soft_wrap=True)
@@ -225,6 +236,19 @@ def delete(
     _done(at, DeleteGroup(name=name))
     talk.print(f"{name} is deleted", markup=False)
     return 0
+
+
+def _print_places(info: GroupInfo) -> None:
+    """Say which hosts were named, and which members never lead."""
+    if info.named:
+        missing = [host for host in info.named if host not in info.in_sync]
+        others = [host for host in (*info.placed_on, *info.leaving) if host not in info.named]
+        said = [f"named hosts: {', '.join(info.named)}"]
+        said += [f"not in sync yet: {', '.join(missing)}"] if missing else []
+        said += [f"to go: {', '.join(others)}"] if others else []
+        talk.print("; ".join(said), markup=False, soft_wrap=True)
+    if info.never_lead:
+        talk.print(f"never lead: {', '.join(info.never_lead)}", markup=False, soft_wrap=True)
 
 
 def _done(at: Where, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:

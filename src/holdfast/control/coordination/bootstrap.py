@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from holdfast.authority import election, membership
 from holdfast.authority.control_records import (
+    INDEXER,
     MANAGER,
     ONLOOKER,
     Member,
@@ -33,6 +34,7 @@ from holdfast.control.coordination.ports import Accepted, Failed, Outcome, Tell,
 from holdfast.control.coordination.role_base import OwnPart, RoleBase
 from holdfast.control.coordination.state_file import Context
 from holdfast.model.errors import Rejected, Unavailable
+from holdfast.model.host_roles import SEARCH
 from holdfast.model.ids import HostId, Term
 
 
@@ -127,7 +129,8 @@ class Bootstrap(RoleBase):
 
     def _join(self, standing: Standing) -> None:
         nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
-        roles = (MANAGER,) if self._is_needed(standing) else (ONLOOKER,)
+        role = MANAGER if self._is_needed(standing) else ONLOOKER
+        roles = (role, INDEXER) if SEARCH in self._session.roles else (role,)
 
         def joined(answer: Seen[Member] | Held | NoSession) -> None:
             if isinstance(answer, NoSession):

@@ -28,9 +28,10 @@ from holdfast.control.desired.indexes import (
     Unsigned,
 )
 from holdfast.control.desired.state import DomainState
-from holdfast.control.replication.planner import choose_many
+from holdfast.control.replication.locations import choose_many
 from holdfast.control.replication.spec import HostFact
 from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.host_roles import SEARCH
 from holdfast.model.ids import HostId
 
 Value = TypeVar("Value")
@@ -182,15 +183,22 @@ def lay_out(
     placed = _placed(hosts, partitions, replicas + 1)
     used = sorted({host for row in placed for host in row})
     place = {host: number for number, host in enumerate(used)}
+    by_host = {each.host: each for each in hosts}
     rows = tuple(_row([place[host] for host in row]) for row in placed)
     return IndexTopology(
         indexinfo=info,
         numPartitions=partitions,
-        servers=tuple(Node(name=host, connectionAddr=addresses[host], role=(INDEXER,)) for host in used),
+        servers=tuple(_node(by_host[host], addresses[host]) for host in used),
         partitionMap=rows,
         # A slice is where its partition is, until a rebalance moves it.
         sliceMap=tuple(rows[number % partitions] for number in range(MAX_SLICES)),
     )
+
+
+def _node(host: HostFact, address: str) -> Node:
+    """A host as the source knows it, with all its roles (IM-40)."""
+    others = (each for each in host.roles if each != SEARCH)
+    return Node(name=host.host, connectionAddr=address, role=(INDEXER, *others))
 
 
 def _placed(hosts: Sequence[HostFact], partitions: int, copies: int) -> list[list[HostId]]:

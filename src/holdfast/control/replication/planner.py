@@ -1,100 +1,32 @@
 """Plans the actions that bring the observed state of the domain to the desired one (FTC-135, 198).
 
 :func:`plan` is a pure function of both states. It is computed again whenever either changes, and remembers
-nothing. Its actions change the groups' records; primaries and hosts carry them out (M5, M6) and never wait
-for the plan, because failover is their own business. Each action changes one record, from exactly the version
-that the plan was made from, so an outdated plan does nothing.
+nothing. Its actions change the groups' records (:mod:`.steps`); primaries and hosts carry them out (M5, M6)
+and never wait for the plan, because failover is their own business. Each action changes one record, from
+exactly the version that the plan was made from, so an outdated plan does nothing.
 
 The order is always the same: place missing members, wait until they are in sync, then remove members whose
-host is lost or draining. A group never gets fewer in-sync members than it has, except by the death of a host.
-Members beyond the minimum stay, because somebody put them there.
+host is lost, draining, or not for them. A group never gets fewer in-sync members than it has, except by the
+death of a host. Members beyond the minimum stay, because somebody put them there.
 
-:func:`take_steps` applies the actions for one group to its record at the authority (T1, M5, M6). The first
-change is made from exactly the record that was planned from, and each further one from the record that the
-previous one left. If anybody else changes the record, the remaining steps are dropped and planned again: they
-were planned on old data, or by a host that no longer coordinates. *Without it:* h1 is being drained, and the
-group can do without it. While the plan waits for its turn, a person removes h2. The plan removes h1 as well,
-and the group has one member too few.
+A group has no two members in one location while another is free (:mod:`.locations`). Only where none is free,
+a member that takes another's place may be where that one is: one goes as the other comes. *Otherwise* no host
+could be drained where every location has a member.
 
-:func:`choose` places a member: never two in one location, far from the other members, where the load is
-lowest (FTC-134, FTC-170). A location is written from the widest region to the narrowest
-(``hall1/rack2/host3``). The longer the common beginning of two locations, the more likely they fail together.
+*Placement by name* (W2): where a person has named a group's hosts, the plan places members there and nowhere
+else, and removes the others one by one once all named ones are in sync.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.authority.placement import add_member, forget_host, remove_member, tune_group
-from holdfast.authority.recipe import Recipe, Seen
+from holdfast.control.replication.locations import choose, choose_many
 from holdfast.control.replication.spec import DesiredState, GroupFact, GroupSpec, HostFact, ObservedState
-from holdfast.model.errors import invariant
-from holdfast.model.ids import SECOND, GroupId, HostId, Nonce, Revision
-from holdfast.model.properties import MembershipStyle, Style, is_within
-
-
-def choose(
-    candidates: Iterable[HostFact],
-    beside: Iterable[HostFact],
-    load: Mapping[HostId, int],
-    *,
-    locations: Collection[str] = (),
-) -> HostFact | None:
-    """Return the best host for one more member *beside* the existing ones, or None if there is none.
-
-    *load* has the number of members of each host. *locations* are the only ones allowed, if any are named; a
-    host is in a location if its own location lies within it.
-    """
-    taken = [each.location for each in beside]
-    fit = [
-        each
-        for each in candidates
-        if each.location not in taken
-        and (not locations or any(is_within(each.location, region) for region in locations))
-    ]
-    return min(
-        fit,
-        key=lambda each: (
-            max((shared(each.location, other) for other in taken), default=0),
-            sum(shared(each.location, other) for other in taken),
-            load.get(each.host, 0),
-            each.host,
-        ),
-        default=None,
-    )
-
-
-def choose_many(
-    count: int,
-    candidates: Iterable[HostFact],
-    beside: Iterable[HostFact],
-    load: Mapping[HostId, int],
-    *,
-    locations: Collection[str] = (),
-) -> list[HostFact]:
-    """Return up to *count* hosts for further members, the best first."""
-    left, placed = list(candidates), list(beside)
-    chosen: list[HostFact] = []
-    while len(chosen) < count:
-        best = choose(left, placed, load, locations=locations)
-        if best is None:
-            break
-        left.remove(best)
-        placed.append(best)
-        chosen.append(best)
-    return chosen
-
-
-def shared(one: str, other: str) -> int:
-    """Return how many parts two locations have in common, from the widest on."""
-    count = 0
-    for mine, theirs in zip(one.split("/"), other.split("/"), strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
-
+from holdfast.model.ids import SECOND, GroupId, HostId
+from holdfast.model.properties import MembershipStyle, Style
 
 LEARNERS_MAX: Final = 16
 """How many members on one host may be catching up at a time. Further ones wait, so that copying states leaves
@@ -111,8 +43,19 @@ class Action:
     """The reason, for people."""
 
 
+@dataclass(frozen=True, slots=True)
 class Place(Action):
     """Give the group a member on *host*."""
+
+    never_leads: bool = False
+    """It holds and acknowledges, and is never primary (W3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetLead(Action):
+    """Say whether the group's member on *host* never leads (W3)."""
+
+    never_leads: bool
 
 
 class Remove(Action):
@@ -185,15 +128,23 @@ class _Planner:
             self._report_missing_members(group, spec)
             return
         self._report_gone_hosts(group)
-        good = [host for host in group.record.placed_on if self._is_good(host)]
-        bad = [host for host in group.record.placed_on if not self._is_good(host)]
+        if spec.hosts:
+            self._place_by_name(group, spec)
+            return
+        good = [host for host in group.record.placed_on if self._is_good(host, spec)]
+        crowded = self._crowded(group, spec, good)
+        good = [host for host in good if host != crowded]
+        bad = [host for host in group.record.placed_on if host not in good]
         wanted = max(spec.minimum, group.record.min_in_sync)
-        # A draining host is replaced by another one, while there are places.
-        draining = [host for host in bad if not self._is_lost(host)]
-        placed = self._place(group, spec, good, max(wanted, len(good) + len(draining)) - len(good), wanted)
+        # A host that should not have its member is replaced by another one, while there are places; up to the
+        # number of the beginning, because it is not known which of the others have replaced it already.
+        living = [host for host in bad if not self._is_lost(host)]
+        target = max(wanted, min(len(good) + len(living), spec.initial))
+        placed = self._place(group, spec, good, target - len(good), wanted)
         in_sync = [host for host in good if host in group.in_sync]
-        if bad and not self._remove_one(group, bad, in_sync, is_whole=not placed, wanted=wanted):
-            self._move_primary(group, in_sync)
+        whys = {host: self._problem_of(host, spec) for host in bad}
+        if bad and not self._remove_one(group, whys, in_sync, is_whole=not placed, wanted=wanted):
+            self._move_primary(group, spec, in_sync)
 
     # --- steps
 
@@ -202,50 +153,144 @@ class _Planner:
     ) -> list[HostFact]:
         """Plan *count* more members. Returns the hosts that were found."""
         record = group.record
-        # A leaving host blocks its location until it has left: never two members in one location (FTC-134).
-        entries = [self._hosts[each.host] for each in record.members if each.host in self._hosts]
-        occupied = [each.location for each in entries if not self._is_lost(each.host)]
-        fit = [
-            each
-            for each in self.observed.hosts
-            if each not in entries and each.location not in occupied and self._may_take(each)
-        ]
-        free = [each for each in fit if self._learners[each.host] < LEARNERS_MAX]
-        beside = [self._hosts[host] for host in good if host in self._hosts]
-        chosen = choose_many(count, free, beside, self._load, locations=spec.locations)
+        fit = self._fit(group, spec)
+        busy = {each.host: None for each in fit if self._learners[each.host] >= LEARNERS_MAX}
+        beside = [self._hosts[host] for host in good]
+        going = [self._hosts[host] for host in record.placed_on if host not in good and host in self._hosts]
+        occupied = {each.location: None for each in going if not self._is_lost(each.host)}
+        free = [each for each in fit if each.location not in occupied]
+        pick = partial(choose_many, load=self._load, locations=spec.locations, busy=busy)
+        found = pick(count, free, beside)
+        # Where no location is free, one goes as the other comes.
+        found += pick(count - len(found), [each for each in fit if each not in free], [*beside, *found])
+        chosen = [each for each in found if each.host not in busy]
         for each in chosen:
             self.actions.append(Place(record.group, each.host, _why_placed(len(good), wanted)))
             self._count(each.host, is_learner=True)
         missing = wanted - len(good) - len(chosen)
-        if missing > 0 and len(free) < len(fit):
+        if missing > 0 and len(chosen) < len(found):
             self._wait(record, f"{missing} more needed: its turn comes when other members have caught up")
         elif missing > 0:
             self._wait(record, f"{missing} more needed, and no host {self._able_host_text(spec)}")
-        return chosen
+        return found
+
+    def _place_by_name(self, group: GroupFact, spec: GroupSpec) -> None:
+        """Bring the group to the named hosts. No member is removed before all named ones are in sync (W2)."""
+        record = group.record
+        if len(spec.hosts) < record.min_in_sync:
+            said = (
+                f"{len(spec.hosts)} hosts are named, and {record.min_in_sync} members must hold an operation"
+            )
+            self._wait(record, said)
+            return
+        for host in spec.hosts:
+            if host not in record.placed_on:
+                self._place_named(group, spec, host)
+            elif host in self.desired.draining:
+                self._wait(record, f"{host} is being emptied, and keeps its member, because it is named")
+        awaited = self._awaited(group, spec)
+        self._let_lead(group, spec, is_whole=not awaited)
+        others = [host for host in record.placed_on if host not in spec.hosts]
+        if others and awaited:
+            said = f"{', '.join(others)} not named, and stays until {', '.join(awaited)} can do without it"
+            self._wait(record, said)
+        elif others:
+            self.actions.append(Remove(record.group, others[0], f"{others[0]} is not named"))
+
+    def _awaited(self, group: GroupFact, spec: GroupSpec) -> list[HostId]:
+        """The named hosts whose members are not in sync yet."""
+        return [host for host in spec.hosts if host not in group.in_sync]
+
+    def _place_named(self, group: GroupFact, spec: GroupSpec, host: HostId) -> None:
+        """Place a member on a named host, or say why not yet."""
+        record, known = group.record, self._hosts.get(host)
+        is_listed = any(each.host == host for each in group.view.members)
+        if known is None or not known.is_alive:
+            self._wait(record, f"{host}, which is named, does not live")
+        elif not self._may_take(known, spec):
+            self._wait(record, f"{host}, which is named, {self._problem_of(host, spec)}")
+        elif record.placement(host) is not None and not is_listed:
+            self._wait(record, f"{host}, which is named, is still leaving")
+        elif self._learners[host] >= LEARNERS_MAX:
+            self._wait(record, f"{host} is next when other members have caught up there")
+        else:
+            never_leads = host in spec.never_lead
+            self.actions.append(Place(record.group, host, f"{host} is named", never_leads=never_leads))
+            self._count(host, is_learner=True)
+
+    def _let_lead(self, group: GroupFact, spec: GroupSpec, *, is_whole: bool) -> None:
+        """Say which members never lead (W3), once all named ones are in sync. *Otherwise* the last one that
+        may lead could be gone before the next has caught up."""
+        record = group.record
+        for each in record.members:
+            is_barred = each.host in spec.never_lead
+            if each.is_leaving or each.host not in spec.hosts or each.never_leads == is_barred:
+                continue
+            if not is_barred:
+                self.actions.append(LetLead(record.group, each.host, "it may lead", never_leads=False))
+            elif is_whole:
+                self.actions.append(LetLead(record.group, each.host, "it never leads", never_leads=True))
+
+    def _crowded(self, group: GroupFact, spec: GroupSpec, good: list[HostId]) -> HostId | None:
+        """A member that shares its location with another one, if it can be elsewhere: not the primary, and
+        one that is not in sync first."""
+        locations = {self._hosts[host].location: None for host in good}
+        if len(locations) == len(good):
+            return None
+        free = [each for each in self._fit(group, spec) if each.location not in locations]
+        beside = [self._hosts[host] for host in good]
+        if choose(free, beside, self._load, locations=spec.locations) is None:
+            return None
+        stays: dict[str, None] = {}
+        for host in sorted(good, key=lambda host: (host != group.view.primary, host not in group.in_sync)):
+            if self._hosts[host].location in stays:
+                return host
+            stays[self._hosts[host].location] = None
+        return None
+
+    def _fit(self, group: GroupFact, spec: GroupSpec) -> list[HostFact]:
+        """The hosts that could take a member of the group, now or later. A host that leaves blocks its
+        location until it has left (FTC-134)."""
+        entries = {each.host: None for each in group.record.members}
+        leaving = [each.host for each in group.record.members if each.is_leaving and each.host in self._hosts]
+        blocked = {self._hosts[host].location: None for host in leaving if not self._is_lost(host)}
+        return [
+            each
+            for each in self.observed.hosts
+            if each.host not in entries and each.location not in blocked and self._may_take(each, spec)
+        ]
 
     def _remove_one(
-        self, group: GroupFact, bad: list[HostId], in_sync: list[HostId], *, is_whole: bool, wanted: int
+        self,
+        group: GroupFact,
+        whys: dict[HostId, str],
+        in_sync: list[HostId],
+        *,
+        is_whole: bool,
+        wanted: int,
     ) -> bool:
-        """Remove a member whose host is lost or draining, one at a time, once the group can do without it."""
-        record, host = group.record, bad[0]
-        learning = [each for each in record.placed_on if each not in in_sync and each not in bad]
+        """Remove a member that should not be where it is, one at a time, once the group can do without it.
+        *whys* says of each such host why."""
+        record = group.record
+        host, why = next(iter(whys.items()))
+        learning = [each for each in record.placed_on if each not in in_sync and each not in whys]
         if not is_whole or learning or len(in_sync) < wanted:
             awaited = ", ".join(learning) if learning else "others"
-            self._wait(
-                record, f"{host} {self._problem_of(host)}, and stays until {awaited} can do without it"
-            )
+            self._wait(record, f"{host} {why}, and stays until {awaited} can do without it")
             return False
-        self.actions.append(Remove(record.group, host, f"{host} {self._problem_of(host)}"))
+        self.actions.append(Remove(record.group, host, f"{host} {why}"))
         return True
 
-    def _move_primary(self, group: GroupFact, in_sync: list[HostId]) -> None:
-        """Make another member primary if the primary's host is draining, even if it must stay a member for a
-        while."""
+    def _move_primary(self, group: GroupFact, spec: GroupSpec, in_sync: list[HostId]) -> None:
+        """Make another member primary if the primary's host should not have it, even if it must stay a member
+        for a while."""
         record, primary = group.record, group.view.primary
         is_passive = record.style in (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
-        if primary in self.desired.draining and in_sync and is_passive:
-            to = min(in_sync, key=lambda host: (self._load.get(host, 0), host))
-            self.actions.append(Lead(record.group, to, f"{primary} is being emptied"))
+        is_moved = primary in self.desired.draining or not self._is_for(primary, spec)
+        able = [host for host in in_sync if record.may_lead(host)]
+        if is_moved and able and is_passive:
+            to = min(able, key=lambda host: (self._load.get(host, 0), host))
+            self.actions.append(Lead(record.group, to, f"{primary} {self._problem_of(primary, spec)}"))
 
     def _forget_removed(self, group: GroupFact) -> None:
         """Remove the entries of removed hosts once no view lists them. Such a host cannot come back as the
@@ -268,7 +313,7 @@ class _Planner:
                 )
 
     def _report_missing_members(self, group: GroupFact, spec: GroupSpec) -> None:
-        good = [host for host in group.record.placed_on if self._is_good(host)]
+        good = [host for host in group.record.placed_on if self._is_good(host, spec)]
         if len(good) < spec.minimum:
             said = f"{len(good)} members, {spec.minimum} wished for: its application places them"
             self._wait(group.record, said)
@@ -279,14 +324,19 @@ class _Planner:
         known = self._hosts.get(host)
         return known is None or known.gone_ns >= self.desired.loss_ns
 
-    def _is_good(self, host: HostId) -> bool:
-        """Whether the host's member counts: the host is alive or may well come back, and it is not
-        draining."""
-        return not self._is_lost(host) and host not in self.desired.draining
+    def _is_good(self, host: HostId, spec: GroupSpec) -> bool:
+        """Whether the host's member counts: the host is alive or may well come back, it is not draining, and
+        it is for such groups."""
+        return not self._is_lost(host) and host not in self.desired.draining and self._is_for(host, spec)
 
-    def _may_take(self, host: HostFact) -> bool:
+    def _is_for(self, host: HostId, spec: GroupSpec) -> bool:
+        """Whether the host has the role that the group's members need, as far as is known."""
+        known = self._hosts.get(host)
+        return known is None or known.has_role(spec.role)
+
+    def _may_take(self, host: HostFact, spec: GroupSpec) -> bool:
         """Whether the host can take members, now or after its learners have caught up."""
-        return host.is_alive and host.host not in self.desired.draining
+        return host.is_alive and host.host not in self.desired.draining and host.has_role(spec.role)
 
     def _count(self, host: HostId, *, is_learner: bool) -> None:
         self._load[host] = self._load.get(host, 0) + 1
@@ -296,15 +346,24 @@ class _Planner:
     def _wait(self, record: GroupRecord, why: str) -> None:
         self.waiting.append(Waiting(record.group, why))
 
-    def _problem_of(self, host: HostId) -> str:
-        return "is lost" if self._is_lost(host) else "is being emptied"
+    def _problem_of(self, host: HostId, spec: GroupSpec) -> str:
+        if self._is_lost(host):
+            return "is lost"
+        if host in self.desired.draining:
+            return "is being emptied"
+        if not self._is_for(host, spec):
+            return f"has not the role {spec.role}"
+        return f"shares {self._hosts[host].location} with another member"
 
     def _able_host_text(self, spec: GroupSpec) -> str:
-        return f"in {', '.join(spec.locations)} can take it" if spec.locations else "can take it"
+        where = f"in {', '.join(spec.locations)} " if spec.locations else ""
+        if any(each.is_alive and not each.has_role(spec.role) for each in self.observed.hosts):
+            where += f"with the role {spec.role} "
+        return f"{where}can take it"
 
 
 def _why_placed(good: int, wanted: int) -> str:
-    return f"{good} of {wanted} members" if good < wanted else "in place of one that is emptied"
+    return f"{good} of {wanted} members" if good < wanted else "in place of one that goes"
 
 
 def _words(action: Action) -> str:
@@ -317,6 +376,8 @@ def _words(action: Action) -> str:
             return f"forget {action.host}"
         case Tune():
             return "tell its hosts"
+        case LetLead():
+            return f"say that {action.host} {'never leads' if action.never_leads else 'may lead'}"
         case _:
             return f"hand over to {action.host}"
 
@@ -329,37 +390,3 @@ def by_group(found: Plan, group: GroupId) -> Iterator[str]:
     for waiting in found.waiting:
         if waiting.group == group:
             yield waiting.why
-
-
-def take_steps(
-    group: GroupFact,
-    actions: Iterable[Action],
-    nonces: Callable[[], Nonce],
-    criteria: Callable[[GroupRecord, HostId], str],
-) -> Recipe[tuple[Action, ...]]:
-    """Apply the actions one by one until one has no effect, and return those that were applied. *criteria*
-    returns what the factory at a host is told (FTC-212)."""
-    as_of = group.as_of
-    taken: list[Action] = []
-    for action in actions:
-        told = criteria(group.record, action.host) if isinstance(action, Place) else ""
-        done = yield from _step(action, as_of, nonces(), told)
-        if not isinstance(done, Seen):
-            break
-        as_of = done.modified
-        taken.append(action)
-    return tuple(taken)
-
-
-def _step(action: Action, as_of: Revision, nonce: Nonce, criteria: str) -> Recipe[object]:
-    invariant(not isinstance(action, Lead), "who is primary is not said by the record")
-    group, host = action.group, action.host
-    match action:
-        case Place():
-            return add_member(group, host, nonce=nonce, as_of=as_of, criteria=criteria)
-        case Forget():
-            return forget_host(group, host, nonce=nonce, as_of=as_of)
-        case Tune(tuned=tuned):
-            return tune_group(group, tuned, nonce=nonce, as_of=as_of)
-        case _:
-            return remove_member(group, host, nonce=nonce, as_of=as_of)

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
+from holdfast.model.host_roles import DEFAULT_ROLES, GROUPS
 from holdfast.model.ids import SECOND, GroupId, HostId, Revision
 from holdfast.model.properties import (
     FACTORIES,
@@ -20,6 +21,7 @@ from holdfast.model.properties import (
     MEMBERSHIP_STYLE,
     MINIMUM_NUMBER,
     OF_HOSTS,
+    PLACES,
     MembershipStyle,
     Properties,
     merged,
@@ -41,6 +43,12 @@ class GroupSpec:
     minimum: int = 2
     locations: tuple[str, ...] = ()
     """Where factories can create members (FTC-148); empty if every host can."""
+    hosts: tuple[HostId, ...] = ()
+    """The hosts that are to have its members, and no others (W2); empty if the planner chooses."""
+    never_lead: tuple[HostId, ...] = ()
+    """Those of the named hosts whose members never lead (W3)."""
+    role: str = GROUPS
+    """The role that a host must have for its members; empty if any host will do."""
     tuned: str = "{}"
     """The properties set while the group ran that its hosts must know, in the form that its record has."""
 
@@ -48,11 +56,14 @@ class GroupSpec:
     def of(cls, *levels: Properties) -> "GroupSpec":
         """Make a spec from properties in plain form, from the weakest level to the strongest (FTC-167)."""
         effective = merged(*levels)
+        places = effective.get(PLACES, {})
         return cls(
             membership=MembershipStyle(effective[MEMBERSHIP_STYLE]),
             initial=effective[INITIAL_NUMBER],
             minimum=effective[MINIMUM_NUMBER],
             locations=tuple(each["location"] for each in effective.get(FACTORIES, ())),
+            hosts=tuple(map(HostId, places.get("hosts", ()))),
+            never_lead=tuple(map(HostId, places.get("never_lead", ()))),
         )
 
     def with_tuned(self, dynamic: Properties) -> "GroupSpec":
@@ -86,10 +97,16 @@ class HostFact:
     """The fault containment region of the host, from the widest part to the narrowest (FTC-170)."""
     gone_ns: int = 0
     """How long the host has had no session; 0 while it has one."""
+    roles: tuple[str, ...] = DEFAULT_ROLES
+    """What the host is for."""
 
     @property
     def is_alive(self) -> bool:
         return self.gone_ns == 0
+
+    def has_role(self, role: str) -> bool:
+        """Whether the host is for what has that role; everything without a role may be anywhere."""
+        return not role or role in self.roles
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,16 @@ class ListTransactions(Struct, frozen=True, kw_only=True, tag="list_transactions
     limit: Annotated[int, Meta(ge=1, le=TRANSACTIONS_SHOWN_MAX)] = 20
 
 
+class NodeShown(Struct, frozen=True, kw_only=True):
+    """A host that has a part of an index, in the words of the source (IM-40). An interface: it changes only
+    by additions."""
+
+    name: HostId
+    connectionAddr: str
+    role: tuple[str, ...]
+    """All roles of the host."""
+
+
 class IndexShown(Struct, frozen=True, kw_only=True):
     """One index. Scripts read this interface: it changes only by additions."""
 
@@ -97,6 +107,10 @@ class IndexShown(Struct, frozen=True, kw_only=True):
     replicas: int
     hosts: tuple[HostId, ...]
     """The hosts that have a part of it."""
+    servers: tuple[NodeShown, ...] = ()
+    """The same hosts, with what is known of them."""
+    partition_map: tuple[tuple[int, ...], ...] = ()
+    """Places in *servers* for each partition: its master's, then those of its replicas, then -1 (IM-43)."""
 
 
 class IndexList(Struct, frozen=True, kw_only=True, tag="indexes"):

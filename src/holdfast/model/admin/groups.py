@@ -89,6 +89,10 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     Empty: that of the properties, or the infrastructure."""
     properties: Annotated[str, Meta(max_length=PROPERTIES_CHARACTERS_MAX)] = "{}"
     """Other properties to set at creation, as a JSON object."""
+    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """The hosts that have its members, and no others (W2); empty: the manager chooses."""
+    never_lead: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """Those of them whose members never lead (W3)."""
 
 
 class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
@@ -126,6 +130,18 @@ class RemoveMember(Struct, frozen=True, kw_only=True, tag="remove_member"):
 
     name: Name
     host: HostId
+
+
+class MoveGroup(Struct, frozen=True, kw_only=True, tag="move"):
+    """Bring the group to exactly these hosts, member by member, and keep it there (W2); with none, let the
+    manager choose again."""
+
+    name: Name
+    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    never_lead: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """Those of them whose members never lead (W3)."""
+    nonce: str = ""
+    """Chosen by the requester: the same request sent again has no further effect."""
 
 
 class SetPrimary(Struct, frozen=True, kw_only=True, tag="set_primary"):
@@ -203,6 +219,10 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     it."""
     upgrade: CodeInfo | None = None
     """The code with which a person wants the group to continue, until it does."""
+    named: tuple[HostId, ...] = ()
+    """The hosts that are to have its members, and no others (W2); empty if the manager chooses."""
+    never_lead: tuple[HostId, ...] = ()
+    """The hosts whose members never lead (W3)."""
 
 
 class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
@@ -352,6 +372,7 @@ Order = (
     | ShowHistory
     | AddMember
     | RemoveMember
+    | MoveGroup
     | SetPrimary
     | ExplainGroup
     | ListHosts

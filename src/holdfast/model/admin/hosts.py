@@ -70,6 +70,8 @@ class HostInfo(Struct, frozen=True, kw_only=True):
     """Where clients and hosts reach that process."""
     agent_address: str = ""
     """Where the agent of its machine answers."""
+    roles: tuple[str, ...] = ()
+    """What it is for; empty while it has no process."""
 
 
 class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):

@@ -35,7 +35,7 @@ MEMBERS_TOLD_MAX: Final = 2_000
 MEMBERS_S: Final = 1.0
 """How long after a host's death its members are reported."""
 MEMBERS_AT_ONCE: Final = 100
-PROCESSES_KEPT: Final = 1_024
+PROCESSES_KEPT: Final = 4_096
 UNPROVEN_S: Final = 2.0
 """How long a host whose session ended may take to be proven dead or to come back."""
 VIEW_NEWS_NS: Final = 60 * SECOND

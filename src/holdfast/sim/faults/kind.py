@@ -39,6 +39,8 @@ class FaultKind:
     draw: Callable[[random.Random, Field], Parameters]
     apply: Callable[["World", FaultEvent], bool]
     needs_target: bool = True
+    is_aimed: bool = False
+    """Whether only profiles that name it have it: it leaves the schedules of all others as they are."""
 
 
 def draw_restart(rng: random.Random, _: Field) -> Parameters:

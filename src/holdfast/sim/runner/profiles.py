@@ -87,6 +87,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "stuck": Narrow(kinds=("stuck_for_good",), gap_ns=100 * MILLISECOND),
     "lags": Narrow(kinds=("lags_under_load",), gap_ns=500 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),
+    "stops": Narrow(kinds=("orderly_stop",), gap_ns=1500 * MILLISECOND),
     "moves": Narrow(
         kinds=("placement_changes", "kill", "quick_restart", "power_cut", "falls_at_change", "hosts_parted"),
         gap_ns=200 * MILLISECOND,
@@ -133,6 +134,10 @@ AIMED: Final[dict[str, Narrow]] = {
     ),
     # Hosts whose previous process is known to be dead, while the current one serves and receives no messages.
     "deaths": Narrow(kinds=("kill", "quick_restart", "primary_parted"), gap_ns=400 * MILLISECOND),
+    # A host is told of deaths that never were, and cannot hear those who live.
+    "false-deaths": Narrow(
+        kinds=("false_death", "kill", "quick_restart"), gap_ns=500 * MILLISECOND, in_memory=True
+    ),
     # Movers that go on after everybody has given them up.
     "movers-pause": Narrow(
         kinds=("mover_pauses", "falls_at_step"), gap_ns=300 * MILLISECOND, network=SLOW_NETWORK
@@ -167,7 +172,7 @@ def expand_for(
     if profile not in profile_names():
         raise InvalidRequest(f"no profile {profile!r}; there are: {', '.join(profile_names())}")
     rng = random.Random(f"{seed}/schedule/{cls.name}/{profile}")
-    kinds = kinds_of(cls)
+    kinds = {name: kind for name, kind in kinds_of(cls).items() if not kind.is_aimed or _names(profile, name)}
     chosen = _choose(rng, profile, kinds)
     mix = _mix(rng, chosen, kinds)
     return Options(
@@ -199,6 +204,10 @@ def _choose(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> st
         return profile
     usable = [name for name, narrow in NARROW.items() if _suits(narrow, kinds)]
     return rng.choice(usable) if usable and rng.random() < NARROW_SHARE else SWARM
+
+
+def _names(profile: str, kind: str) -> bool:
+    return profile in AIMED and kind in AIMED[profile].kinds
 
 
 def _suits(narrow: Narrow, kinds: dict[str, FaultKind]) -> bool:

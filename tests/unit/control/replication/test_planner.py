@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.authority.groups import GroupRecord, Placement, store_in_stay
 from holdfast.authority.views import View, ViewMember
+from holdfast.control.replication.locations import choose, choose_many, shared
 from holdfast.control.replication.planner import (
     LEARNERS_MAX,
     Action,
@@ -22,10 +23,7 @@ from holdfast.control.replication.planner import (
     Remove,
     Tune,
     by_group,
-    choose,
-    choose_many,
     plan,
-    shared,
 )
 from holdfast.control.replication.spec import DesiredState, GroupFact, GroupSpec, HostFact, ObservedState
 from holdfast.model.ids import SECOND, Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
@@ -168,11 +166,12 @@ def test_an_application_that_controls_membership_is_left_to_it() -> None:
 
 @pytest.mark.covers("FTC-134")
 def test_never_two_members_in_one_location() -> None:
-    """A member there blocks its location whether it stays, leaves or is drained; a lost one blocks
-    nothing."""
+    """A member there blocks its location whether it stays or leaves; a lost one blocks nothing. Where no
+    other is free, the member that replaces a drained one may be beside it until that one goes."""
     hosts = [host("a", "r1"), host("b", "r2"), host("c", "r3"), host("d", "r3")]
     assert one(fact(1, "ab", leaving="c"), hosts) == []
-    assert [type(each) for each in one(fact(1, "abc"), hosts, draining="c")] == []
+    assert [each.host for each in one(fact(1, "abc"), hosts, draining="c")] == ["d"]
+    assert [each.host for each in one(fact(1, "abc"), [*hosts, host("e", "r4")], draining="c")] == ["e"]
     lost = [*hosts[:2], host("c", "r3", gone=LOSS), hosts[3]]
     assert [each.host for each in one(fact(1, "abc", in_sync="ab"), lost)] == ["d"]
 
@@ -248,6 +247,19 @@ def test_a_host_is_emptied_one_for_one() -> None:
     assert [type(each) for each in one(fact(1, "abcd", in_sync="abc"), ABCD, draining="b")] == []
     (removed,) = one(fact(1, "abcd"), ABCD, draining="a")
     assert (type(removed), removed.host) == (Remove, "a")
+
+
+def test_who_is_emptied_is_replaced_once_however_many_hosts_there_are() -> None:
+    """The group is as large afterwards as it was, also where its minimum is smaller."""
+    many = [*ABCD, host("e"), host("f")]
+    for minimum in (2, 3):
+        wish = wishing(minimum)
+        placed, *_ = one(fact(1, "abc"), many, wish, draining="a")
+        assert (type(placed), placed.host) == (Place, "d")
+        assert [(type(each), each.host) for each in one(fact(1, "abcd"), many, wish, draining="a")] == [
+            (Remove, "a")
+        ]
+        assert one(fact(1, "bcd"), many, wish, draining="a") == []
 
 
 def test_a_host_that_is_emptied_leads_nothing_even_where_it_must_stay() -> None:

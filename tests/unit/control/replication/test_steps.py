@@ -8,8 +8,9 @@ from holdfast.authority.groups import read_group
 from holdfast.authority.placement import remove_member
 from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View, read_view
-from holdfast.control.replication.planner import Action, Forget, Place, Remove, Tune, take_steps
+from holdfast.control.replication.planner import Action, Forget, Place, Remove, Tune
 from holdfast.control.replication.spec import GroupFact
+from holdfast.control.replication.steps import take_steps
 from holdfast.model.ids import GroupId, HostId
 from recipe_bench import Bench, Treatment
 

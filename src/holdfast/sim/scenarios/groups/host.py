@@ -28,6 +28,7 @@ from holdfast.groups.ports import GroupsPorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
 from holdfast.model.code import Code
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
@@ -114,7 +115,10 @@ class Host(HostProcess):
         self._authority = SimAuthority(ports)
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
-        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=self._codes())
+        roles = stage.roles.get(self._name, DEFAULT_ROLES)
+        self._opened = Opened(
+            ports, self._recipes, self._begin, has_clock=True, codes=self._codes(), roles=roles
+        )
         self._opened.on_failed = partial(space_faults.check_ended, ports.node)
 
     @property
@@ -176,6 +180,7 @@ class Host(HostProcess):
         self._watch_nested_calls(groups.outbound_calls)
         self._watch_serving(groups)
         self._watch_checkpoints(groups)
+        self._watch_losses(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Informer(
@@ -219,6 +224,16 @@ class Host(HostProcess):
             on_served(group)
 
         groups.serving.on_served = watched  # type: ignore[method-assign]  # observes only
+
+    def _watch_losses(self, groups: HostGroups) -> None:
+        """Require that nobody believes a state lost that a living process holds (V4)."""
+        on_lost = groups.restarts.on_lost
+
+        def watched(group: GroupId) -> None:
+            self.book.losses.check_believed(groups.hosted[group].member.standing.view)
+            on_lost(group)
+
+        groups.restarts.on_lost = watched  # type: ignore[method-assign]  # observes only
 
     def _watch_checkpoints(self, groups: HostGroups) -> None:
         """Require that no state that differs from the group's becomes a checkpoint (E8).
@@ -354,8 +369,12 @@ class Host(HostProcess):
             is_due = rng.random() < self._stage.hand_overs and not self.book.is_ending
             if member.is_serving and backups and is_due:
                 self.book.world.sometimes("a hand-over was asked for")
-                with suppress(InvalidRequest):  # a group is not handed to a host without its object (E8)
-                    member.hand_over(rng.choice(backups))
+                to = rng.choice(backups)
+                with suppress(InvalidRequest):  # not to a host without its object (E8), or that never leads
+                    member.hand_over(to)
+                    if not hosted.record.may_lead(to):
+                        said = f"{hosted.record.name}: {self._name} hands over to {to}, which never leads"
+                        self.book.world.violation("W3", said)
         self._timers.set(LOOK_NS, "look")
 
 

@@ -70,12 +70,20 @@ class Losses:
         held = hosted.member.tail if hosted is not None else 0
         self._world.sometimes(f"a group restarted {'from a checkpoint' if held else 'with nothing'}")
 
+    def check_believed(self, view: View | None) -> None:
+        """Require that no process which *view* lists lives, because a host believes the state lost."""
+        if view is not None:
+            self._require_gone(view, "was believed lost")
+
     def _check(self, before: View) -> None:
         self.groups[before.group] = None
-        for member in before.members:
+        self._require_gone(before, "was restarted")
+
+    def _require_gone(self, view: View, what: str) -> None:
+        for member in view.members:
             core = self._world.nodes[member.host].core
             if core is not None and core.incarnation == member.incarnation:
-                said = f"group {before.group} was restarted though {member.host} holds its state"
+                said = f"group {view.group} {what} though {member.host} holds its state"
                 self._world.violation("V4", said)
 
 

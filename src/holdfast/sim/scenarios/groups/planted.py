@@ -23,7 +23,8 @@ from holdfast.groups.call_router import Asker, CallRouter
 from holdfast.groups.disk_space import DiskSpace
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.model.calls import Reads, Request, Seen
-from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
+from holdfast.model.ids import ClientId, GroupId, HostId, Incarnation, Position, StoreId
+from holdfast.model.proven_dead import ProvenDead
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.recovery import StateLoss
@@ -104,6 +105,10 @@ def _memory_of_host(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
 
 def _is_lost_with_one(loss: StateLoss) -> bool:
     return any(is_volatile(each.store) and loss._is_gone(each) for each in loss._on.standing.listed)
+
+
+def _any_later(proven: ProvenDead, host: HostId, incarnation: Incarnation) -> bool:
+    return any(later > incarnation for later in proven._proofs.get(host, {}))
 
 
 # --- execution
@@ -264,6 +269,15 @@ PLANTED = (
         "is_total",
         property(_is_lost_with_one),
         profile="memory",
+    ),
+    _bug(
+        "number-never-issued",
+        "K7",
+        "the death of a process that never was proves that all before it are gone",
+        ProvenDead,
+        "_is_followed",
+        _any_later,
+        profile="false-deaths",
     ),
     _bug(
         "follows-every-jump",

@@ -44,6 +44,7 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
 from holdfast.sim.scenarios.groups import failing_objects, observer, space_faults
 from holdfast.sim.scenarios.groups.caller import Caller
 from holdfast.sim.scenarios.groups.failing_objects import Deaths
+from holdfast.sim.scenarios.groups.false_deaths import FALSE_DEATH
 from holdfast.sim.scenarios.groups.host import Codec, Host
 from holdfast.sim.scenarios.groups.objects import Tokens
 from holdfast.sim.scenarios.groups.observer import Book, Losses, Replay
@@ -52,6 +53,8 @@ from holdfast.sim.scenarios.groups.setup import CLIENTS, HOSTS, Stage, definitio
 from holdfast.sim.scenarios.sequence import aimed_faults, disk_damage
 from holdfast.sim.scenarios.sequence.disk_damage import views
 from holdfast.sim.scenarios.sequence.heart import Agents
+from holdfast.sim.scenarios.sequence.observer import LeaderWatch
+from holdfast.sim.scenarios.sequence.scenario import is_lost_for_good
 
 LOOKS_MAX: Final = 20
 """The most times that progress is seen without being finished. A line has at most some fifty calls, with
@@ -118,8 +121,19 @@ ENDING_NS: Final = 2500 * MILLISECOND
 """The time before the end: longer than any call lasts and any timer is set for."""
 UNSETTLED_MAX: Final = 3
 """The most positions not committed in the end: marks and steps are ordered without a request."""
+NEVER_LEADS: Final = 0.25
+"""How often a run in which no host is lost for good has a member that never leads (W3)."""
+FOR_GOOD: Final = (*disk_damage.NAMES, aimed_faults.DEAF, failing_objects.BREAKS, failing_objects.SWAYS)
 DEMANDED: Final = 3
 """Operations of each group that must be answered after healing, unless its line was too long for them."""
+
+
+def with_barred(stage: Stage, world: World) -> Stage:
+    """The same domain, at times with a member that never leads."""
+    rng = world.rng("never leads")
+    if rng.random() >= NEVER_LEADS or any(is_lost_for_good(e, FOR_GOOD) for e in world.options.faults):
+        return stage
+    return stage.barred(rng)
 
 
 class Groups(Scenario):
@@ -140,6 +154,7 @@ class Groups(Scenario):
         *failing_objects.BREAK_FAULTS,
         *failing_objects.DIVERGENCE_FAULTS,
         MOVING,
+        FALSE_DEATH,
     )
     bounds: ClassVar[tuple[Bound, ...]] = (
         Bound(kinds=disk_damage.NAMES, nodes=1),
@@ -167,6 +182,7 @@ class Groups(Scenario):
         self.book = book = Book(world, History(world.time), Deaths(world, stage.hosts), Losses(world, truth))
         book.deaths.tokens_left = stage.deadly
         world.network.codec = Codec()
+        truth.watchers.append(LeaderWatch(world).on_commit)
         leases = LeaseBook(world)
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=leases))
         for host in stage.hosts:
@@ -177,7 +193,7 @@ class Groups(Scenario):
 
     def drawn(self, world: World) -> Stage:
         """Draw the domain of this run."""
-        return Stage.drawn(world.rng("stage"), in_memory=world.options.in_memory)
+        return with_barred(Stage.drawn(world.rng("stage"), in_memory=world.options.in_memory), world)
 
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.

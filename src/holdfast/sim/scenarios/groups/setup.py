@@ -1,7 +1,7 @@
 """The domain of one run: its hosts, its groups with their styles and places, and its settings."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -74,6 +74,8 @@ class Stage:
     """The probability that a primary hands over, at each check."""
     deadly: int
     """The number of calls that end the process that executes them (E4)."""
+    roles: dict[HostId, tuple[str, ...]] = field(default_factory=dict)
+    """What some hosts are for, if not for groups."""
     has_hearts: bool = False
     """Whether a separate thread exchanges the heartbeats of hosts, instead of their event loops (R4)."""
 
@@ -99,6 +101,20 @@ class Stage:
         )
         stage = stage.without_members(-1) if rng.random() < UNBEGUN else stage
         return stage.woven(rng).fitful(rng)
+
+    def barred(self, rng: random.Random) -> "Stage":
+        """Return the same domain with a group on disk that has a member that never leads (W3). A group in
+        memory would wait for a person once its last process that may lead has ended."""
+        able = [index for index, each in enumerate(self.groups) if each.durability == DISK]
+        groups = list(self.groups)
+        if able:
+            index = rng.choice(able)
+            host = rng.choice(groups[index].members[1:]).host  # the first one creates it
+            members = tuple(
+                msgspec.structs.replace(each, never_leads=each.host == host) for each in groups[index].members
+            )
+            groups[index] = msgspec.structs.replace(groups[index], members=members)
+        return replace(self, groups=tuple(groups))
 
     def fitful(self, rng: random.Random) -> "Stage":
         """Return the same domain with some groups of a class whose state is at times unreadable."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from holdfast.authority import placement
 from holdfast.authority.recipe import Recipe
 from holdfast.control.replication import planner as planner_module
+from holdfast.control.replication.spec import HostFact
 from holdfast.model.ids import GroupId, Nonce, Revision
 from holdfast.sim.runner.planted import Planting
 
@@ -21,6 +22,33 @@ def _change_without_comparing(
 _bug: Final = Planting("manage", runs_max=60)
 
 PLANTED: Final = (
+    _bug(
+        "moves-before-the-named-are-in-sync",
+        "W2",
+        "A member that is not named goes as soon as the named ones are placed.",
+        planner_module._Planner,
+        "_awaited",
+        lambda planner, group, spec: [],
+        "management",
+    ),
+    _bug(
+        "any-host-will-do",
+        "W2",
+        "A member is placed on a host whatever that is for.",
+        HostFact,
+        "has_role",
+        lambda fact, role: True,
+        "management",
+    ),
+    _bug(
+        "does-not-say-who-never-leads",
+        "W3",
+        "Members that are to lead no more are not told so.",
+        planner_module._Planner,
+        "_let_lead",
+        lambda planner, group, spec, is_whole: None,
+        "management",
+    ),
     _bug(
         "acts-on-an-old-plan",
         "T1",

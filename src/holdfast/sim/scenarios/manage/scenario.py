@@ -3,7 +3,9 @@
 The groups are those of the scenario ``groups``, on four or five hosts. Hosts crash, are away so long that
 they count as lost, lose contact with each other, and are drained, while an operator adds and removes members.
 The rules of ``groups`` apply, and two more: no manager removes a member that is needed (:class:`Witness`); in
-the end every group has the wanted number of members, and none on a host that is to be drained.
+the end every group has the wanted number of members, and none on a host that is to be drained. In some runs
+the hosts of a group are named (W2, W3), or a host is not for groups: the group is on exactly those hosts in
+the end, and none is on that host.
 
 The manager consists of the production snapshot of the domain, plan and steps. In production only the
 coordinator's host runs it, and a former coordinator may run it a moment longer. Here *every* host runs it all
@@ -24,13 +26,16 @@ import msgspec
 from holdfast.admin.snapshot import DomainSnapshot, wish_of
 from holdfast.authority import keys
 from holdfast.authority.contract import Events
-from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.authority.groups import DISK, GroupRecord, Placement, stay_of
+from holdfast.authority.views import View
 from holdfast.control.desired.state import DomainState
-from holdfast.control.replication.planner import Action, Lead, plan, take_steps
-from holdfast.control.replication.spec import GroupFact
+from holdfast.control.replication.planner import Action, Lead, plan
+from holdfast.control.replication.spec import GroupFact, GroupSpec
+from holdfast.control.replication.steps import take_steps
 from holdfast.groups.host_groups import HostGroups
+from holdfast.model.host_roles import SEARCH
 from holdfast.model.ids import GroupId, HostId, Nonce
-from holdfast.model.properties import MINIMUM_NUMBER
+from holdfast.model.properties import MINIMUM_NUMBER, PLACES
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.engine.world import World
@@ -129,21 +134,41 @@ class Witness:
     def __init__(self, world: World) -> None:
         self._world = world
         self._leaving: dict[GroupId, list[Placement]] = {}
+        self._listed: dict[tuple[GroupId, HostId, int], None] = {}
+        """The members that were in sync at some time, each with the number of its stay."""
 
     def on_commit(self, events: Events) -> bool:
         for change in events.changes:
             if change.item is not None and change.key.startswith(keys.GROUPS):
                 self._judge(msgspec.json.decode(change.item.value, type=GroupRecord))
+            elif change.item is not None and change.key.startswith(keys.VIEWS):
+                view = msgspec.json.decode(change.item.value, type=View)
+                for each in view.members:
+                    self._listed[view.group, each.host, stay_of(each.store)] = None
         return True
 
     def _judge(self, record: GroupRecord) -> None:
         before = self._leaving.get(record.group, [])
         self._leaving[record.group] = leaving = [each for each in record.members if each.is_leaving]
         let_go = [each.host for each in leaving if each not in before and each.nonce.startswith(_NONCES)]
-        wanted = wish_of(record, DomainState()).minimum
+        spec = wish_of(record, DomainState())
+        wanted = len(spec.hosts) or spec.minimum
+        if let_go and spec.hosts:
+            self._judge_named(record, spec, let_go[0])
         if let_go and len(record.placed_on) < wanted:
             said = f"{let_go[0]} was let go: {record.placed_on} are left, of {wanted} that are wished for"
             self._world.violation("FTC-135", f"{record.name}: {said}")
+
+    def _judge_named(self, record: GroupRecord, spec: GroupSpec, let_go: HostId) -> None:
+        """Require that all named hosts have members that were in sync when another is removed (W2)."""
+        for host in spec.hosts:
+            entry = record.placement(host)
+            is_there = entry is not None and not entry.is_leaving
+            if entry is None or not is_there or (record.group, host, entry.number) not in self._listed:
+                said = f"{let_go} was let go, and {host}, which is named, was never in sync"
+                self._world.violation("W2", f"{record.name}: {said}")
+                return
+        self._world.sometimes("a member went, and all named ones were in sync")
 
 
 def _draw(rng: random.Random, _: Field) -> Parameters:
@@ -175,6 +200,40 @@ DRAINING: Final = FaultKind(DRAINED, _draw, _drain)
 MINIMUM: Final = 3
 HOST_COUNTS: Final = (MINIMUM + 1, MINIMUM + 2)
 """The numbers of hosts: more than the minimum, so that one can be drained."""
+NAMED: Final = 0.25
+"""How often the hosts of a group are named (W2)."""
+NAMED_NEVER_LEAD: Final = 0.5
+"""How often one of them is to have a member that never leads (W3)."""
+FOR_SEARCH: Final = 0.2
+"""How often a host that can be spared is not for groups."""
+
+
+def with_named_hosts(stage: Stage, world: World) -> Stage:
+    """The same domain, at times with a group whose hosts are named: seldom those that it is on."""
+    rng = world.rng("named hosts")
+    if rng.random() >= NAMED:
+        return stage
+    empty = host_to_stay_empty(world)
+    hosts = rng.sample([each for each in stage.hosts if each != empty and each not in stage.roles], MINIMUM)
+    places = {"hosts": hosts, "never_lead": hosts[:1] if rng.random() < NAMED_NEVER_LEAD else []}
+    index = rng.randrange(len(stage.groups))
+    groups = list(stage.groups)
+    if groups[index].durability != DISK:
+        places["never_lead"] = []
+    properties = {MINIMUM_NUMBER: MINIMUM, PLACES: places}
+    groups[index] = msgspec.structs.replace(
+        groups[index], properties=msgspec.json.encode(properties).decode()
+    )
+    return replace(stage, groups=tuple(groups))
+
+
+def with_roles(stage: Stage, world: World) -> Stage:
+    """The same domain, at times with a host that is not for groups, though some may be on it at first."""
+    rng = world.rng("roles")
+    spare = [each for each in stage.hosts if each != host_to_stay_empty(world)]
+    if rng.random() >= FOR_SEARCH or len(spare) <= MINIMUM:
+        return stage
+    return replace(stage, roles={rng.choice(spare): (SEARCH,)})
 
 
 class Manage(Groups):
@@ -200,7 +259,8 @@ class Manage(Groups):
         def kept(record: GroupRecord) -> GroupRecord:
             return msgspec.structs.replace(record, properties=properties)
 
-        return replace(stage, groups=tuple(map(kept, stage.groups)))
+        stage = replace(stage, groups=tuple(map(kept, stage.groups)))
+        return with_named_hosts(with_roles(stage, world), world)
 
     def healed(self, world: World) -> None:
         super().healed(world)
@@ -212,6 +272,7 @@ class Manage(Groups):
     def finish(self, world: World) -> None:
         super().finish(world)
         for record in records(world):
+            self._check_places(world, record)
             left = [host for host in record.placed_on if host in self.book.draining]
             if left:
                 world.violation("progress", f"{record.name} is still on {left[0]}, which shall be empty")
@@ -219,6 +280,19 @@ class Manage(Groups):
                 world.violation("progress", f"{record.name} has members on {record.placed_on} alone")
         if self.book.draining:
             world.sometimes("a host stayed empty")
+
+    def _check_places(self, world: World, record: GroupRecord) -> None:
+        """Require that a group is where it was named to be, and on no host that is not for it (W2, W3)."""
+        spec = wish_of(record, DomainState())
+        strange = [host for host in record.placed_on if host in self.stage.roles]
+        if strange:
+            world.violation("roles", f"{record.name} is still on {strange[0]}, which is not for groups")
+        if spec.hosts and sorted(record.placed_on) != sorted(spec.hosts):
+            said = f"{sorted(record.placed_on)}, and {sorted(spec.hosts)} are named"
+            world.violation("W2", f"{record.name} is on {said}")
+        barred = sorted(each.host for each in record.members if each.never_leads)
+        if spec.hosts and barred != sorted(spec.never_lead):
+            world.violation("W3", f"{record.name}: {barred} never lead, not {sorted(spec.never_lead)}")
 
 
 SCENARIO = Manage

@@ -26,8 +26,9 @@ from holdfast.authority.contract import (
     broken_bound,
     plain,
 )
-from holdfast.authority.move import copying, follower, mover
+from holdfast.authority.move import copying, filling, follower, mover
 from holdfast.authority.move.copying import Copied, Items
+from holdfast.authority.move.filling import Filling
 from holdfast.authority.move.finding import Undecided, is_arriving, unsealed
 from holdfast.authority.move.mover import Mover
 from holdfast.authority.move.revisions import Translation
@@ -179,9 +180,9 @@ def _ask_stubbornly(seen: SeenSeat, request: Plain) -> MoveRecipe[Result]:
 @contextmanager
 def _two_movers() -> Iterator[None]:
     with (
-        replacing(copying, "ask_under", _ask_stubbornly),
+        replacing(filling, "ask_under", _ask_stubbornly),
         replacing(mover, "change_seat", _change_seat_stubbornly),
-        replacing(copying, "change_seat", _change_seat_stubbornly),
+        replacing(filling, "change_seat", _change_seat_stubbornly),
     ):
         yield
 
@@ -228,13 +229,15 @@ def _unseal_released() -> Iterator[None]:
 # --- afterwards
 
 
-def _release_without_offset(self: Mover, source: SeenSeat, copied: Copied) -> MoveRecipe[SeenSeat]:
+def _release_without_offset(
+    self: Mover, source: SeenSeat, copied: Copied, filled: Filling
+) -> MoveRecipe[SeenSeat]:
     """Lets revisions begin anew with the new authority's own."""
     serving = Seat(stay=source.seat.next_stay, move=source.seat.move, nonce=self._nonce())
-    released = yield from change_seat(copied.target, serving, copied.marks)
+    released = yield from change_seat(filled.target, serving, copied.marks)
     if isinstance(released, SeenSeat):
         return released
-    raise Fenced(copied.target)
+    raise Fenced(filled.target)
 
 
 def _known_without_table(self: Translation, item: KeyValue) -> KeyValue:

@@ -1,13 +1,15 @@
 """A host's process: one member of every group, on the production parts, over the simulated machine."""
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from holdfast.authority.contract import Result
-from holdfast.authority.groups import GroupRecord, Placement, create_group
+from holdfast.authority.groups import GroupRecord, Placement, create_group, read_group
 from holdfast.authority.recipe import Listing, NoAnswer, Recipe, Recipes, Seen
-from holdfast.authority.views import Lost, View, ViewMember, list_views
-from holdfast.model.errors import Corruption
+from holdfast.authority.views import Lost, NoGroup, View, ViewMember, list_views
+from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Position, StoreId
 from holdfast.sequence import view_state
 from holdfast.sequence.catchup_limiter import CatchupLimiter
@@ -251,7 +253,10 @@ class Host(HostProcess):
                 group=group,
                 class_name="TokenList",
                 style="active",
-                members=tuple(Placement(host=host, store=StoreId("")) for host in self._hosts),
+                members=tuple(
+                    Placement(host=host, store=StoreId(""), never_leads=host == self._book.barred.get(group))
+                    for host in self._hosts
+                ),
                 nonce=Nonce(f"create/{group}"),
             )
             while not isinstance((yield from create_group(record, self._name, (me,))), Seen | Lost):
@@ -332,12 +337,26 @@ class Host(HostProcess):
                 self._book.saw_view(seen.value)
                 member = self.members.get(seen.value.group)
                 if member is not None and member.role is Role.WAITING:
-                    member.start()
+                    self._start(member, seen.value.group)
                 elif member is not None:
                     member.on_view(seen)
         self._keep_checkpoints()
         self._maybe_hand_over()
         self._timers.set(POLL_NS, "poll")
+
+    def _start(self, member: Member, group: GroupId) -> None:
+        """Start a member. Where one never leads, each learns the record first, as in production (W3)."""
+        if group in self._book.barred and member.standing.record is None:
+            self._recipes.start(read_group(group), partial(self._on_record, group))
+        else:
+            member.start()
+
+    def _on_record(self, group: GroupId, found: Seen[GroupRecord] | NoGroup | NoAnswer) -> None:
+        member = self.members.get(group)
+        if member is not None and isinstance(found, Seen):
+            member.on_record(found)
+            if member.role is Role.WAITING:
+                member.start()
 
     def tell_stopping(self, *, is_leaving: bool) -> None:
         """Tell all hosts, this one included, that this process is about to end (K5)."""
@@ -350,11 +369,21 @@ class Host(HostProcess):
 
     def _maybe_hand_over(self) -> None:
         rng = self._ports.random.stream("hand-over")
-        for member in self.members.values():
+        for group, member in self.members.items():
             backups = [each.host for each in member.standing.listed if each.host != self._name]
             if member.is_serving and backups and rng.random() < self._hand_overs:
                 self._book.world.sometimes("a hand-over was asked for")
-                member.hand_over(rng.choice(backups))
+                self._hand_over(group, member, rng.choice(backups))
+
+    def _hand_over(self, group: GroupId, member: Member, to: HostId) -> None:
+        """Hand the group over, which is refused where *to* never leads (W3)."""
+        if self._book.barred.get(group) != to:
+            member.hand_over(to)
+            return
+        with suppress(InvalidRequest):
+            member.hand_over(to)
+            said = f"group {group}: {self._name} hands over to {to}, which never leads"
+            self._book.world.violation("W3", said)
 
     def _held(self, asked: Inspect) -> Held | None:
         return self.members[asked.group].held(asked.number) if asked.group in self.members else None
@@ -405,4 +434,4 @@ class Host(HostProcess):
         in_memory = view_state.memory_store(self._name, self._opened.incarnation)
         store = in_memory if group in self._memory_groups else self._opened.store
         self._add_member(group, store, self._members_ports[group], Position(0), is_doubtful=False)
-        self.members[group].start()
+        self._start(self.members[group], group)

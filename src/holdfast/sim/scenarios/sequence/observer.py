@@ -9,11 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Events
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
 from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
+from holdfast.sim.engine.options import SECOND
 from holdfast.sim.engine.world import World
 
 STATES_MAX: Final = 5
@@ -32,6 +38,8 @@ class Book:
     """Whether members may stop for good, because the authority was replaced by an old copy."""
     is_ending: bool = False
     """Whether clients make no new requests."""
+    barred: dict[GroupId, HostId] = field(default_factory=dict)
+    """For some groups, the host whose member never leads (W3)."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
     _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
@@ -120,3 +128,54 @@ class Book:
 
 def key_of(group: GroupId) -> str:
     return f"group {group}"
+
+
+TOLD_NS: Final = 3 * SECOND
+"""How long the news that a member never leads may take, when all has healed."""
+
+
+class LeaderWatch:
+    """Reads every record and view that is written, and requires that no member takes a group that it never
+    leads (W3). A member that was told so while the group ran may not have heard of it yet: of such a one this
+    is required when all has healed."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._records: dict[GroupId, GroupRecord] = {}
+        self._primaries: dict[GroupId, HostId] = {}
+        self._told: dict[tuple[GroupId, HostId], int] = {}
+        """When a member was told that it never leads; absent if that was so from the beginning."""
+
+    def on_commit(self, events: Events) -> bool:
+        for change in events.changes:
+            if change.item is None:
+                continue
+            if change.key.startswith(keys.GROUPS):
+                record = msgspec.json.decode(change.item.value, type=GroupRecord)
+                self._learn(record)
+            elif change.key.startswith(keys.VIEWS):
+                self._judge(msgspec.json.decode(change.item.value, type=View))
+        return True
+
+    def _learn(self, record: GroupRecord) -> None:
+        known = self._records.get(record.group)
+        for each in record.members:
+            if known is not None and each.never_leads and known.may_lead(each.host):
+                self._told[record.group, each.host] = self._world.now
+        self._records[record.group] = record
+
+    def _must_know(self, group: GroupId, host: HostId) -> bool:
+        told = self._told.get((group, host))
+        return told is None or (self._world.is_healed and self._world.now - told > TOLD_NS)
+
+    def _judge(self, view: View) -> None:
+        before, record = self._primaries.get(view.group), self._records.get(view.group)
+        self._primaries[view.group] = view.primary
+        is_forced = view.generation == view.epoch
+        if record is None or view.primary == before or is_forced:
+            return
+        if not record.may_lead(view.primary) and self._must_know(view.group, view.primary):
+            said = f"group {view.group}: {view.primary} never leads, and is primary in epoch {view.epoch}"
+            self._world.violation("W3", said)
+        elif len(record.leaders) < len(record.placed_on) and before is not None:
+            self._world.sometimes("another took over beside a member that never leads")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from holdfast.authority import stores
 from holdfast.authority.recipe import Seen
-from holdfast.authority.views import IdentityChanged, View, ViewChange, ViewChanges, Why
+from holdfast.authority.views import IdentityChanged, View, ViewChange, ViewChanges, ViewMember, Why
 from holdfast.model.ids import GroupId, HostId, Incarnation, StoreId
 from holdfast.sequence import view_state
 from holdfast.sequence.acceptance import Acceptance
@@ -14,6 +14,7 @@ from holdfast.sequence.claim import Claim
 from holdfast.sequence.claim_batches import ClaimBatches
 from holdfast.sequence.handover import Handover
 from holdfast.sequence.member import Member
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Submit
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
@@ -148,6 +149,14 @@ def _any_death(claiming: Claim) -> Why | None:
     return Why.DEAD if view.primary in proofs else _ground(claiming)
 
 
+# --- hand-over
+
+
+def _leave_for_ever(state: MemberState, member: ViewMember) -> bool:
+    """Takes what a process has said for the word of every later process of its host."""
+    return member.host in state.leaving
+
+
 RUNS: Final = 100
 
 _bug: Final = Planting("sequence", runs_max=RUNS)
@@ -232,6 +241,15 @@ PLANTED = (
         "is_overdue",
         lambda handover: False,
         "network",
+    ),
+    _bug(
+        "leaves-for-ever",
+        "K5",
+        "A host that was stopped once is never listed again by the primary that it told.",
+        MemberState,
+        "is_leaving",
+        _leave_for_ever,
+        "stops",
     ),
     _bug(
         "serves-at-once",

@@ -1,4 +1,5 @@
-"""Bugs planted in changes of a group's members: who is dropped, who is let in, what a learner keeps (M)."""
+"""Bugs planted in changes of a group's members: who is dropped, who is let in, what a learner keeps (M), and
+who never leads (W3)."""
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -13,9 +14,10 @@ from holdfast.sequence.catchup_limiter import CatchupLimiter
 from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import Submit
+from holdfast.sequence.role import Rank
 from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_requests import ViewRequests
-from holdfast.sequence.view_state import with_me, without
+from holdfast.sequence.view_state import ViewState, with_me, without
 from holdfast.sim.runner.planted import Planted, Planting, replacing
 from holdfast.sim.scenarios.sequence.planted import RUNS
 from holdfast.storage.record import HEADER
@@ -72,6 +74,11 @@ def _look_when_due_only(catchup_limiter: CatchupLimiter, tag: Hashable) -> None:
         _on_limiter_timer(catchup_limiter, tag)
 
 
+def _is_unfit(order: claim.ClaimOrder) -> bool:
+    """Keeps only a member whose object differs from claiming."""
+    return order._on.application.fitness().rank is Rank.UNFIT
+
+
 @contextmanager
 def _keep_the_tail() -> Iterator[None]:
     """Drops nothing at a new epoch, and nothing that differs."""
@@ -89,6 +96,22 @@ def _keep_the_tail() -> Iterator[None]:
 _bug: Final = Planting("sequence", runs_max=RUNS)
 
 PLANTED = (
+    _bug(
+        "claims-what-it-never-leads",
+        "W3",
+        "A member that never leads claims like any other.",
+        claim.ClaimOrder,
+        "must_not_lead",
+        _is_unfit,
+    ),
+    _bug(
+        "hands-over-to-anybody",
+        "W3",
+        "A primary hands over to a member that never leads.",
+        ViewState,
+        "may_lead",
+        lambda standing, host: True,
+    ),
     _bug(
         "drops-the-last",
         "M1",

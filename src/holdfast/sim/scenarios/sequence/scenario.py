@@ -3,7 +3,9 @@
 There are three hosts with a member of every group each, the embedded authority, and clients that append
 unique tokens and read. Checked: positions are final with the same content everywhere (S3), one primary per
 epoch, reads are linearizable (R), every acknowledged token is once on every member (X1), views keep
-``min_in_sync`` (M1); after healing, every group serves and all three members are in sync and equal.
+``min_in_sync`` (M1); after healing, every group serves and all three members are in sync and equal. In some
+runs a group has a member that never leads (W3): not where the last member that may lead can lose its disk or
+its host, because the group then waits for a person, as it must.
 """
 
 from functools import partial
@@ -11,9 +13,9 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import GroupId, HostId
 from holdfast.sequence.member import Member
-from holdfast.sim.engine.options import SECOND
+from holdfast.sim.engine.options import SECOND, FaultEvent
 from holdfast.sim.engine.world import World
 from holdfast.sim.faults import (
     CLOCK_KINDS,
@@ -31,7 +33,7 @@ from holdfast.sim.scenarios.sequence.application import Client, Codec
 from holdfast.sim.scenarios.sequence.heart import Agents
 from holdfast.sim.scenarios.sequence.host import CONFIG, Host
 from holdfast.sim.scenarios.sequence.lease_settings import LeaseSettings
-from holdfast.sim.scenarios.sequence.observer import Book
+from holdfast.sim.scenarios.sequence.observer import Book, LeaderWatch
 from holdfast.sim.scenarios.sequence.orderly_stop import ORDERLY_STOP
 
 HOSTS: Final = ("h1", "h2", "h3")
@@ -40,6 +42,9 @@ DISK_GROUPS: Final = [GroupId(1), GroupId(2)]
 MEMORY_GROUPS: Final = [GroupId(3)]
 GROUPS: Final = [*DISK_GROUPS, *MEMORY_GROUPS]
 ENDING_NS: Final = 3 * SECOND
+NEVER_LEADS: Final = 0.3
+"""How often a run in which no host is lost for good has a member that never leads."""
+FOR_GOOD: Final = (*disk_damage.NAMES, aimed_faults.DEAF, aimed_faults.STUCK)
 DEMANDED: Final = 10
 """Operations of each group that must be answered after healing."""
 
@@ -67,9 +72,11 @@ class Sequence(Scenario):
 
     def build(self, world: World) -> None:
         self._book = book = Book.of(world, CONFIG.min_in_sync)
+        book.barred |= _drawn_barred(world)
         world.network.codec = Codec()
-        leases = LeaseBook(world)
-        world.add_node(AUTHORITY, partial(AuthorityNode, truth=Truth(world), leases=leases))
+        leases, truth = LeaseBook(world), Truth(world)
+        truth.watchers.append(LeaderWatch(world).on_commit)
+        world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=leases))
         self._settings = settings = LeaseSettings(world, HOSTS)
         settings.start()
         for name in HOSTS:
@@ -134,6 +141,19 @@ class Sequence(Scenario):
 
     def _begin_ending(self) -> None:
         self._book.is_ending = True
+
+
+def is_lost_for_good(event: FaultEvent, kinds: tuple[str, ...]) -> bool:
+    """Whether *event* is one of *kinds*, and is meant to happen."""
+    return event.kind in kinds and bool(event.parameters.get("is_meant", True))
+
+
+def _drawn_barred(world: World) -> dict[GroupId, HostId]:
+    """Draw which member of a group on disk never leads: not the first host's, which creates the groups."""
+    rng = world.rng("never leads")
+    if rng.random() >= NEVER_LEADS or any(is_lost_for_good(e, FOR_GOOD) for e in world.options.faults):
+        return {}
+    return {rng.choice(DISK_GROUPS): HostId(rng.choice(HOSTS[1:]))}
 
 
 SCENARIO = Sequence

@@ -23,6 +23,7 @@ from holdfast.groups.checkpoint_keeper import CheckpointReceiver
 from holdfast.groups.stamps import Stamps
 from holdfast.model.code import Code
 from holdfast.model.errors import Corruption, HoldfastError
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Opening, Position, ReplicaId, StoreId
 from holdfast.model.ports import Token
 from holdfast.sequence.memory_log import MemoryLog
@@ -72,12 +73,14 @@ class Opened:
         *,
         has_clock: bool = False,
         codes: dict[str, Code] | None = None,
+        roles: tuple[str, ...] = DEFAULT_ROLES,
     ) -> None:
         """*has_clock*: the host stamps operations, so its clock is opened too.
 
-        *codes*: the code of its classes.
+        *codes*: the code of its classes. *roles*: what the host is for.
         """
         self._codes = codes
+        self._roles = roles
         self.log: Log
         self.checkpoints: CheckpointStore
         self.store: StoreId
@@ -195,6 +198,7 @@ class Opened:
                 address=f"{self._name}:1",
                 nonce=self.nonce(),
                 codes=self._codes,
+                roles=self._roles,
             )
             if isinstance(session, Seen):
                 self.incarnation = session.value.incarnation
