@@ -11,7 +11,7 @@ MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
 
-.PHONY: help setup etcd run demo test check dist checklists settings sim soak long bench fuzz clean
+.PHONY: help setup etcd ldap run demo test check dist checklists settings sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -37,6 +37,10 @@ $(STAMP): $(RUNS) $(REQS)
 etcd:            ## Debian's etcd server, when it can be installed
 	@bash scripts/ensure-debian etcd etcd-server required
 
+ldap:            ## Debian's LDAP clients, when they can be installed
+	@bash scripts/ensure-debian ldapsearch ldap-utils required
+	@bash scripts/ensure-debian /usr/lib/python3/dist-packages/ldap/__init__.py python3-ldap required
+
 run: $(RUNS)     ## a domain of three hosts on this machine, with the ledger of examples/
 	@echo "in another shell, here:"
 	@echo "  export PATH=\$$PWD/$(BIN):\$$PATH"
@@ -49,7 +53,7 @@ run: $(RUNS)     ## a domain of three hosts on this machine, with the ledger of 
 demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every call counted
 	@$(BIN)/holdfast demo
 
-test: setup etcd ## every test, in its short version; what CI runs
+test: setup etcd ldap ## every test, in its short version; what CI runs
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup     ## format, lint, types, layering
@@ -77,7 +81,7 @@ sim: setup       ## a three-minute mix of simulations and every planted bug
 soak: setup      ## an hour of real chaos on real processes, every call counted
 	@$(BIN)/holdfast soak --minutes $(MINUTES)
 
-long: setup etcd ## the same tests in their long versions: more kills, power cuts and seeds
+long: setup etcd ldap ## the same tests in their long versions: more kills, power cuts and seeds
 	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)
 
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error

@@ -11,8 +11,8 @@ import msgspec
 
 from holdfast.directory import operations
 from holdfast.directory.dn import DN_CHARS_MAX, Dn, InvalidDn
-from holdfast.directory.filter_evaluation import matches
-from holdfast.directory.filter_text import InvalidFilter, filter_text, parse_filter
+from holdfast.directory.filters.evaluation import matches
+from holdfast.directory.filters.text import InvalidFilter, filter_text, parse_filter
 from holdfast.directory.ldif import InvalidLdif, Record, read_ldif, write_record
 from holdfast.directory.results import DirectoryError
 from holdfast.directory.schema import standard_schema

@@ -22,6 +22,7 @@ TABLE: Final = {
     "events": Entry("targets", ("holdfast.faults",), "fault events"),
     "manifests": Entry("targets", ("holdfast.shipping",), "manifests of shipped files"),
     "ldap": Entry("directory_targets", ("holdfast.ldap", "holdfast.directory"), "LDAP messages"),
+    "ldap_session": Entry("door_targets", ("holdfast.ldap", "holdfast.directory"), "LDAP conversations"),
     "dn": Entry("directory_targets", ("holdfast.directory",), "names of entries"),
     "search_filter": Entry("directory_targets", ("holdfast.directory",), "LDAP search filters"),
     "ldif": Entry("directory_targets", ("holdfast.directory",), "LDIF"),

@@ -7,7 +7,7 @@
 every pair of operations comes to. Equal sets of changes give equal bytes on every master.
 
 *Values.* :mod:`.operations` has what a client may ask, as values; :mod:`.results` has how it is answered.
-:mod:`.dn` has names, :mod:`.filter` the search filter and its evaluation, :mod:`.ldif` entries as text. What
+:mod:`.dn` has names, :mod:`.filters` the search filter and its evaluation, :mod:`.ldif` entries as text. What
 a value means is in :mod:`.syntaxes`, :mod:`.string_preparation` and :mod:`.matching`; :mod:`.schema` says
 which attributes and classes there are. :mod:`.normal_form` makes of them what changes carry.
 

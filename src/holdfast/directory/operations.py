@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from holdfast.directory.filter import Filter
+from holdfast.directory.filters.filter import Filter
 
 
 class Attribute(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from holdfast.directory.filter import (
+from holdfast.directory.filters.filter import (
     DEPTH_MAX,
     PARTS_MAX,
     And,

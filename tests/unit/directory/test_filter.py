@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from ldap_values import trees
 
 from holdfast.directory.dn import Dn
-from holdfast.directory.filter import (
+from holdfast.directory.filters.evaluation import matcher, matches
+from holdfast.directory.filters.filter import (
     DEPTH_MAX,
     PARTS_MAX,
     And,
@@ -20,8 +21,7 @@ from holdfast.directory.filter import (
     Present,
     Substrings,
 )
-from holdfast.directory.filter_evaluation import matcher, matches
-from holdfast.directory.filter_text import FILTER_CHARS_MAX, InvalidFilter, filter_text, parse_filter
+from holdfast.directory.filters.text import FILTER_CHARS_MAX, InvalidFilter, filter_text, parse_filter
 from holdfast.directory.schema import standard_schema
 from holdfast.ldap.ber import Reader
 from holdfast.ldap.filter_ber import read_filter, write_filter

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.directory.filter import And, Equality, Extensible, Not, Or, Present, Substrings
-from holdfast.directory.filter_text import parse_filter
+from holdfast.directory.filters.filter import And, Equality, Extensible, Not, Or, Present, Substrings
+from holdfast.directory.filters.text import parse_filter
 from holdfast.directory.operations import (
     AddRequest,
     Attribute,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from ldap_values import whole_messages
 
-from holdfast.directory.filter import DEPTH_MAX, PARTS_MAX, And, Equality, Extensible, Not, Present
+from holdfast.directory.filters.filter import DEPTH_MAX, PARTS_MAX, And, Equality, Extensible, Not, Present
 from holdfast.directory.operations import (
     AddRequest,
     Attribute,

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.directory import matching, syntaxes
 from holdfast.directory.dn import ROOT, Dn
-from holdfast.directory.filter import (
+from holdfast.directory.filters.filter import (
     And,
     Approximate,
     Equality,

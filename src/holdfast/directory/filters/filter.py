@@ -1,8 +1,8 @@
 """The search filter as a tree (RFC 4511, 4.5.1.7).
 
-A tree is made from text (:mod:`.filter_text`) or from BER (:mod:`holdfast.ldap.filter_ber`), both of which
+A tree is made from text (:mod:`.text`) or from BER (:mod:`holdfast.ldap.filter_ber`), both of which
 keep its depth and size within the bounds here, so that walking it needs no bound of its own.
-:mod:`.filter_evaluation` says what it means for an entry.
+:mod:`.evaluation` says what it means for an entry.
 """
 
 from typing import Final

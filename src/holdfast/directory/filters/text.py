@@ -7,7 +7,7 @@ without parentheses, as people type it. What is written is always as the RFC say
 import re
 from typing import Final
 
-from holdfast.directory.filter import (
+from holdfast.directory.filters.filter import (
     DEPTH_MAX,
     PARTS_MAX,
     And,
