@@ -21,6 +21,11 @@ from holdfast.directory.tree import Tree
 from holdfast.model.csn import ZERO, Csn
 
 
+BOOKKEEPING: Final = ("creatorsname", "modifiersname")
+"""Attributes that a master sets with every operation, whatever the operation is about. Two operations that
+do not disagree otherwise do not disagree for these."""
+
+
 class Kind(StrEnum):
     """What two changes disagreed about."""
 
@@ -83,6 +88,8 @@ def entry_conflicts(entry: EntryState) -> Iterator[Conflict]:
     if entry.removal is not None:
         kept = Side(change="remove-entry", csn=entry.removal.csn)
         for attribute, slot, head in entry.unseen_by_removal():
+            if attribute in BOOKKEEPING:
+                continue
             lost = _side(attribute, slot, head)
             yield Conflict(
                 kind=Kind.REMOVED, entry=entry.id, attribute=attribute, slot=slot, kept=kept, lost=lost
@@ -116,6 +123,8 @@ def _parent(place: Place) -> EntryId:
 def _values(entry: EntryState) -> Iterator[Conflict]:
     required = entry.required()
     for attribute in sorted({**entry.attributes, **required}):
+        if attribute in BOOKKEEPING:
+            continue
         state = entry.attributes.get(attribute, NO_ATTRIBUTE)
         for slot, judged in state.judgements(required.get(attribute, {})):
             if not judged.is_contested:

@@ -36,7 +36,7 @@ class Operation:
         self.changes: list[Primitive] = []
         self._state = state
         self._tree = tree
-        self._csn = csn.operation
+        self.csn = csn.operation
         self._new: dict[EntryId, None] = {}
 
     def add_entry(self, entry: EntryId, parent: EntryId, name: Name) -> None:
@@ -146,7 +146,7 @@ class Operation:
     def _next(self) -> Csn:
         if len(self.changes) > SUB_SEQUENCE_MAX:
             raise InvalidRequest(f"an operation has at most {SUB_SEQUENCE_MAX + 1} changes; split it")
-        return self._csn.part(len(self.changes))
+        return self.csn.part(len(self.changes))
 
 
 def settle(state: DirectoryState, tree: Tree, conflict: Conflict, csn: Csn, *, keep: bool) -> list[Primitive]:

@@ -9,6 +9,7 @@ never a change itself (G6).
 ``DESIGN.md`` in this package has the table of what every pair of operations comes to.
 """
 
+from collections.abc import MutableMapping
 from typing import Final
 
 import msgspec
@@ -80,8 +81,9 @@ def _with(entry: EntryState, attribute: str, state: AttributeState) -> EntryStat
 class DirectoryState:
     """What one replica knows of one suffix: the state of every entry, tombstones included."""
 
-    def __init__(self) -> None:
-        self.entries: dict[EntryId, EntryState] = {}
+    def __init__(self, entries: MutableMapping[EntryId, EntryState] | None = None) -> None:
+        self.entries: MutableMapping[EntryId, EntryState] = {} if entries is None else entries
+        """By id, tombstones included. Where they are many, they are read from a store when asked for."""
         self.left: dict[EntryId, Csn] = {}
         """When an entry was last moved away from a parent. Purging needs it: until all know of that move,
         someone may still see the parent as glue and add an entry below it."""

@@ -88,6 +88,13 @@ class Tree:
         """The entries that are not where they want to be, because that would be a cycle."""
         self._vacated: dict[EntryId, None] = {}
         """Entries that someone stood below before the change that is being followed."""
+        self._touched: dict[EntryId, None] = {}
+
+    def take_touched(self) -> list[EntryId]:
+        """The entries that may be shown otherwise than when this was last asked: elsewhere, under another
+        name, or no longer. Whoever keeps a copy of what is shown looks at these again."""
+        touched, self._touched = sorted(self._touched), {}
+        return touched
 
     def update(self, entry: EntryState) -> None:
         """Follow a change of one entry's state."""
@@ -102,6 +109,11 @@ class Tree:
     def is_visible(self, entry: EntryId) -> bool:
         node = self._nodes.get(entry)
         return node is not None and node.is_visible
+
+    def has_children(self, entry: EntryId) -> bool:
+        """Whether visible entries are below this one."""
+        node = self._nodes.get(entry)
+        return node is not None and node.visible_children > 0
 
     def parent(self, entry: EntryId) -> EntryId:
         """Below which entry this one is shown; ROOT for the suffix's own entry and for misplaced ones."""
@@ -131,6 +143,10 @@ class Tree:
         """Whether a visible entry is called what it wants to be called."""
         claim = self._claim(entry)
         return claim is not None and self.holder(*claim) == entry
+
+    def own_name(self, entry: EntryId) -> Name | None:
+        """What a visible entry wants to be called; None if its beginning has not arrived."""
+        return self._nodes[entry].facts.name
 
     def name(self, entry: EntryId) -> str:
         """The name under which a visible entry is shown below its parent."""
@@ -218,6 +234,7 @@ class Tree:
     def _attach(self, entry: EntryId) -> None:
         node = self._nodes[entry]
         node.parent, node.is_attached = self._target(entry), True
+        self._touched[entry] = None
         if node.parent == ROOT:
             self._at_root[entry] = None
         else:
@@ -240,12 +257,14 @@ class Tree:
         """An attached entry has become visible, and so perhaps those above it."""
         while True:
             node = self._nodes[entry]
+            self._touched[entry] = None
             if not node.facts.is_live:
                 self.glue[entry] = None
             claim = self._claim(entry)
             if claim is not None:
                 claimants = self._claims.setdefault(claim, {})
                 claimants[entry] = None
+                self._touched.update(claimants)
                 if len(claimants) > 1:
                     self.contested[claim] = None
             if node.parent == ROOT:
@@ -261,6 +280,7 @@ class Tree:
         """An attached entry is no longer visible, and so perhaps those above it."""
         while True:
             node = self._nodes[entry]
+            self._touched[entry] = None
             self.glue.pop(entry, None)
             claim = self._claim(entry)
             if claim is not None:
@@ -275,6 +295,7 @@ class Tree:
 
     def _release(self, claim: Claim, entry: EntryId) -> None:
         claimants = self._claims[claim]
+        self._touched.update(claimants)
         del claimants[entry]
         if len(claimants) < 2:
             self.contested.pop(claim, None)

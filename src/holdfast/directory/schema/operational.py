@@ -62,6 +62,17 @@ ATTRIBUTES: Final = """
 ( 2.25.201733915087124226513986227104352196921.1 NAME 'lastModifiedCSN' DESC 'the change that the entry
   was last changed by' EQUALITY caseExactIA5Match ORDERING caseExactOrderingMatch SYNTAX IA5String
   SINGLE-VALUE NO-USER-MODIFICATION USAGE directoryOperation )
+( 2.25.201733915087124226513986227104352196921.2 NAME 'anonymousRead' DESC 'whether anyone may read the
+  entry and those below it' EQUALITY booleanMatch SYNTAX Boolean SINGLE-VALUE USAGE directoryOperation )
+( 2.25.201733915087124226513986227104352196921.3 NAME 'administrator' DESC 'who may change the entry and
+  those below it: a person, or a group of persons' EQUALITY distinguishedNameMatch SYNTAX DN
+  USAGE directoryOperation )
+( 2.25.201733915087124226513986227104352196921.4 NAME 'conflict' DESC 'what masters did at once with the
+  entry, of which not all could be' EQUALITY caseIgnoreMatch SYNTAX DirectoryString NO-USER-MODIFICATION
+  USAGE directoryOperation )
+( 2.25.201733915087124226513986227104352196921.5 NAME 'csnstate' DESC 'system time, offsets and sequence
+  number of the generator of change sequence numbers' EQUALITY caseExactIA5Match SYNTAX IA5String
+  NO-USER-MODIFICATION USAGE dSAOperation )
 """
 
 CLASSES: Final = """
@@ -72,4 +83,8 @@ CLASSES: Final = """
 ( 2.5.20.1 NAME 'subschema' AUXILIARY MAY ( dITStructureRules $ nameForms $ dITContentRules $
   objectClasses $ attributeTypes $ matchingRules $ matchingRuleUse $ ldapSyntaxes ) )
 ( 2.16.840.1.113730.3.2.6 NAME 'referral' SUP top STRUCTURAL MUST ref )
+( 2.25.201733915087124226513986227104352196921.101 NAME 'glue' DESC 'was removed, and has entries below it'
+  SUP top STRUCTURAL )
+( 2.25.201733915087124226513986227104352196921.102 NAME 'csnGenerator' DESC 'the generator of change
+  sequence numbers of one suffix' SUP top STRUCTURAL MUST cn )
 """

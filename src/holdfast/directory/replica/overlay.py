@@ -1,0 +1,124 @@
+"""What is written and not committed yet, over what is: how a master sees its own latest state.
+
+Clients are shown what is committed. To judge the next operation the master must see all that it has accepted
+before, also what is still on its way to the disk: transactions are committed in order, so that what it relies
+on is never lost alone.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from typing import Final
+
+from holdfast.directory.entry import EntryState, decoded_entry, encoded_entry
+from holdfast.directory.primitives import EntryId
+from holdfast.directory.replica.maps import ENTRIES
+from holdfast.directory.store import Batch, MapName, Reader, Store
+
+ENTRIES_KEPT_MAX: Final = 20_000
+"""How many entries are kept decoded: those that are changed again soon. Reading one takes some 20 us."""
+
+
+class Overlay:
+    """The rows of transactions on their way, by map and key, over the store's newest snapshot."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: dict[tuple[MapName, bytes], tuple[int, bytes | None]] = {}
+        self._written: dict[int, list[tuple[MapName, bytes]]] = {}
+        self._reader: Reader | None = None
+
+    def reader(self) -> Reader:
+        """The newest snapshot; it is closed when something more is committed."""
+        if self._reader is None:
+            self._reader = self._store.read()
+        return self._reader
+
+    def get(self, name: MapName, key: bytes) -> bytes | None:
+        found = self._rows.get((name, key))
+        return self.reader().get(name, key) if found is None else found[1]
+
+    def add(self, number: int, batch: Batch) -> None:
+        """A transaction is on its way; numbers rise."""
+        keys = [(name, key) for name, key, _ in batch.changes]
+        for name, key, value in batch.changes:
+            self._rows[name, key] = (number, value)
+        self._written[number] = keys
+
+    def committed(self, number: int) -> None:
+        """Forget the rows of a transaction that the store's next snapshot has, unless they were written
+        again."""
+        self.close()
+        for each in self._written.pop(number):
+            if self._rows.get(each, (0, None))[0] == number:
+                del self._rows[each]
+
+    def pending(self, name: MapName) -> dict[bytes, bytes | None]:
+        """The rows of one map that are on their way."""
+        return {key: value for (each, key), (_, value) in self._rows.items() if each == name}
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class StoredEntries(MutableMapping[EntryId, EntryState]):
+    """The states of all entries, read when they are asked for. What is set is written by the next
+    transaction (:meth:`take_changed`)."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+        self._known: dict[EntryId, EntryState] = {}
+        self._changed: dict[EntryId, EntryState | None] = {}
+
+    def __getitem__(self, entry: EntryId) -> EntryState:
+        if entry in self._changed:
+            changed = self._changed[entry]
+            if changed is None:
+                raise KeyError(entry)
+            return changed
+        known = self._known.get(entry)
+        if known is None:
+            row = self._overlay.get(ENTRIES, entry)
+            if row is None:
+                raise KeyError(entry)
+            known = self._remember(decoded_entry(row))
+        return known
+
+    def __setitem__(self, entry: EntryId, state: EntryState) -> None:
+        self._changed[entry] = state
+
+    def __delitem__(self, entry: EntryId) -> None:
+        if entry not in self:
+            raise KeyError(entry)
+        self._changed[entry] = None
+
+    def __iter__(self) -> Iterator[EntryId]:
+        pending: dict[bytes, object] = dict(self._overlay.pending(ENTRIES))
+        pending.update(self._changed)
+        for key, _ in self._overlay.reader().rows(ENTRIES):
+            if EntryId(bytes(key)) not in pending:
+                yield EntryId(bytes(key))
+        yield from [EntryId(key) for key, value in pending.items() if value is not None]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def take_changed(self) -> list[tuple[EntryId, bytes | None]]:
+        """The rows of what has changed since this was last asked; None for an entry that is gone."""
+        rows: list[tuple[EntryId, bytes | None]] = []
+        for entry, state in self._changed.items():
+            if state is None:
+                rows.append((entry, None))
+                self._known.pop(entry, None)
+            else:
+                rows.append((entry, encoded_entry(state)))
+                self._remember(state)
+        self._changed.clear()
+        return rows
+
+    def _remember(self, state: EntryState) -> EntryState:
+        if len(self._known) >= ENTRIES_KEPT_MAX:
+            for each in list(self._known)[: ENTRIES_KEPT_MAX // 4]:
+                del self._known[each]
+        self._known[state.id] = state
+        return state

@@ -1,0 +1,181 @@
+"""One snapshot of the store, as searches see it: entries by name, by index, and below one another.
+
+It needs the store and the schema, and nothing else of the master: whoever can read the store can answer
+searches.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from holdfast.directory.dn import Dn, rdn_key
+from holdfast.directory.entry import decoded_entry
+from holdfast.directory.primitives import ROOT, EntryId
+from holdfast.directory.replica.maps import ENTRIES, NAMES, SHOWN, name_row
+from holdfast.directory.replica.shown import Oddity, Shown, decoded_shown, is_suffix
+from holdfast.directory.replica.view import EntryView
+from holdfast.directory.results import DirectoryError, ResultCode
+from holdfast.directory.schema.schema import Schema
+from holdfast.directory.store import Reader, prefix_end
+
+VIEWS_MAX: Final = 50_000
+"""How many entries are kept ready, with their bytes; about 4 KB each."""
+OWN_VIEWS_MAX: Final = 100
+"""How many a snapshot keeps for itself once others are newer: a search looks at each entry once."""
+
+
+class Suffix:
+    """The name of the tree's top."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.dn = Dn.parse(text)
+        if not self.dn.rdns:
+            raise DirectoryError(ResultCode.INVALID_DN_SYNTAX, "a suffix has at least one part")
+        self.text = str(self.dn)
+        self.key = self.dn.key(schema)
+        self.rdn_key = rdn_key(self.dn.rdn, schema)
+
+    def covers(self, dn: Dn, schema: Schema) -> bool:
+        return len(dn) >= len(self.dn) and Dn(dn.rdns[len(dn) - len(self.dn) :]).key(schema) == self.key
+
+
+class ViewCache:
+    """Entries as they are now, kept from one snapshot to the next as long as they do not change."""
+
+    def __init__(self) -> None:
+        self.moment = 0
+        """How many transactions are committed: snapshots of other moments keep out."""
+        self.views: dict[EntryId, EntryView] = {}
+
+    def advance(self, changed: Iterable[EntryId], *, is_tree_changed: bool) -> None:
+        """A transaction is committed that changed these entries, or names with others below them."""
+        self.moment += 1
+        if is_tree_changed:
+            self.views.clear()
+        for each in changed:
+            self.views.pop(each, None)
+
+
+class Snapshot:
+    """What is committed at one moment. Close it soon."""
+
+    def __init__(
+        self, reader: Reader, schema: Schema, suffix: Suffix, cache: ViewCache | None = None
+    ) -> None:
+        self.reader = reader
+        self.schema = schema
+        self.suffix = suffix
+        self._cache = cache
+        self._moment = 0 if cache is None else cache.moment
+        self._own: dict[EntryId, EntryView] = {}
+        self._names: dict[EntryId, tuple[str, bytes]] = {}
+
+    def close(self) -> None:
+        self.reader.close()
+
+    # --- by name
+
+    def top(self) -> EntryId | None:
+        """The suffix's own entry."""
+        row = self.reader.get(NAMES, name_row(ROOT, self.suffix.rdn_key))
+        return None if row is None else EntryId(row)
+
+    def find(self, dn: Dn) -> EntryId:
+        """The entry of a name. Raises ``DirectoryError`` with the part of it that exists."""
+        depth = len(dn) - len(self.suffix.dn)
+        if depth < 0 or not self.suffix.covers(dn, self.schema):
+            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, f"this server holds {self.suffix.text} alone")
+        top = self.top()
+        if top is None:
+            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "the suffix has no entry yet")
+        found = top
+        for at in range(depth - 1, -1, -1):
+            key = rdn_key(dn.rdns[at], self.schema)
+            row = self.reader.get(NAMES, name_row(found, key))
+            if row is None and found == top:
+                row = self.reader.get(NAMES, name_row(ROOT, key))
+            if row is None:
+                raise DirectoryError(
+                    ResultCode.NO_SUCH_OBJECT, "there is no such entry", matched_dn=self.dn(found)[0]
+                )
+            found = EntryId(row)
+        return found
+
+    def shown(self, entry: EntryId) -> Shown | None:
+        row = self.reader.get(SHOWN, entry)
+        return None if row is None else decoded_shown(row)
+
+    def dn(self, entry: EntryId) -> tuple[str, bytes]:
+        """The whole name of a visible entry, and its key."""
+        known = self._names.get(entry)
+        if known is not None:
+            return known
+        way: list[tuple[EntryId, Shown]] = []
+        each = entry
+        above = (self.suffix.text, self.suffix.key)
+        while each != ROOT:
+            known = self._names.get(each)
+            if known is not None:
+                above = known
+                break
+            shown = self.shown(each)
+            if shown is None:
+                break  # a parent that is not visible cannot be: the row of its child says otherwise
+            way.append((each, shown))
+            each = shown.parent
+        for each, shown in reversed(way):
+            if not is_suffix(shown, self.suffix.rdn_key):
+                above = (f"{shown.name},{above[0]}", above[1] + shown.key)
+            if len(self._names) < VIEWS_MAX:
+                self._names[each] = above
+        return above
+
+    # --- entries
+
+    def view(self, entry: EntryId) -> EntryView | None:
+        """A visible entry; None if there is none of that id."""
+        cache = self._cache
+        views = cache.views if cache is not None and cache.moment == self._moment else self._own
+        found = views.get(entry)
+        if found is not None:
+            return found
+        shown = self.shown(entry)
+        if shown is None:
+            return None
+        row = self.reader.get(ENTRIES, entry)
+        name, key = self.dn(entry)
+        state = None if row is None else decoded_entry(row)
+        found = EntryView(self.schema, entry, state, name, key, shown.oddity)
+        most = VIEWS_MAX if views is not self._own else OWN_VIEWS_MAX
+        if len(views) >= most:
+            for each in list(views)[: most // 8]:
+                del views[each]
+        views[entry] = found
+        return found
+
+    def children(self, entry: EntryId) -> Iterator[EntryId]:
+        """The visible entries directly below another, by name. Below the suffix's own stand also those that
+        have no other place."""
+        yield from self._below(entry)
+        if entry == self.top():
+            for each in self._below(ROOT):
+                if each != entry:
+                    yield each
+
+    def _below(self, parent: EntryId) -> Iterator[EntryId]:
+        for _, value in self.reader.rows(NAMES, start=parent, end=prefix_end(parent)):
+            yield EntryId(bytes(value))
+
+    def has_children(self, entry: EntryId) -> bool:
+        return next(self.children(entry), None) is not None
+
+    def subtree(self, entry: EntryId) -> Iterator[EntryId]:
+        """The entry and all below it, parents first."""
+        waiting = [entry]
+        while waiting:
+            each = waiting.pop()
+            yield each
+            waiting.extend(reversed(list(self.children(each))))
+
+    def is_odd(self, entry: EntryId) -> bool:
+        shown = self.shown(entry)
+        return shown is not None and shown.oddity != Oddity.NONE

@@ -1,0 +1,104 @@
+"""An entry as clients see it: user attributes, and what the server says of it.
+
+Creation and modification times are those of the entry's CSNs, so all masters show the same.
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from holdfast.directory.dn import ROOT as ROOT_DN
+from holdfast.directory.dn import Dn
+from holdfast.directory.entry import EntryState
+from holdfast.directory.primitives import EntryId, Value, uuid_text
+from holdfast.directory.replica.shown import Oddity
+from holdfast.directory.results import DirectoryError
+from holdfast.directory.schema.checking import classes_of, structural_class
+from holdfast.directory.schema.schema import Schema
+from holdfast.model.csn import ZERO, Csn
+
+Attributes = dict[str, tuple[bytes, ...]]
+
+GLUE_CLASSES: Final = (
+    Value(b"2.5.6.0", b"top"),
+    Value(b"2.25.201733915087124226513986227104352196921.101", b"glue"),
+)
+SUBSCHEMA_DN: Final = "cn=subschema"
+
+
+def visible_values(state: EntryState | None, oddity: int) -> dict[str, tuple[Value, ...]]:
+    """The values that clients see, by the attribute's name in changes. Of glue that is its name alone."""
+    if state is not None and not oddity & Oddity.GLUE:
+        return state.values()
+    required = {} if state is None else state.required()
+    values = {name: tuple(found[key] for key in sorted(found)) for name, found in required.items()}
+    return {**values, "objectclass": GLUE_CLASSES}
+
+
+class EntryView:
+    """One visible entry in one snapshot."""
+
+    __slots__ = ("_operational", "attributes", "dn", "dn_key", "encoded", "id", "oddity", "schema", "state")
+
+    def __init__(
+        self,
+        schema: Schema,
+        entry: EntryId,
+        state: EntryState | None,
+        dn: str,
+        dn_key: bytes,
+        oddity: int,
+    ) -> None:
+        self.schema = schema
+        self.id = entry
+        self.state = state
+        self.dn = dn
+        self.dn_key = dn_key
+        self.oddity = oddity
+        self.encoded: dict[object, bytes] = {}
+        """What a face made of it before, by what was asked for."""
+        self.attributes: Attributes = {}
+        """The user attributes, as the schema spells them."""
+        stored: Attributes = {}
+        for name, values in visible_values(state, oddity).items():
+            described = schema.find(name)
+            contents = tuple(each.content for each in values)
+            if described is None:
+                self.attributes[name] = contents
+            elif described.type.is_operational:
+                stored[described.name] = contents
+            else:
+                self.attributes[described.name] = contents
+        self._operational = stored
+
+    @property
+    def name(self) -> Dn:
+        try:
+            return Dn.parse(self.dn)
+        except DirectoryError:
+            return ROOT_DN
+
+    def operational(self) -> Attributes:
+        """What the server says of the entry; subordinates are counted by the snapshot."""
+        found: Attributes = {
+            "entryUUID": (uuid_text(self.id).encode(),),
+            "entryDN": (self.dn.encode(),),
+            "subschemaSubentry": (SUBSCHEMA_DN.encode(),),
+        }
+        classes, _ = classes_of(self.schema, self.attributes.get("objectClass", ()))
+        structural = structural_class(classes)
+        if structural is not None:
+            found["structuralObjectClass"] = (structural.name.encode(),)
+        if self.state is not None and self.state.added != ZERO:
+            found["createTimestamp"] = (generalized_time(self.state.added),)
+            found["modifyTimestamp"] = (generalized_time(self.state.modified),)
+            found["lastModifiedCSN"] = (self.state.modified.operation.text().encode(),)
+        found.update(self._operational)
+        return found
+
+    def everything(self) -> Attributes:
+        """All attributes, for a filter to look at."""
+        return {**self.attributes, **self.operational()}
+
+
+def generalized_time(csn: Csn) -> bytes:
+    return datetime.fromtimestamp(csn.timestamp, UTC).strftime("%Y%m%d%H%M%SZ").encode()
