@@ -103,7 +103,7 @@ class Housekeeping:
                 # The mark is in a transaction before the one that trims: it never comes after the loss.
                 self._keep(roster.mark_lagging(each, excess.text()), _nothing)
             bound = bound.merged(excess)
-        if bound != self._trimmed_to and not replica.trim(bound, self._new_token(_nothing)):
+        if len(bound) and bound != self._trimmed_to and not replica.trim(bound, self._new_token(_nothing)):
             self._trimmed_to = bound
 
     def _excess(self, own: Vector, bound: Vector) -> Vector | None:

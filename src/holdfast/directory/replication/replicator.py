@@ -15,9 +15,9 @@ from holdfast.directory.replication.giving import Givers
 from holdfast.directory.replication.housekeeping import Housekeeping
 from holdfast.directory.replication.link import Link, Phase
 from holdfast.directory.replication.messages import (
-    Counted,
     CopyAsk,
     CopyTaken,
+    Counted,
     Message,
     Reason,
     Refused,

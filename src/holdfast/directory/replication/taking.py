@@ -23,7 +23,15 @@ from holdfast.directory.replication.messages import (
     Message,
     Refused,
 )
-from holdfast.directory.replication.roster import CSNSTATE, LAGGING, SELF, TOLD_OVER, Own, decoded_own, own_row
+from holdfast.directory.replication.roster import (
+    CSNSTATE,
+    LAGGING,
+    SELF,
+    TOLD_OVER,
+    Own,
+    decoded_own,
+    own_row,
+)
 from holdfast.directory.store import Batch, MapName, Store, prefix_end
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ports import Token

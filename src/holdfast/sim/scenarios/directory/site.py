@@ -84,6 +84,10 @@ class Site:
         self.peers = _topology(rng, self.names)
         self.called_over: dict[ReplicaId, None] = {}
         """Replicas that an operator has retired by force."""
+        self.is_founded = False
+        """Whether the first of the masters has made the data that all others get copies of."""
+        self.is_quiet = False
+        """Whether clients write no more."""
         self.config = _config(rng)
         self.read_only = self.names[-1] if len(self.names) > 3 and rng.random() < 0.3 else None
         """A host whose replica takes no writes."""

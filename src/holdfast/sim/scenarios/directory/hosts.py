@@ -1,0 +1,486 @@
+"""One master's process: it opens its store, becomes the replica that the store is, and replicates.
+
+This is what a driver does in production: identity first (V5, G3), then the clock, then a copy if one is
+needed, then the replica with its links. An operator's habits are here too: a store that no peer can bring up
+to date is initialised, but only when the others have what it alone has, or after a while.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from holdfast.clock import ClockConfig, ClockPorts, Generator
+from holdfast.clock.generator import Phase as ClockPhase
+from holdfast.clock.vector import Vector
+from holdfast.directory.memory_store import MemoryStore
+from holdfast.directory.replica.maps import KEPT, MAPS
+from holdfast.directory.replica.replica import Replica, ReplicaPorts
+from holdfast.directory.replica.seam import ReplicaListener
+from holdfast.directory.replica.update import Update
+from holdfast.directory.replication.acknowledging import CommittedHereOnly
+from holdfast.directory.replication.identity import Decision, Step, decide, emptied
+from holdfast.directory.replication.link import Phase
+from holdfast.directory.replication.messages import Message, Reason
+from holdfast.directory.replication.ports import ReplicationPorts
+from holdfast.directory.replication.replicator import Replicator
+from holdfast.directory.replication.roster import (
+    CSNSTATE,
+    SELF,
+    TOLD_OVER,
+    Roster,
+    decoded_own,
+    own_row,
+)
+from holdfast.directory.replication.taking import HALF_COPIED, Taker
+from holdfast.directory.results import DirectoryError
+from holdfast.directory.store import Batch
+from holdfast.model.csn import Csn
+from holdfast.model.errors import DiskFailed, HoldfastError, InvalidRequest
+from holdfast.model.ids import HostId, Nonce
+from holdfast.model.ports import Token
+from holdfast.sim.engine.connections import Packet
+from holdfast.sim.engine.node import NodePorts
+from holdfast.sim.engine.options import MILLISECOND, SECOND
+from holdfast.sim.scenarios.directory.recorder import Recorder
+from holdfast.sim.scenarios.directory.site import GENERATION, SUFFIX, HostIds, Site
+from holdfast.sim.scenarios.directory.wires import Wires
+from holdfast.sim.scenarios.directory.workload import WHO, drawn, founding
+from holdfast.storage.identity import Ours, StoreIdentity, load, plan
+
+WRITE_NS: Final = 60 * MILLISECOND
+WATCH_NS: Final = 100 * MILLISECOND
+PATIENCE_NS: Final = 600 * MILLISECOND
+"""For how long an operator looks at a replica that cannot be brought up to date before he initialises it."""
+LOSS_PATIENCE_NS: Final = 2 * SECOND
+"""For how long he waits until others have what it alone has."""
+
+
+class TimedStore(MemoryStore):
+    """The store in memory, whose transactions take time."""
+
+    def __init__(self, ports: NodePorts, site: Site, on_committed: Callable[[Token, bool], None]) -> None:
+        super().__init__(site.images[ports.name], on_committed)
+        self._ports = ports
+        self._rng = ports.random.stream("store")
+        self.fails = False
+
+    def write(self, batch: Batch, token: Token) -> None:
+        super().write(batch, token)
+        node, options = self._ports.node, self._ports.node.world.options.disk
+        delay_ns = options.sync_min_ns + int(self._rng.expovariate(1.0) * options.sync_mean_ns)
+        node.world.after(delay_ns, node.run, self._ports.life, self._commit_next)
+
+    def _commit_next(self) -> None:
+        if self.fails:
+            self.fail()
+        elif self.on_its_way:
+            self.commit(1)
+
+
+class WatchedReplica(Replica):
+    """The replica, with the observer told of what it does."""
+
+    recorder: Recorder
+    name: str
+    roster: Roster
+
+    def listen(self, listener: ReplicaListener) -> None:
+        super().listen(_Told(listener, self.recorder))
+
+    def trim(self, vector: Vector, token: Token) -> int:
+        self.recorder.trims(self.name, vector, self.roster)
+        return super().trim(vector, token)
+
+    def purge(self, vector: Vector, token: Token) -> None:
+        if hasattr(self, "roster"):
+            self.recorder.purges(self.name, vector)
+        super().purge(vector, token)
+
+    def heartbeat(self, token: Token) -> Csn:
+        csn = super().heartbeat(token)
+        self.recorder.stated(self.name, csn)
+        return csn
+
+
+class _Told:
+    """The replica's listener, with the observer before it."""
+
+    def __init__(self, listener: ReplicaListener, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._listener = listener
+        self.on_applied = listener.on_applied
+        self.on_failed = listener.on_failed
+
+    def on_committed(self, updates: Sequence[Update], *, is_own: bool) -> None:
+        self._recorder.committed(tuple(updates))
+        self._listener.on_committed(updates, is_own=is_own)
+
+
+class Host:
+    """One process of one master."""
+
+    def __init__(self, ports: NodePorts, site: Site, recorder: Recorder) -> None:
+        self.name = ports.name
+        self._ports = ports
+        self._site = site
+        self._recorder = recorder
+        self._rng = ports.random.stream("host")
+        self._timers = ports.timers(self._on_timer)
+        self._ids = HostIds(site.registry, HostId(ports.name))
+        image = site.images[self.name]
+        image.cut(ports.random.stream("cut").randint(0, len(image.on_their_way)))
+        recorder.restarted(self.name, image)
+        self.store = TimedStore(ports, site, self._on_committed)
+        self.generator: Generator | None = None
+        self.replica: WatchedReplica | None = None
+        self.replicator: Replicator | None = None
+        self.taker: Taker | None = None
+        self._wires: Wires | None = None
+        self._heard_ns = 0
+        self._source: str | None = None
+        self._waiting: Callable[[], None] | None = None
+        self._trouble_ns: int | None = None
+        self._is_ending = False
+        disk = ports.disk("identity", self._on_identity_synced)
+        self._identity = StoreIdentity(disk, load(disk), self._stop)
+        self._open()
+
+    # --- who this store is
+
+    def _open(self) -> None:
+        store = self._identity.store
+        verdict = plan(store, HostId(self.name), self._site.registry.recorded(store))
+        with self.store.read() as reader:
+            own = reader.get(KEPT, SELF)
+            is_half = reader.get(KEPT, HALF_COPIED) is not None
+            is_told = reader.get(KEPT, TOLD_OVER) is not None
+        decision = decide(
+            None if own is None else decoded_own(own),
+            self._ids,
+            is_continued=isinstance(verdict, Ours),
+            is_half_copied=is_half,
+            is_told_over=is_told,
+            is_read_only=self.name == self._site.read_only,
+        )
+        if isinstance(verdict, Ours):
+            self._write_own(decision, lambda: self._number_opening(decision))
+        else:
+            self._site.world.sometimes("a store was taken for a new one")
+            self._write_own(decision, lambda: self._found(decision))
+
+    def _write_own(self, decision: Decision, then: Callable[[], None]) -> None:
+        if not decision.is_changed or decision.step is Step.INITIALISE:
+            then()  # a copy begins with writing it
+            return
+        batch = Batch()
+        batch.put(KEPT, *own_row(decision.own))
+        batch.erase(KEPT, TOLD_OVER)
+        self._waiting = then
+        self.store.write(batch, "own")
+
+    def _found(self, decision: Decision) -> None:
+        new = self._site.registry.new_store()
+        self._identity.found(new, HostId(self.name), lambda: self._number_opening(decision))
+
+    def _number_opening(self, decision: Decision) -> None:
+        nonce = Nonce(f"{self.name}#{self._ports.incarnation}")
+
+        def begun() -> None:
+            assert self._identity.store is not None
+            self._site.registry.raise_opening(self._identity.store)
+            self._identity.finish_opening(lambda: self._start_clock(decision))
+
+        self._identity.begin_opening(nonce, begun)
+
+    # --- the clock
+
+    def _start_clock(self, decision: Decision) -> None:
+        with self.store.read() as reader:
+            csnstate = reader.get(KEPT, CSNSTATE)
+        clock = ClockPorts(
+            self._ports.clock,
+            self._timers,
+            self._ports.disk("clock", self._on_clock_synced),
+            self._ports.trace,
+        )
+        skew_s = 10**8 if self._site.world.is_healed else 3600
+        generator = Generator(
+            clock,
+            decision.own.replica,
+            ClockConfig(csn_max_skew_s=skew_s),
+            on_stored=lambda: self._clock_stored(decision),
+        )
+        self.generator = generator
+        generator.open(
+            is_new=not decision.own.is_ready, csnstate=None if csnstate is None else csnstate.decode()
+        )
+
+    def _clock_stored(self, decision: Decision) -> None:
+        assert self.generator is not None
+        if self.replica is None and self.taker is None and self.generator.status().phase is ClockPhase.RUNNING:
+            if decision.step is not Step.INITIALISE:
+                self._serve()
+            elif self.name == self._site.names[0] and not self._site.is_founded:
+                self._begin_data(decision)
+            else:
+                self._take_copy(decision)
+
+    def _begin_data(self, decision: Decision) -> None:
+        """The first master of all: its store is new, and there is nobody to ask."""
+        own = structs.replace(decision.own, is_ready=True, known=(decision.own.replica,))
+        batch = Batch()
+        batch.put(KEPT, *own_row(own))
+
+        def begun() -> None:
+            self._site.is_founded = True
+            self._serve()
+
+        self._waiting = begun
+        self.store.write(batch, "own")
+
+    # --- a copy
+
+    def _take_copy(self, decision: Decision) -> None:
+        self._site.world.sometimes("a copy was asked for")
+        self.taker = Taker(
+            self.store,
+            decision.own,
+            suffix=SUFFIX,
+            maps=MAPS,
+            kept=KEPT,
+            window=self._site.config.copy_window,
+            on_done=self._copied,
+            on_refused=lambda refused: self._drop_source(),
+        )
+        self._heard_ns = self._ports.clock.now()
+        self._wire()
+        self._timers.set(WATCH_NS, "watch")
+
+    def _drop_source(self) -> None:
+        source, self._source = self._source, None
+        if source is not None and self._wires is not None:
+            self._wires.close(source)
+
+    def _copied(self) -> None:
+        self._site.world.sometimes("a copy was taken")
+        self._ports.stop("initialised")
+
+    # --- the replica
+
+    def _serve(self) -> None:
+        assert self.generator is not None
+        replica = WatchedReplica(
+            ReplicaPorts(self.store, self.generator, self._ports.random, self._ports.trace),
+            self._site.schema,
+            SUFFIX,
+        )
+        replica.recorder, replica.name = self._recorder, self.name
+        replica.open(generation=GENERATION if self.name == self._site.names[0] else None)
+        self.replica = replica
+        rows = replica.kept()
+        roster = replica.roster = Roster(decoded_own(dict(rows)[SELF]), rows)
+        self._wire()
+        assert self._wires is not None
+        self.replicator = Replicator(
+            ReplicationPorts(
+                replica,
+                self.generator,
+                self._wires,
+                self._ports.clock,
+                self._timers,
+                self._ports.trace,
+            ),
+            roster,
+            self._site.config,
+            maps=MAPS,
+            masters=lambda: self._site.names,
+            on_told_over=lambda: self._ports.stop("told that its id is over"),
+            on_failed=lambda why: self._stop(DiskFailed(why)),
+        )
+        if roster.purged is not None:
+            replica.purge(roster.purged, "purge")
+        if replica.sight.top() is None:
+            for request in founding():
+                known = replica.accepted
+                csn = replica.execute(request, WHO, lambda csn: self._recorder.acknowledged(self.name, csn))
+                self._recorder.issued(self.name, csn, known)
+        self._timers.set(self._rng.randrange(WRITE_NS), "write")
+        self._timers.set(WATCH_NS, "watch")
+
+    def _wire(self) -> None:
+        self._wires = Wires(
+            self._ports,
+            self._site.peers[self.name],
+            on_up=self._on_up,
+            on_down=self._on_down,
+            on_message=self._on_words,
+        )
+
+    # --- events
+
+    def on_message(self, peer: str, packet: Packet) -> None:
+        if self._wires is not None:
+            self._wires.on_packet(peer, packet)
+
+    def _on_up(self, peer: str) -> None:
+        if self.replicator is not None:
+            self.replicator.on_up(peer)
+        elif self.taker is not None and self._source is None:
+            self._source = peer
+            self._heard_ns = self._ports.clock.now()
+            self.taker.ask(_To(self._wires, peer))
+
+    def _on_down(self, peer: str) -> None:
+        if self.replicator is not None:
+            self.replicator.on_down(peer)
+        elif self._source == peer:
+            self._source = None
+
+    def _on_words(self, peer: str, message: Message) -> None:
+        if self.replicator is not None:
+            self.replicator.on_message(peer, message)
+        elif self.taker is not None and peer == self._source:
+            self._heard_ns = self._ports.clock.now()
+            try:
+                self.taker.on_message(message)
+            except InvalidRequest:
+                self._drop_source()
+
+    def _on_committed(self, token: Token, ok: bool) -> None:
+        if not ok:
+            self._stop(DiskFailed("the store cannot commit"))
+        elif token == "own":
+            waiting, self._waiting = self._waiting, None
+            assert waiting is not None
+            waiting()
+        elif self.taker is not None:
+            self.taker.on_committed(token, ok)
+        elif self.replica is not None:
+            self.replica.on_committed(token, ok)
+
+    def _on_identity_synced(self, token: Token, ok: bool) -> None:
+        self._identity.on_synced(token, ok)
+
+    def _on_clock_synced(self, token: Token, ok: bool) -> None:
+        assert self.generator is not None
+        self.generator.on_synced(token, ok)
+        self._check_clock()
+
+    def _on_timer(self, tag: Hashable) -> None:
+        if tag == "write":
+            self._timers.set(self._rng.randrange(2 * WRITE_NS), tag)
+            self._write()
+        elif tag == "watch":
+            self._timers.set(WATCH_NS, tag)
+            self._watch()
+        elif self.generator is not None and isinstance(tag, str) and tag.startswith("clock"):
+            self.generator.on_timer(tag)
+            self._check_clock()
+        elif self.replicator is not None:
+            self.replicator.on_timer(tag)
+
+    def _check_clock(self) -> None:
+        if self.generator is not None and self.generator.failure is not None:
+            self._stop(DiskFailed(self.generator.failure))
+
+    def _stop(self, error: HoldfastError) -> None:
+        self._ports.stop(f"{error.code}: {error}")
+
+    # --- a client
+
+    def _write(self) -> None:
+        if self.replica is None or self.replicator is None or self._site.is_quiet or self._is_ending:
+            return
+        try:
+            self.replicator.check_write()
+        except HoldfastError as reason:
+            self._site.world.sometimes(f"write: {reason.code}")
+            return
+        known = self.replica.accepted
+        wants_two = self._rng.random() < 0.3
+
+        def done(csn: Csn) -> None:
+            self._recorder.acknowledged(self.name, csn)
+            if wants_two and self.replicator is not None:
+                self.replicator.acknowledge(csn, lambda error: self._answered(csn, error))
+
+        try:
+            if wants_two:
+                self.replicator.acknowledgements.check_room()
+            if self._rng.random() < 0.1 and (found := self.replica.conflicts()):
+                csn = self.replica.settle(self._rng.choice(found), done, keep=self._rng.random() < 0.5)
+            else:
+                csn = self.replica.execute(drawn(self._rng, self.replica), WHO, done)
+        except DirectoryError as reason:
+            self._site.world.sometimes(f"client: {reason.result.name.lower()}")
+            return
+        self._recorder.issued(self.name, csn, known)
+
+    def _answered(self, csn: Csn, error: CommittedHereOnly | None) -> None:
+        if error is None:
+            self._recorder.second_store(self.name, csn)
+        else:
+            self._site.world.sometimes("a change was committed here only")
+
+    # --- an operator
+
+    def _watch(self) -> None:
+        now_ns = self._ports.clock.now()
+        if self.taker is not None:
+            if self._source is not None and now_ns - self._heard_ns > self._site.config.silence_ns:
+                self._drop_source()
+            return
+        replicator = self.replicator
+        if replicator is None or self._is_ending:
+            return
+        if not self._is_stuck(replicator):
+            self._trouble_ns = None
+            return
+        if self._trouble_ns is None:
+            self._trouble_ns = now_ns
+        waited_ns = now_ns - self._trouble_ns
+        if waited_ns > PATIENCE_NS and (waited_ns > LOSS_PATIENCE_NS or self._is_known_elsewhere(replicator)):
+            if self._site.others_are_whole(self.name):
+                self._initialise()
+
+    def _is_stuck(self, replicator: Replicator) -> bool:
+        """Whether every peer that answers says that this replica must be initialised."""
+        links = [link for link in replicator.links.values() if link.phase is Phase.OPEN]
+        refusals = [each.reason is Reason.NEEDS_INITIALISATION for each in replicator.problems.values()]
+        if not links:
+            return any(refusals)
+        return all(link.shortage is not None for link in links)
+
+    def _is_known_elsewhere(self, replicator: Replicator) -> bool:
+        assert self.replica is not None
+        vector = self.replica.vector
+        return any(
+            link.supplier is not None and link.supplier.committed.covers_all(vector)
+            for link in replicator.links.values()
+        )
+
+    def _initialise(self) -> None:
+        """Mark the store as one that is to be filled anew, and begin again."""
+        assert self.replica is not None and self.replicator is not None
+        self._is_ending = True
+        self._site.world.sometimes("a replica was initialised")
+        own = emptied(self.replicator.roster.own, self._ids)
+        self._recorder.loses(self.name, None)
+        self.replicator.keep(
+            [(HALF_COPIED, b"1"), own_row(structs.replace(own, is_ready=False))],
+            lambda: self._ports.stop("to be initialised"),
+        )
+
+
+class _To:
+    """One peer as a taker sees it."""
+
+    def __init__(self, wires: Wires | None, peer: str) -> None:
+        self._wires = wires
+        self._peer = peer
+
+    def send(self, message: Message) -> None:
+        assert self._wires is not None
+        self._wires.send(self._peer, message)
+
