@@ -13,7 +13,8 @@ from collections.abc import Callable
 from holdfast.clock.vector import Vector
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
 from holdfast.directory.replication.roster import Roster, Rows
-from holdfast.model.csn import Csn
+from holdfast.directory.resolving import horizon_of
+from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Token
@@ -43,6 +44,9 @@ class Housekeeping:
         self._keep = keep
         self._new_token = new_token
         self._purged_ns: int | None = None
+        vector = ports.replica.vector
+        self.newest_update = vector.newest() or ZERO
+        """The newest update that is here; at first all that the vector may tell of."""
         self._trimmed_to: Vector | None = None
         """Up to where there is nothing left to trim."""
 
@@ -132,6 +136,8 @@ class Housekeeping:
                 target = each if target is None else target.merged(each)
         if target is None or target == roster.purged:
             return
+        if roster.purged is not None and self.newest_update <= horizon_of(roster.purged):
+            return  # time has passed, and nothing was changed that could be dropped
         self._keep(roster.purge(target), _nothing)
         replica.purge(target, self._new_token(_nothing))
 

@@ -151,6 +151,9 @@ class Replicator:
     # --- the replica (ReplicaListener)
 
     def on_committed(self, updates: Sequence[Update], *, is_own: bool) -> None:
+        self._housekeeping.newest_update = max(
+            self._housekeeping.newest_update, *(update.csn for update in updates)
+        )
         if is_own:
             self._pump(own_only=True)
         else:

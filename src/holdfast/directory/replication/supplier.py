@@ -50,6 +50,7 @@ class Supplier:
         """What the peer has on its disk, in its own words."""
         self._position = self.committed
         """What it has or was sent."""
+        self._heard = hello.vector
         self._on_its_way: deque[_OnItsWay] = deque()
         self._number = 0
         self._has_told_shortage = False
@@ -57,11 +58,13 @@ class Supplier:
         """How many updates were sent in this session."""
 
     def on_have(self, have: Have) -> None:
-        vector = Vector.parse(have.vector)
         if have.done > self._number:
             raise InvalidRequest(f"batch {have.done} was never sent")
-        self.committed = self.committed.merged(vector)
-        self._position = self._position.merged(vector)
+        if have.vector != self._heard:
+            self._heard = have.vector
+            vector = Vector.parse(have.vector)
+            self.committed = self.committed.merged(vector)
+            self._position = self._position.merged(vector)
         while self._on_its_way and self._on_its_way[0].number <= have.done:
             self._on_its_way.popleft()
 
@@ -71,6 +74,8 @@ class Supplier:
 
     def pump(self, *, own_only: bool = False) -> None:
         """Send what the peer lacks, as far as there is room."""
+        if self._position.covers_all(self._ports.replica.vector):
+            return
         why = shortage(self._position, trimmed=self._ports.replica.trimmed, roster=self._roster)
         if why is not None:
             self._tell_shortage(why)

@@ -94,7 +94,7 @@ class WatchedReplica(Replica):
 
     def purge(self, vector: Vector, token: Token) -> None:
         if hasattr(self, "roster"):
-            self.recorder.purges(self.name, vector)
+            self.recorder.purges(self.name, vector, self.accepted)
         super().purge(vector, token)
 
     def heartbeat(self, token: Token) -> Csn:

@@ -128,12 +128,11 @@ class Recorder:
             if not is_marked and (theirs is None or not theirs.covers_all(vector)):
                 self._violation("G5", f"{host} trims {vector.text()}, and {name} has {theirs and theirs.text()}")
 
-    def purges(self, host: str, target: Vector) -> None:
-        """A master purges up to *target*: who issued what is missing here had all of it (G7)."""
-        own = self._site.vector(host)
-        assert own is not None
+    def purges(self, host: str, target: Vector, accepted: Vector) -> None:
+        """A master purges up to *target*: who issued what is missing here had all of it (G7). *accepted* is
+        what it has, on the disk or on its way there before the purge."""
         for csn, issue in self.issues.items():
-            if issue.is_void or issue.is_lost or self.has(host, csn):
+            if issue.is_void or issue.is_lost or accepted.covers(csn) or self.has(host, csn):
                 continue
             if csn.replica in target.retired or csn.replica in self._site.called_over:
                 continue

@@ -88,7 +88,7 @@ class Site:
         """Whether the first of the masters has made the data that all others get copies of."""
         self.is_quiet = False
         """Whether clients write no more."""
-        self.config = _config(rng)
+        self.config = _config(rng, is_slow=_is_slow(world))
         self.read_only = self.names[-1] if len(self.names) > 3 and rng.random() < 0.3 else None
         """A host whose replica takes no writes."""
 
@@ -136,7 +136,15 @@ def _topology(rng: random.Random, names: tuple[str, ...]) -> dict[str, tuple[str
     return {each: tuple(b if a == each else a for a, b in pairs if each in (a, b)) for each in names}
 
 
-def _config(rng: random.Random) -> ReplicationConfig:
+def _is_slow(world: World) -> bool:
+    """Whether a copy in many pieces would never arrive: what is lost is not sent again on a simulated
+    connection, and each piece waits for the disk."""
+    network, disk = world.options.network, world.options.disk
+    return bool(network.loss or network.late) or disk.sync_mean_ns > 2 * MILLISECOND
+
+
+def _config(rng: random.Random, *, is_slow: bool) -> ReplicationConfig:
+    piece_bytes = rng.choice((300, 2_000, 20_000))
     return ReplicationConfig(
         window_updates=rng.choice((1, 3, 50)),
         window_bytes=rng.choice((200, 4_000, 100_000)),
@@ -152,6 +160,6 @@ def _config(rng: random.Random) -> ReplicationConfig:
         log_updates=rng.choice((5, 20, 1_000, 1_000)),
         acknowledge_ns=200 * MILLISECOND,
         copies_max=4,
-        piece_bytes=rng.choice((300, 2_000, 20_000)),
+        piece_bytes=100_000 if is_slow else piece_bytes,
         copy_window=rng.choice((1, 3)),
     )
