@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from ldap_values import trees
 
 from holdfast.directory.dn import Dn
+from holdfast.directory.filters.evaluation import matcher, matches
 from holdfast.directory.filters.filter import (
     DEPTH_MAX,
     PARTS_MAX,
@@ -20,7 +21,6 @@ from holdfast.directory.filters.filter import (
     Present,
     Substrings,
 )
-from holdfast.directory.filters.evaluation import matcher, matches
 from holdfast.directory.filters.text import FILTER_CHARS_MAX, InvalidFilter, filter_text, parse_filter
 from holdfast.directory.schema import standard_schema
 from holdfast.ldap.ber import Reader

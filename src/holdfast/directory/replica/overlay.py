@@ -94,7 +94,7 @@ class StoredEntries(MutableMapping[EntryId, EntryState]):
 
     def __iter__(self) -> Iterator[EntryId]:
         pending: dict[bytes, object] = dict(self._overlay.pending(ENTRIES))
-        pending.update(self._changed)
+        pending.update({bytes(entry): state for entry, state in self._changed.items()})
         for key, _ in self._overlay.reader().rows(ENTRIES):
             if EntryId(bytes(key)) not in pending:
                 yield EntryId(bytes(key))

@@ -62,11 +62,11 @@ def shown_now(tree: Tree, schema: Schema, entry: EntryId) -> Shown | None:
         oddity |= Oddity.MISPLACED
     own = tree.own_name(entry)
     if own is not None and tree.has_its_name(entry):
-        return Shown(tree.parent(entry), own.text, own.key, oddity)
+        return Shown(tree.parent(entry), own.text, own.key, int(oddity))
     if own is not None:
         oddity |= Oddity.LACKS_NAME
     name = tree.name(entry)
-    return Shown(tree.parent(entry), name, key_of(schema, name), oddity)
+    return Shown(tree.parent(entry), name, key_of(schema, name), int(oddity))
 
 
 def key_of(schema: Schema, name: str) -> bytes:

@@ -1,0 +1,368 @@
+"""One replica: what clients do to it, what it commits together, and what other masters make of it."""
+
+import random
+
+import pytest
+from directory_replica import (
+    ADMIN,
+    SUFFIX,
+    Master,
+    add,
+    delete,
+    derived_rows,
+    modify,
+    person,
+    rename,
+    stored_rows,
+)
+
+from holdfast.clock.vector import Vector
+from holdfast.directory.filters.text import parse_filter
+from holdfast.directory.operations import Change, Scope
+from holdfast.directory.replica.searching import Question
+from holdfast.directory.replica.shown import decoded_shown
+from holdfast.directory.resolving import NeedsInitialisation
+from holdfast.directory.results import DirectoryError, ResultCode
+
+PEOPLE = f"ou=people,{SUFFIX}"
+
+
+@pytest.fixture
+def master() -> Master:
+    found = Master()
+    found.populate()
+    return found
+
+
+def refused(master: Master, request: Change) -> ResultCode:
+    before = master.replica.dump()
+    with pytest.raises(DirectoryError) as error:
+        master.replica.execute(request, ADMIN, lambda csn: None)
+    assert master.replica.dump() == before
+    assert master.replica.pending == 0
+    assert master.generator.status().in_flight == 0
+    return error.value.result
+
+
+def test_an_entry_is_added_changed_and_removed(master: Master) -> None:
+    """Each operation is one update, in the changelog and in the vector with the data."""
+    csns = [
+        master.do(person("ada", mail="ada@example.com")),
+        master.do(modify(f"uid=ada,{PEOPLE}", ("add", "mail", "countess@example.com"))),
+        master.do(rename(f"uid=ada,{PEOPLE}", "uid=lovelace")),
+    ]
+    (entry,) = master.search("(mail=COUNTESS@example.com)")
+    assert entry.dn == f"uid=lovelace,{PEOPLE}"
+    assert entry.attributes["uid"] == (b"lovelace",)
+    assert sorted(entry.attributes["mail"]) == [b"ada@example.com", b"countess@example.com"]
+    operational = entry.operational()
+    assert operational["creatorsName"] == (ADMIN.encode(),)
+    assert operational["lastModifiedCSN"] == (csns[-1].text().encode(),)
+    csns.append(master.do(delete(f"uid=lovelace,{PEOPLE}")))
+    assert master.dns(base=PEOPLE) == [PEOPLE]
+    with master.replica.updates_since(Vector.of("g")) as reader:
+        assert [each.csn for each in reader][-4:] == csns
+    assert master.replica.vector.newest() == csns[-1]
+    assert [is_own for _, is_own in master.told.committed] == [True] * 6
+
+
+@pytest.mark.parametrize(
+    ("request_", "result"),
+    [
+        (add(f"uid=x,ou=nowhere,{SUFFIX}", "account", uid="x"), ResultCode.NO_SUCH_OBJECT),
+        (add(f"uid=ada,{PEOPLE}", "account", uid="ada"), ResultCode.ENTRY_ALREADY_EXISTS),
+        (add(f"uid=x,{PEOPLE}", "inetOrgPerson", uid="x"), ResultCode.OBJECT_CLASS_VIOLATION),
+        (add(f"uid=x,{PEOPLE}", "account", uid="y"), ResultCode.NAMING_VIOLATION),
+        (add("dc=other", "domain", dc="other"), ResultCode.NO_SUCH_OBJECT),
+        (add("no name", "domain"), ResultCode.INVALID_DN_SYNTAX),
+        (add(f"uid=x,{PEOPLE}", "account", uid="x", entryUUID="x"), ResultCode.CONSTRAINT_VIOLATION),
+        (add(f"uid=x,{PEOPLE}", "account", uid="x", nonsense="x"), ResultCode.UNDEFINED_ATTRIBUTE_TYPE),
+        (person("x", userPassword="in clear"), ResultCode.CONSTRAINT_VIOLATION),
+        (delete(f"uid=nobody,{PEOPLE}"), ResultCode.NO_SUCH_OBJECT),
+        (delete(PEOPLE), ResultCode.NOT_ALLOWED_ON_NON_LEAF),
+        (modify(f"uid=ada,{PEOPLE}", ("add", "sn", "ada")), ResultCode.ATTRIBUTE_OR_VALUE_EXISTS),
+        (modify(f"uid=ada,{PEOPLE}", ("delete", "mail", [])), ResultCode.NO_SUCH_ATTRIBUTE),
+        (modify(f"uid=ada,{PEOPLE}", ("delete", "sn", "x")), ResultCode.NO_SUCH_ATTRIBUTE),
+        (modify(f"uid=ada,{PEOPLE}", ("delete", "sn", [])), ResultCode.OBJECT_CLASS_VIOLATION),
+        (modify(f"uid=ada,{PEOPLE}", ("replace", "uid", "x")), ResultCode.NOT_ALLOWED_ON_RDN),
+        (modify(f"uid=ada,{PEOPLE}", ("delete", "uid", "ada")), ResultCode.NOT_ALLOWED_ON_RDN),
+        (modify(f"uid=ada,{PEOPLE}", ("increment", "sn", "1")), ResultCode.CONSTRAINT_VIOLATION),
+        (modify(f"uid=ada,{PEOPLE}", ("replace", "modifyTimestamp", "x")), ResultCode.CONSTRAINT_VIOLATION),
+        (
+            modify(f"uid=ada,{PEOPLE}", ("add", "objectClass", "organizationalUnit"), ("add", "ou", "x")),
+            ResultCode.OBJECT_CLASS_VIOLATION,
+        ),
+        (rename(PEOPLE, "ou=people", f"uid=ada,{PEOPLE}"), ResultCode.UNWILLING_TO_PERFORM),
+        (rename(SUFFIX, "dc=other"), ResultCode.UNWILLING_TO_PERFORM),
+        (rename(f"uid=ada,{PEOPLE}", "uid=bob"), ResultCode.ENTRY_ALREADY_EXISTS),
+        (rename(f"uid=ada,{PEOPLE}", "uid=ada", f"ou=nowhere,{SUFFIX}"), ResultCode.NO_SUCH_OBJECT),
+        (rename(f"uid=ada,{PEOPLE}", "dc=x"), ResultCode.OBJECT_CLASS_VIOLATION),
+    ],
+)
+def test_what_may_not_be_is_refused_and_changes_nothing(
+    master: Master, request_: Change, result: ResultCode
+) -> None:
+    """Every refusal has its result code, and leaves neither a change nor a CSN under way."""
+    master.do(person("ada"))
+    master.do(person("bob"))
+    assert refused(master, request_) == result
+
+
+def test_modifications_take_effect_in_order_or_not_at_all(master: Master) -> None:
+    """Later steps see earlier ones, and the schema judges what is left."""
+    master.do(person("ada", mail=["a@x", "b@x"], employeeNumber="7"))
+    dn = f"uid=ada,{PEOPLE}"
+    master.do(
+        modify(
+            dn,
+            ("delete", "mail", "A@X"),
+            ("add", "mail", "c@x"),
+            ("replace", "sn", "Lovelace"),
+            ("replace", "description", []),
+            ("add", "description", "first"),
+            ("delete", "description", "first"),
+        )
+    )
+    (entry,) = master.search("(uid=ada)")
+    assert sorted(entry.attributes["mail"]) == [b"b@x", b"c@x"]
+    assert entry.attributes["sn"] == (b"Lovelace",)
+    assert "description" not in entry.attributes
+    assert refused(master, modify(dn, ("add", "mail", "d@x"), ("add", "sn", "lovelace"))) == (
+        ResultCode.ATTRIBUTE_OR_VALUE_EXISTS
+    )
+
+
+def test_integers_are_incremented(master: Master) -> None:
+    """RFC 4525."""
+    account = add(
+        f"cn=ada,{PEOPLE}",
+        "account",
+        "posixAccount",
+        cn="ada",
+        uid="ada",
+        uidNumber="41",
+        gidNumber="9",
+        homeDirectory="/",
+    )
+    master.do(account)
+    master.do(modify(f"cn=ada,{PEOPLE}", ("increment", "uidNumber", "1"), ("increment", "gidNumber", "-10")))
+    (entry,) = master.search("(uidNumber>=42)")
+    assert entry.attributes["uidNumber"] == (b"42",)
+    assert entry.attributes["gidNumber"] == (b"-1",)
+
+
+def test_what_is_not_committed_is_not_shown(master: Master) -> None:
+    """A client sees a change when it is on the disk, and the next change sees it at once."""
+    done: list[object] = []
+    master.replica.execute(person("ada"), ADMIN, done.append)
+    master.replica.execute(modify(f"uid=ada,{PEOPLE}", ("add", "mail", "a@x")), ADMIN, done.append)
+    assert master.dns("(uid=ada)") == []
+    assert done == []
+    master.store.commit(1)
+    assert len(done) == 1
+    assert master.dns("(mail=a@x)") == []
+    master.store.commit()
+    assert master.dns("(mail=a@x)") == [f"uid=ada,{PEOPLE}"]
+
+
+@pytest.mark.parametrize("survivors", [0, 1, 2])
+def test_a_power_cut_takes_back_whole_operations(master: Master, survivors: int) -> None:
+    """Data, indexes, changelog and vector come back from the same moment, and CSNs go on above it (G1)."""
+    first = master.do(person("ada"))
+    csns = [first] + [
+        master.replica.execute(person(each), ADMIN, lambda csn: None) for each in ("bob", "cyd", "dan")
+    ]
+    master.restart(survivors)
+    names = ["ada", "bob", "cyd", "dan"][: survivors + 1]
+    assert master.dns("(uid=*)") == [f"uid={each},{PEOPLE}" for each in names]
+    assert master.replica.vector.newest() == csns[survivors]
+    assert stored_rows(master, decoded_shown) == derived_rows(master.replica)
+    with master.replica.updates_since(Vector.of("g")) as reader:
+        assert list(reader)[-1].csn == csns[survivors]
+    assert master.do(person("eve")) > max(csns)
+
+
+def test_a_failed_commit_is_the_end(master: Master) -> None:
+    """Nothing is answered after it, and the owner hears of it once (D1)."""
+    done: list[object] = []
+    master.replica.execute(person("ada"), ADMIN, done.append)
+    master.replica.execute(person("bob"), ADMIN, done.append)
+    master.store.fail()
+    assert done == []
+    assert len(master.told.failed) == 1
+    with pytest.raises(DirectoryError) as error:
+        master.replica.execute(person("cyd"), ADMIN, done.append)
+    assert error.value.result == ResultCode.UNAVAILABLE
+
+
+def test_masters_that_exchange_updates_are_equal() -> None:
+    """What one issued the other applies, under its CSN; what comes twice changes nothing."""
+    one = Master(1)
+    two = Master(2, one.world)
+    one.populate()
+    one.send_to(two)
+    one.do(person("ada"))
+    two.do(person("bob"))
+    two.do(person("ada", description="another"))
+    one.send_to(two)
+    two.send_to(one)
+    one.send_to(two)
+    assert one.replica.dump() == two.replica.dump()
+    assert one.replica.vector == two.replica.vector
+    assert one.dns() == two.dns()
+    assert len(one.dns("(uid=ada)")) == 2
+    (loser,) = [each for each in one.search("(uid=ada)") if each.dn.startswith("entryUUID=")]
+    assert one.search("(objectClass=*)", loser.dn, Scope.BASE)[0].id == loser.id
+    assert len(one.replica.conflicts()) == 1
+    with one.replica.updates_since(Vector.of("g")) as reader:
+        updates = list(reader)
+    two.replica.apply("m1", updates, "again")
+    two.store.commit()
+    assert one.replica.dump() == two.replica.dump()
+    assert two.told.applied[-1] == "again"
+    # The one that lost its name can be renamed under the name that it is shown with.
+    one.do(rename(loser.dn, "uid=ada2"))
+    assert one.replica.conflicts() == []
+    assert stored_rows(one, decoded_shown) == derived_rows(one.replica)
+
+
+def test_what_is_trimmed_is_not_sent() -> None:
+    """Who lacks trimmed updates is told to be initialised; a replica's newest update always stays."""
+    one = Master(1)
+    one.populate()
+    for each in ("ada", "bob", "cyd"):
+        one.do(person(each))
+    assert one.replica.trim(one.replica.vector, "trim") == 4
+    one.store.commit()
+    assert one.replica.trim(one.replica.vector, "trim") == 0
+    one.store.commit()
+    with pytest.raises(NeedsInitialisation):
+        one.replica.updates_since(Vector.of("g"))
+    with one.replica.updates_since(one.replica.trimmed) as reader:
+        assert len(list(reader)) == 1
+    one.restart()
+    with pytest.raises(NeedsInitialisation):
+        one.replica.updates_since(Vector.of("g"))
+
+
+def test_a_heartbeat_moves_the_vector_and_changes_nothing(master: Master) -> None:
+    before = master.replica.dump()
+    csn = master.replica.heartbeat("beat")
+    master.store.commit()
+    assert master.replica.vector.newest() == csn
+    assert master.told.applied == ["beat"]
+    assert master.replica.dump() == before
+    other = Master(2, master.world)
+    master.send_to(other)
+    other.replica.apply("m1", (), "mark", complete_to=[csn])
+    other.store.commit()
+    assert other.replica.vector == master.replica.vector
+
+
+def test_purging_to_one_vector_leaves_equal_states() -> None:
+    one = Master(1)
+    two = Master(2, one.world)
+    one.populate()
+    for each in ("ada", "bob"):
+        one.do(person(each, mail="a@x"))
+    one.do(modify(f"uid=ada,{PEOPLE}", ("delete", "mail", [])))
+    one.do(delete(f"uid=bob,{PEOPLE}"))
+    one.send_to(two)
+    two.do(modify(f"uid=ada,{PEOPLE}", ("add", "mail", "b@x")))
+    two.send_to(one)
+    dumps = []
+    for each in (one, two):
+        each.replica.purge(one.replica.vector, "purge")
+        each.store.commit()
+        dumps.append(each.replica.dump())
+        each.restart()
+        assert each.replica.dump() == dumps[-1]
+        assert stored_rows(each, decoded_shown) == derived_rows(each.replica)
+    assert dumps[0] == dumps[1]
+    assert len(one.image.maps["entries"].rows) == 3
+
+
+FILTERS = (
+    "(objectClass=*)",
+    "(objectClass=person)",
+    "(uid=a)",
+    "(uid=*)",
+    "(mail=*)",
+    "(cn=*erson*)",
+    "(cn=pers*b)",
+    "(sn>=b)",
+    "(sn<=b)",
+    "(|(uid=a)(mail=x@y))",
+    "(&(objectClass=inetOrgPerson)(!(uid=b)))",
+    "(name=a)",
+    "(description;lang-de=*)",
+    "(hasSubordinates=TRUE)",
+    "(cn:caseExactMatch:=Person a)",
+    "(ou:dn:=people)",
+    "(&(uid=a)(nonsense=b))",
+    "(modifiersName=cn=admin,dc=example,dc=com)",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_follow_random_histories(seed: int) -> None:
+    """Whatever masters do to few names, and in whatever order they hear of it, what is stored of names and
+    indexes is what the state alone gives, and every search finds by index what it finds by looking."""
+    rng = random.Random(seed)
+    world = Master(1)
+    masters = [world, Master(2, world.world)]
+    world.populate()
+    for each in ("a", "b"):
+        world.do(add(f"ou={each},{PEOPLE}", "organizationalUnit", ou=each))
+    world.send_to(masters[1])
+    for _ in range(60):
+        master = rng.choice(masters)
+        try:
+            master.do(random_change(rng, master))
+        except DirectoryError:
+            continue
+        finally:
+            master.store.commit()
+        if rng.random() < 0.2:
+            sender, receiver = rng.sample(masters, 2)
+            sender.send_to(receiver)
+        if rng.random() < 0.05:
+            master.restart()
+    for _ in range(2):
+        masters[0].send_to(masters[1])
+        masters[1].send_to(masters[0])
+    assert masters[0].replica.dump() == masters[1].replica.dump()
+    for master in masters:
+        assert stored_rows(master, decoded_shown) == derived_rows(master.replica)
+    for filter_ in FILTERS:
+        assert masters[0].dns(filter_) == looked_up(masters[0], filter_) == masters[1].dns(filter_)
+
+
+def looked_up(master: Master, filter_: str) -> list[str]:
+    """What a search must find, by asking every entry."""
+    everything = master.search()
+    snapshot = master.replica.snapshot()
+    question = Question(parse_filter(filter_), snapshot)
+    found = sorted(each.dn for each in everything if question(each))
+    snapshot.close()
+    return found
+
+
+def random_change(rng: random.Random, master: Master) -> Change:
+    dns = master.dns()
+    dn = rng.choice(dns)
+    uid = rng.choice("abc")
+    match rng.randrange(6):
+        case 0 | 1:
+            parent = rng.choice([each for each in dns if each.startswith("ou=")] or [PEOPLE])
+            return add(f"uid={uid},{parent}", "inetOrgPerson", uid=uid, cn=f"Person {uid}", sn=uid)
+        case 2:
+            return delete(dn)
+        case 3:
+            return modify(dn, (rng.choice(("add", "replace", "delete")), "mail", rng.choice(("x@y", "z@y"))))
+        case 4:
+            return modify(dn, ("replace", "description;lang-de", rng.choice(([], "eins", ["zwei", "drei"]))))
+        case _:
+            superior = rng.choice([None, *dns])
+            word = "ou" if dn.startswith("ou=") else "uid"
+            return rename(dn, f"{word}={uid}", superior, keep_old=rng.random() < 0.3)
