@@ -53,14 +53,10 @@ def _surplus(hello: Hello, vector: Vector, own: Vector, roster: Roster) -> Refus
     return None
 
 
-def shortage(vector: Vector, *, trimmed: Vector, roster: Roster) -> str | None:
-    """Why a peer that has *vector* cannot be brought up to date from here; None if it can."""
-    if not vector.covers_all(trimmed):
-        return f"the changelog here begins after {trimmed.text()}, and you have {vector.text()}"
-    for replica, last in roster.final.items():
-        if last is not None and not vector.covers(last):
-            return f"the changes of the retired replica {replica} up to {last} are not sent any more"
-    return None
+def least_needed(trimmed: Vector, roster: Roster) -> Vector:
+    """What a peer must have so that it can be brought up to date from here: what was trimmed, and all that
+    counts of retired replicas, of which nothing is sent any more."""
+    return Vector.of(trimmed.generation, (*trimmed, *roster.finals()))
 
 
 def clock_objection(sessions: SessionClock, peer: str, hello: Hello) -> Refused | None:

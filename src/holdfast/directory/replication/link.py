@@ -68,8 +68,7 @@ class Link:
         self.phase = Phase.GREETING
         self.problem: Refused | None = None
         """Why one of the two refused the other."""
-        self.shortage: str | None = None
-        """Why the peer cannot bring this replica up to date."""
+        self._shortage: tuple[Vector, str] | None = None
         self.replica: ReplicaId | None = None
         self.heard_ns = ports.clock.now()
         self.supplier: Supplier | None = None
@@ -116,13 +115,12 @@ class Link:
             raise InvalidRequest(f"{type(message).__name__} before a greeting")
         elif isinstance(message, Updates):
             self.supplier.has_received(self.consumer.take(message))
-            self.shortage = None
         elif isinstance(message, Have):
             self.supplier.on_have(message)
             self._owner.on_have(self)
             self.supplier.pump()
         elif isinstance(message, CannotSupply):
-            self.shortage = message.why
+            self._shortage = Vector.parse(message.least), message.why
         elif isinstance(message, Counted):
             self._owner.on_counted(Vector.parse(message.vector))
         else:
@@ -144,6 +142,13 @@ class Link:
         self.supplier.pump()
 
     # --- what the owner asks for
+
+    @property
+    def shortage(self) -> str | None:
+        """Why the peer cannot bring this replica up to date; None if it can, or another has done so."""
+        if self._shortage is not None and self._ports.replica.vector.covers_all(self._shortage[0]):
+            self._shortage = None
+        return None if self._shortage is None else self._shortage[1]
 
     def tell(self, *, is_due: bool = False) -> None:
         """Say what is committed here; *is_due*: even if nothing is new."""

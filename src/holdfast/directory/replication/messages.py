@@ -102,6 +102,8 @@ class CannotSupply(Struct, frozen=True, array_like=True, tag="cannot-supply"):
     """The receiver lacks what the sender has trimmed; unless another has it, it must be initialised."""
 
     why: _Why
+    least: VectorText
+    """Who has this can be brought up to date."""
 
 
 class Counted(Struct, frozen=True, array_like=True, tag="counted"):

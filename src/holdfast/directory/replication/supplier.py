@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.update import encoded_update
-from holdfast.directory.replication.greeting import shortage
+from holdfast.directory.replication.greeting import least_needed
 from holdfast.directory.replication.messages import (
     CannotSupply,
     Have,
@@ -21,7 +21,6 @@ from holdfast.directory.replication.messages import (
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
 from holdfast.directory.replication.roster import Roster
 from holdfast.directory.replication.statement import Introduction
-from holdfast.directory.resolving import NeedsInitialisation
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
@@ -53,7 +52,7 @@ class Supplier:
         self._heard = hello.vector
         self._on_its_way: deque[_OnItsWay] = deque()
         self._number = 0
-        self._has_told_shortage = False
+        self._told_shortage: Vector | None = None
         self.sent = 0
         """How many updates were sent in this session."""
 
@@ -76,24 +75,23 @@ class Supplier:
         """Send what the peer lacks, as far as there is room."""
         if self._position.covers_all(self._ports.replica.vector):
             return
-        why = shortage(self._position, trimmed=self._ports.replica.trimmed, roster=self._roster)
-        if why is not None:
-            self._tell_shortage(why)
+        least = least_needed(self._ports.replica.trimmed, self._roster)
+        if not self._position.covers_all(least):
+            self._tell_shortage(least)
             return
-        try:
-            while self._has_room():
-                batch = self._gather(own_only=own_only)
-                if batch is None:
-                    return
-                self._ports.links.send(self._peer, batch)
-        except NeedsInitialisation as fault:
-            self._tell_shortage(str(fault))
+        self._told_shortage = None
+        while self._has_room():
+            batch = self._gather(own_only=own_only)
+            if batch is None:
+                return
+            self._ports.links.send(self._peer, batch)
 
-    def _tell_shortage(self, why: str) -> None:
-        if not self._has_told_shortage:
-            self._has_told_shortage = True
+    def _tell_shortage(self, least: Vector) -> None:
+        if least != self._told_shortage:
+            self._told_shortage = least
+            why = f"you have {self._position.text()}; here, what was before {least.text()} is not kept any more"
             self._ports.trace.note("directory_cannot_supply", peer=self._peer, why=why)
-            self._ports.links.send(self._peer, CannotSupply(shortened(why)))
+            self._ports.links.send(self._peer, CannotSupply(shortened(why), least.text()))
 
     def _has_room(self) -> bool:
         # One update is let through whatever its length: it could never be sent otherwise.

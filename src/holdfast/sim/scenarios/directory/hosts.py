@@ -445,12 +445,12 @@ class Host:
                 self._initialise()
 
     def _is_stuck(self, replicator: Replicator) -> bool:
-        """Whether every peer that answers says that this replica must be initialised."""
+        """Whether a peer says that it lacks what this one has, and nobody else has brought it."""
         links = [link for link in replicator.links.values() if link.phase is Phase.OPEN]
         refusals = [each.reason is Reason.NEEDS_INITIALISATION for each in replicator.problems.values()]
         if not links:
             return any(refusals)
-        return all(link.shortage is not None for link in links)
+        return any(link.shortage is not None for link in links) or all(refusals or [False])
 
     def _is_known_elsewhere(self, replicator: Replicator) -> bool:
         assert self.replica is not None

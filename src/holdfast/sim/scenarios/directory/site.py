@@ -157,7 +157,7 @@ def _config(rng: random.Random, *, is_slow: bool) -> ReplicationConfig:
         statement_ns=rng.choice((60, 150, 400)) * MILLISECOND,
         purge_ns=rng.choice((50, 200, 600)) * MILLISECOND,
         log_age_s=3_000_000,
-        log_updates=rng.choice((5, 20, 1_000, 1_000)),
+        log_updates=rng.choice((12, 40, 1_000, 1_000)),
         acknowledge_ns=200 * MILLISECOND,
         copies_max=4,
         piece_bytes=100_000 if is_slow else piece_bytes,
