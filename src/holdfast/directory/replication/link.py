@@ -27,6 +27,7 @@ from holdfast.directory.replication.messages import (
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
 from holdfast.directory.replication.roster import Roster
 from holdfast.directory.replication.supplier import Supplier
+from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Token
@@ -40,6 +41,8 @@ class Phase(Enum):
 
 class LinkOwner(Protocol):
     """What a link tells the replicator."""
+
+    def on_put_back(self, link: "Link", newest: Csn) -> None: ...
 
     def on_open(self, link: "Link", *, is_ready: bool) -> None: ...
 
@@ -134,6 +137,12 @@ class Link:
         refused = refused or clock_objection(self._ports.sessions, self.peer, hello)
         if refused is not None:
             self.refuse(refused)
+            return
+        newest = Vector.parse(hello.vector).get(self._roster.replica)
+        if newest is not None and not replica.vector.covers(newest):
+            # This store has forgotten what it issued: it was put back since it was last opened.
+            self._owner.on_put_back(self, newest)
+            self.end()
             return
         self.phase = Phase.OPEN
         self.replica = ReplicaId(hello.replica)

@@ -74,6 +74,10 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
     """How often a replica makes a statement. Vectors of idle masters, trimming and purging lag by this."""
     purge_ns: int = 600 * SECOND
     """How often a master looks for old state to purge. Each purge walks over all entries."""
+    hear_first_ns: int = 5 * SECOND
+    """For how long a replica that was opened waits to hear all its peers before it issues changes: they know
+    if its store was put back since it was last opened (G3). When the time has passed it goes on without
+    them."""
     log_age_s: int = 7 * 86_400
     """How old an update of the changelog may become because a known replica lacks it. Then that replica is
     marked and needs initialisation."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.update import Update
 from holdfast.directory.replication.acknowledging import Acknowledgements, Answer
-from holdfast.directory.replication.admission import check_write
+from holdfast.directory.replication.admission import NotReady, check_write
 from holdfast.directory.replication.giving import Givers
 from holdfast.directory.replication.housekeeping import Housekeeping
 from holdfast.directory.replication.link import Link, Phase
@@ -46,11 +46,12 @@ class Replicator:
         config: ReplicationConfig,
         *,
         maps: Sequence[MapName],
+        peers: Sequence[str] = (),
         masters: Callable[[], Sequence[str]] = tuple,
         on_told_over: Callable[[], None] = lambda: None,
         on_failed: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """*maps*: those of the store that a copy has. *masters*: where a read-only replica sends writers.
+        """*maps*: those of the store that a copy has. *peers*: with whom it has links. *masters*: where a read-only replica sends writers.
         *on_told_over*: others have retired this replica's id; open the store again, with another.
         *on_failed*: the process must end (D1)."""
         config.validate()
@@ -62,6 +63,10 @@ class Replicator:
         self.on_failed = on_failed
         self._tokens: dict[Token, Callable[[], None]] = {}
         self._last_token = 0
+        self._unheard = dict.fromkeys(peers)
+        """The peers that have not greeted since this process began."""
+        self._began_ns = ports.clock.now()
+        self._is_put_back = False
         self._join_target: Vector | None = None
         self._stated_ns: int | None = None
         self._is_relay_set = self._is_tell_set = False
@@ -113,7 +118,15 @@ class Replicator:
 
     # --- what links say
 
+    def on_put_back(self, link: Link, newest: Csn) -> None:
+        """A peer has what this replica issued and does not remember: nothing more is issued under its id."""
+        if not self._is_put_back:
+            self._is_put_back = True
+            self._ports.trace.note("directory_store_put_back", peer=link.peer, newest=newest)
+            self.keep([(TOLD_OVER, b"1")], self._on_told_over)
+
     def on_open(self, link: Link, *, is_ready: bool) -> None:
+        self._unheard.pop(link.peer, None)
         self.problems.pop(link.peer, None)
         assert link.replica is not None
         if is_ready:
@@ -170,6 +183,13 @@ class Replicator:
         """Raise unless a client may write here: :class:`.admission.ReferredElsewhere` or
         :class:`.admission.NotReady`."""
         check_write(self.roster.own, self._masters())
+        if not self._may_issue():
+            raise NotReady(f"this replica was just opened and has not heard {', '.join(self._unheard)} yet")
+
+    def _may_issue(self) -> bool:
+        """Whether peers have had their time to say that this store was put back since it was last opened."""
+        is_late = self._ports.clock.now() - self._began_ns >= self._config.hear_first_ns
+        return not self._is_put_back and (not self._unheard or is_late)
 
     def acknowledge(self, csn: Csn, answer: Answer) -> None:
         """Answer when a second store has *csn*, which is committed here, or when it is late."""
@@ -224,7 +244,7 @@ class Replicator:
     def _state(self) -> None:
         own = self.roster.own
         over = self.roster.over
-        if not own.is_ready:
+        if not own.is_ready or not self._may_issue():
             return
         # What is still on its way to the disk of a replica that is over would be left out: others would
         # believe that this is all that there is of it.

@@ -294,6 +294,7 @@ class Host:
             roster,
             self._site.config,
             maps=MAPS,
+            peers=self._site.peers[self.name],
             masters=lambda: self._site.names,
             on_told_over=lambda: self._ports.stop("told that its id is over"),
             on_failed=lambda why: self._stop(DiskFailed(why)),

@@ -15,7 +15,7 @@ from holdfast.directory.primitives import EntryId
 from holdfast.directory.purging import purge
 from holdfast.directory.replica.maps import ENTRIES, KEPT, LEFT, PURGED, REPLICA, UPDATES, update_row
 from holdfast.directory.replica.update import Update, decoded_update
-from holdfast.directory.replication.roster import FINAL, Roster
+from holdfast.directory.replication.roster import FINAL, SELF, Roster, decoded_own
 from holdfast.directory.resolving import DirectoryState
 from holdfast.directory.tree import Tree
 from holdfast.model.csn import ZERO, Csn, parse
@@ -45,6 +45,8 @@ class Recorder:
         self.issues: dict[Csn, Issue] = {}
         self._newest: dict[ReplicaId, Csn] = {}
         self.acknowledged_twice = 0
+        self._replaced: dict[ReplicaId, None] = {}
+        """Replicas whose stores have less than they once said."""
 
     # --- what happens
 
@@ -102,6 +104,10 @@ class Recorder:
 
     def loses(self, host: str, replacement: StoreImage | None) -> None:
         """A host's disk gets other content: what nobody else has on a disk may be gone."""
+        for image in (self._site.images[host], replacement):
+            row = None if image is None else image.maps[KEPT].rows.get(SELF)
+            if row is not None:
+                self._replaced[decoded_own(row).replica] = None
         for csn, issue in self.issues.items():
             if issue.is_void or issue.is_lost:
                 continue
@@ -122,6 +128,8 @@ class Recorder:
         for name in self._site.names:
             own = self._site.own(name)
             if own is None or own.replica == roster.replica or own.replica not in roster.live:
+                continue
+            if own.replica in self._replaced:
                 continue
             theirs = self._site.vector(name)
             is_marked = b"lagging/%04x" % own.replica in kept or own.replica in roster.lagging
