@@ -193,12 +193,11 @@ class Roster:
     def settled(self, own: Vector) -> Iterator[ReplicaId]:
         """The replicas whose ids may be retired: all live ones know that they are over, and have what is
         here, no less and no more; or someone has found that before, and it is so here."""
-        live = self.live
-        for replica, last in self._retired_elsewhere().items():
-            if replica != self.replica and replica not in self.final and own.get(replica) == last:
-                yield replica
-        for replica in self.over:
-            if replica != self.replica and all(self._agrees(each, replica, own) for each in live):
+        live, elsewhere = self.live, self._retired_elsewhere()
+        for replica in sorted({*elsewhere, *self.over} - self.final.keys() - {self.replica}):
+            is_found = replica in elsewhere and own.get(replica) == elsewhere[replica]
+            is_over = replica in self.over
+            if is_found or (is_over and all(self._agrees(each, replica, own) for each in live)):
                 yield replica
 
     def _retired_elsewhere(self) -> dict[ReplicaId, Csn | None]:

@@ -14,14 +14,14 @@ from holdfast.clock import ClockConfig, ClockPorts, Generator
 from holdfast.clock.generator import Phase as ClockPhase
 from holdfast.clock.vector import Vector
 from holdfast.directory.memory_store import MemoryStore
-from holdfast.directory.replica.maps import KEPT, MAPS
+from holdfast.directory.replica.maps import KEPT, UPDATES
 from holdfast.directory.replica.replica import Replica, ReplicaPorts
 from holdfast.directory.replica.seam import ReplicaListener
 from holdfast.directory.replica.update import Update
 from holdfast.directory.replication.acknowledging import CommittedHereOnly
 from holdfast.directory.replication.identity import Decision, Step, decide, emptied
 from holdfast.directory.replication.link import Phase
-from holdfast.directory.replication.messages import Message, Reason
+from holdfast.directory.replication.messages import CopyAsk, Message, Reason, Refused
 from holdfast.directory.replication.ports import ReplicationPorts
 from holdfast.directory.replication.replicator import Replicator
 from holdfast.directory.replication.roster import (
@@ -43,7 +43,7 @@ from holdfast.sim.engine.connections import Packet
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND, SECOND
 from holdfast.sim.scenarios.directory.recorder import Recorder
-from holdfast.sim.scenarios.directory.site import GENERATION, SUFFIX, HostIds, Site
+from holdfast.sim.scenarios.directory.site import ALL_MAPS, AUDIT, GENERATION, SUFFIX, HostIds, Site
 from holdfast.sim.scenarios.directory.wires import Wires
 from holdfast.sim.scenarios.directory.workload import WHO, drawn, founding
 from holdfast.storage.identity import Ours, StoreIdentity, load, plan
@@ -54,6 +54,8 @@ PATIENCE_NS: Final = 600 * MILLISECOND
 """For how long an operator looks at a replica that cannot be brought up to date before he initialises it."""
 LOSS_PATIENCE_NS: Final = 2 * SECOND
 """For how long he waits until others have what it alone has."""
+SOURCE_PATIENCE_NS: Final = 800 * MILLISECOND
+"""For how long the one is waited for from whom he wants it to be initialised."""
 
 
 class TimedStore(MemoryStore):
@@ -66,6 +68,9 @@ class TimedStore(MemoryStore):
         self.fails = False
 
     def write(self, batch: Batch, token: Token) -> None:
+        for name, key, value in list(batch.changes):
+            if name == UPDATES and value is not None:
+                batch.put(AUDIT, key, b"")
         super().write(batch, token)
         node, options = self._ports.node, self._ports.node.world.options.disk
         delay_ns = options.sync_min_ns + int(self._rng.expovariate(1.0) * options.sync_mean_ns)
@@ -139,6 +144,8 @@ class Host:
         self._wires: Wires | None = None
         self._heard_ns = 0
         self._source: str | None = None
+        self._up: dict[str, None] = {}
+        self._began_ns = ports.clock.now()
         self._waiting: Callable[[], None] | None = None
         self._trouble_ns: int | None = None
         self._is_ending = False
@@ -247,7 +254,7 @@ class Host:
             self.store,
             decision.own,
             suffix=SUFFIX,
-            maps=MAPS,
+            maps=ALL_MAPS,
             kept=KEPT,
             window=self._site.config.copy_window,
             on_done=self._copied,
@@ -258,13 +265,29 @@ class Host:
         self._timers.set(WATCH_NS, "watch")
 
     def _drop_source(self) -> None:
+        """Ask somebody else."""
         source, self._source = self._source, None
         if source is not None and self._wires is not None:
+            self._up.pop(source, None)
             self._wires.close(source)
+            self._next_source()
+
+    def _next_source(self) -> None:
+        """Ask whom the operator has named, if he can be reached, or anybody."""
+        assert self.taker is not None
+        if self._source is None and self._up:
+            named = self._site.sources.get(self.name)
+            if named is not None and named not in self._up:
+                if self._ports.clock.now() - self._began_ns < SOURCE_PATIENCE_NS:
+                    return
+                named = None
+            self._source = named or next(iter(self._up))
+            self._heard_ns = self._ports.clock.now()
+            self.taker.ask(_To(self._wires, self._source))
 
     def _copied(self) -> None:
         self._site.world.sometimes("a copy was taken")
-        self._ports.stop("initialised")
+        self._begin_again("initialised")
 
     # --- the replica
 
@@ -293,10 +316,10 @@ class Host:
             ),
             roster,
             self._site.config,
-            maps=MAPS,
+            maps=ALL_MAPS,
             peers=self._site.peers[self.name],
             masters=lambda: self._site.names,
-            on_told_over=lambda: self._ports.stop("told that its id is over"),
+            on_told_over=lambda: self._begin_again("told that its id is over"),
             on_failed=lambda why: self._stop(DiskFailed(why)),
         )
         if roster.purged is not None:
@@ -327,20 +350,27 @@ class Host:
     def _on_up(self, peer: str) -> None:
         if self.replicator is not None:
             self.replicator.on_up(peer)
-        elif self.taker is not None and self._source is None:
-            self._source = peer
-            self._heard_ns = self._ports.clock.now()
-            self.taker.ask(_To(self._wires, peer))
+        elif self.taker is not None:
+            self._up.pop(peer, None)
+            self._up[peer] = None
+            if self._source == peer:
+                self._source = None  # its copy is over
+            self._next_source()
 
     def _on_down(self, peer: str) -> None:
         if self.replicator is not None:
             self.replicator.on_down(peer)
-        elif self._source == peer:
-            self._source = None
+        elif self.taker is not None:
+            self._up.pop(peer, None)
+            if self._source == peer:
+                self._source = None
+                self._next_source()
 
     def _on_words(self, peer: str, message: Message) -> None:
         if self.replicator is not None:
             self.replicator.on_message(peer, message)
+        elif isinstance(message, CopyAsk) and self._wires is not None:
+            self._wires.send(peer, Refused(Reason.NOT_READY, "this store is being filled itself"))
         elif self.taker is not None and peer == self._source:
             self._heard_ns = self._ports.clock.now()
             try:
@@ -388,6 +418,13 @@ class Host:
     def _stop(self, error: HoldfastError) -> None:
         self._ports.stop(f"{error.code}: {error}")
 
+    def _begin_again(self, why: str) -> None:
+        """End this process, in order, and start the next."""
+        self._ports.trace.note("begins_again", why=why)
+        node = self._ports.node
+        node.kill()
+        node.restart(MILLISECOND)
+
     # --- a client
 
     def _write(self) -> None:
@@ -429,6 +466,7 @@ class Host:
     def _watch(self) -> None:
         now_ns = self._ports.clock.now()
         if self.taker is not None:
+            self._next_source()
             if self._source is not None and now_ns - self._heard_ns > self._site.config.silence_ns:
                 self._drop_source()
             return
@@ -466,11 +504,14 @@ class Host:
         assert self.replica is not None and self.replicator is not None
         self._is_ending = True
         self._site.world.sometimes("a replica was initialised")
+        for link in self.replicator.links.values():
+            if link.shortage is not None:
+                self._site.sources[self.name] = link.peer
         own = emptied(self.replicator.roster.own, self._ids)
         self._recorder.loses(self.name, None)
         self.replicator.keep(
             [(HALF_COPIED, b"1"), own_row(structs.replace(own, is_ready=False))],
-            lambda: self._ports.stop("to be initialised"),
+            lambda: self._begin_again("to be initialised"),
         )
 
 

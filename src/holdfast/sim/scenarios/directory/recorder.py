@@ -15,12 +15,12 @@ from holdfast.directory.primitives import EntryId
 from holdfast.directory.purging import purge
 from holdfast.directory.replica.maps import ENTRIES, KEPT, LEFT, PURGED, REPLICA, UPDATES, update_row
 from holdfast.directory.replica.update import Update, decoded_update
-from holdfast.directory.replication.roster import FINAL, SELF, Roster, decoded_own
+from holdfast.directory.replication.roster import SELF, Roster, decoded_own
 from holdfast.directory.resolving import DirectoryState
 from holdfast.directory.tree import Tree
 from holdfast.model.csn import ZERO, Csn, parse
 from holdfast.model.ids import ReplicaId
-from holdfast.sim.scenarios.directory.site import Site, image_vector
+from holdfast.sim.scenarios.directory.site import AUDIT, Site, image_vector
 
 
 @dataclass(slots=True)
@@ -210,14 +210,8 @@ class Recorder:
 
 
 def _has(image: StoreImage, csn: Csn) -> bool:
-    """Whether a disk has the update of *csn*, by its vector or by what it knows of retired replicas."""
-    vector = image_vector(image)
-    if vector is None:
-        return False
-    if csn.replica in vector.retired:
-        row = image.maps[KEPT].rows.get(FINAL + b"%04x" % csn.replica)
-        return bool(row) and csn <= parse(bytes(row or b"").decode())
-    return vector.covers(csn)
+    """Whether a disk has the effects of the update of *csn*, whatever its vector says."""
+    return update_row(csn) in image.maps[AUDIT].rows
 
 
 def state_of(image: StoreImage) -> DirectoryState:

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.memory_store import StoreImage
-from holdfast.directory.replica.maps import MAPS
 from holdfast.directory.replication.messages import Hello, Reason
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.model.csn import Csn
@@ -37,7 +36,7 @@ from holdfast.sim.faults.kind import draw_restart, duration, later, restart_late
 from holdfast.sim.runner.scenario import Bound, Scenario
 from holdfast.sim.scenarios.directory.hosts import Host
 from holdfast.sim.scenarios.directory.recorder import Recorder
-from holdfast.sim.scenarios.directory.site import GENERATION, NAMES, SUFFIX, Site
+from holdfast.sim.scenarios.directory.site import ALL_MAPS, GENERATION, NAMES, SUFFIX, Site
 
 STRANGER = "stranger"
 STORES = ("store_wiped", "store_put_back", "store_copied")
@@ -95,7 +94,7 @@ def _replace(world: World, name: str, image: StoreImage | None) -> None:
     """Give a host's store other content; the process has ended."""
     scenario = _of(world)
     scenario.recorder.loses(name, image)
-    scenario.site.images[name] = StoreImage(MAPS) if image is None else image
+    scenario.site.images[name] = StoreImage(ALL_MAPS) if image is None else image
 
 
 def _wipe(world: World, event: FaultEvent) -> bool:

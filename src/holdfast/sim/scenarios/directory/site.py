@@ -24,6 +24,11 @@ GENERATION: Final = "g1"
 NAMES: Final = ("a", "b", "c", "d", "e")
 
 
+AUDIT: Final = "audit"
+"""A map that only the observer reads: the keys of all updates whose effects the store has."""
+ALL_MAPS: Final = (*MAPS, AUDIT)
+
+
 class Registry:
     """What the authority knows: how often each store was opened, and which ids each host's stores had. It is
     always reachable here: the scenario is about masters."""
@@ -80,10 +85,12 @@ class Site:
         self.registry = Registry()
         rng = world.rng("site")
         self.names = NAMES[: rng.choice((3, 3, 4, 5))]
-        self.images = {name: StoreImage(MAPS) for name in self.names}
+        self.images = {name: StoreImage(ALL_MAPS) for name in self.names}
         self.peers = _topology(rng, self.names)
         self.called_over: dict[ReplicaId, None] = {}
         """Replicas that an operator has retired by force."""
+        self.sources: dict[str, str] = {}
+        """From whom an operator wants a host to be initialised."""
         self.is_founded = False
         """Whether the first of the masters has made the data that all others get copies of."""
         self.is_quiet = False
