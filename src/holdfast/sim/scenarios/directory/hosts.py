@@ -473,6 +473,9 @@ class Host:
         replicator = self.replicator
         if replicator is None or self._is_ending:
             return
+        for peer, problem in replicator.problems.items():
+            if problem.reason is Reason.INVALID:
+                self._site.world.violation("protocol", f"{self.name} and {peer}: {problem.why}")
         if not self._is_stuck(replicator):
             self._trouble_ns = None
             return
