@@ -117,8 +117,8 @@ class Consumer:
         is_alone = not self._on_their_way and len(batch.updates) <= 1
         if not is_alone and (updates > self._config.window_updates or length > self._config.window_bytes):
             raise InvalidRequest(
-                f"{updates} updates of {length} bytes are on their way; at most {self._config.window_updates} "
-                f"of {self._config.window_bytes} bytes may be"
+                f"{updates} updates of {length} bytes are on their way, and the window has room for "
+                f"{self._config.window_updates} of {self._config.window_bytes} bytes"
             )
 
     def _check_base(self, replica: ReplicaId, base: str) -> None:

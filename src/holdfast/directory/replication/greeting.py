@@ -47,8 +47,8 @@ def _surplus(hello: Hello, vector: Vector, own: Vector, roster: Roster) -> Refus
         if newest is not None and (last is None or newest > last):
             return Refused(
                 Reason.NEEDS_INITIALISATION,
-                f"you have changes of the retired replica {replica} up to {newest}, and nobody takes more than "
-                f"{last or 'none'}; initialise your store, which loses them",
+                f"you have changes of the retired replica {replica} up to {newest}, and nobody takes any "
+                f"after {last or 'the first'}; initialise your store, which loses them",
             )
     return None
 

@@ -73,8 +73,8 @@ class Housekeeping:
             loss = "nothing is lost"
         else:
             newest = self._ports.replica.vector.get(replica)
-            since = "all that it ever issued" if newest is None else f"what it issued after {newest.describe()}"
-            loss = f"lost is {since} and no other replica has"
+            since = "" if newest is None else f" after {newest.describe()}"
+            loss = f"lost is what it issued{since} and no other replica has"
             if not force:
                 raise RetirementNeedsForce(
                     f"replica {replica} has not left: {loss}. Let it leave first, or retire it by force"

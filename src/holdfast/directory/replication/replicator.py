@@ -51,9 +51,10 @@ class Replicator:
         on_told_over: Callable[[], None] = lambda: None,
         on_failed: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """*maps*: those of the store that a copy has. *peers*: with whom it has links. *masters*: where a read-only replica sends writers.
-        *on_told_over*: others have retired this replica's id; open the store again, with another.
-        *on_failed*: the process must end (D1)."""
+        """*maps*: those of the store that a copy has. *peers*: with whom it has links. *masters*: where a
+        read-only replica sends writers. *on_told_over*: others have retired this replica's id, or know that
+        its store was put back; open the store again, with another. *on_failed*: the process must end (D1).
+        """
         config.validate()
         self.roster = roster
         self._ports = ports
@@ -81,6 +82,11 @@ class Replicator:
         ports.replica.listen(self)
         ports.timers.set(config.tick_ns, TICK)
         self._maybe_ready()
+
+    @property
+    def vector(self) -> Vector:
+        """What is committed here."""
+        return self._ports.replica.vector
 
     # --- connections
 

@@ -20,7 +20,7 @@ from holdfast.directory.replication.messages import (
 )
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
 from holdfast.directory.replication.roster import Roster
-from holdfast.directory.replication.statement import Introduction
+from holdfast.directory.replication.statement import Introduction, Statement
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
@@ -89,7 +89,7 @@ class Supplier:
     def _tell_shortage(self, least: Vector) -> None:
         if least != self._told_shortage:
             self._told_shortage = least
-            why = f"you have {self._position.text()}; here, what was before {least.text()} is not kept any more"
+            why = f"you have {self._position.text()}; what was before {least.text()} is not kept here"
             self._ports.trace.note("directory_cannot_supply", peer=self._peer, why=why)
             self._ports.links.send(self._peer, CannotSupply(shortened(why), least.text()))
 
@@ -138,7 +138,11 @@ class Supplier:
         return self._batch(updates, length, tuple(statements), newest)
 
     def _batch(
-        self, updates: list[bytes], length: int, statements: tuple, newest: dict[ReplicaId, Csn]
+        self,
+        updates: list[bytes],
+        length: int,
+        statements: tuple[Statement, ...],
+        newest: dict[ReplicaId, Csn],
     ) -> Updates:
         before = {replica: self._position.get(replica) for replica in newest}
         self._number += 1

@@ -119,10 +119,9 @@ class Taker:
                 self._end = None
         elif isinstance(message, CopyPiece):
             self._on_piece(message)
-        elif isinstance(message, CopyEnds):
-            if self.phase is Phase.TAKING and message.copy == self._copy:
-                self._end = message
-                self._maybe_finish()
+        elif isinstance(message, CopyEnds) and self.phase is Phase.TAKING and message.copy == self._copy:
+            self._end = message
+            self._maybe_finish()
 
     def on_committed(self, token: Token, ok: bool) -> None:
         then = self._tokens.pop(token, None)

@@ -5,22 +5,17 @@ needed, then the replica with its links. An operator's habits are here too: a st
 to date is initialised, but only when the others have what it alone has, or after a while.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from msgspec import structs
 
 from holdfast.clock import ClockConfig, ClockPorts, Generator
 from holdfast.clock.generator import Phase as ClockPhase
-from holdfast.clock.vector import Vector
-from holdfast.directory.memory_store import MemoryStore
-from holdfast.directory.replica.maps import KEPT, UPDATES
-from holdfast.directory.replica.replica import Replica, ReplicaPorts
-from holdfast.directory.replica.seam import ReplicaListener
-from holdfast.directory.replica.update import Update
+from holdfast.directory.replica.maps import KEPT
+from holdfast.directory.replica.replica import ReplicaPorts
 from holdfast.directory.replication.acknowledging import CommittedHereOnly
 from holdfast.directory.replication.identity import Decision, Step, decide, emptied
-from holdfast.directory.replication.link import Phase
 from holdfast.directory.replication.messages import CopyAsk, Message, Reason, Refused
 from holdfast.directory.replication.ports import ReplicationPorts
 from holdfast.directory.replication.replicator import Replicator
@@ -41,85 +36,19 @@ from holdfast.model.ids import HostId, Nonce
 from holdfast.model.ports import Token
 from holdfast.sim.engine.connections import Packet
 from holdfast.sim.engine.node import NodePorts
-from holdfast.sim.engine.options import MILLISECOND, SECOND
+from holdfast.sim.engine.options import MILLISECOND
+from holdfast.sim.scenarios.directory.operator import Operator
 from holdfast.sim.scenarios.directory.recorder import Recorder
-from holdfast.sim.scenarios.directory.site import ALL_MAPS, AUDIT, GENERATION, SUFFIX, HostIds, Site
+from holdfast.sim.scenarios.directory.site import ALL_MAPS, GENERATION, SUFFIX, HostIds, Site
+from holdfast.sim.scenarios.directory.watched import TimedStore, WatchedReplica
 from holdfast.sim.scenarios.directory.wires import Wires
 from holdfast.sim.scenarios.directory.workload import WHO, drawn, founding
 from holdfast.storage.identity import Ours, StoreIdentity, load, plan
 
 WRITE_NS: Final = 60 * MILLISECOND
 WATCH_NS: Final = 100 * MILLISECOND
-PATIENCE_NS: Final = 600 * MILLISECOND
-"""For how long an operator looks at a replica that cannot be brought up to date before he initialises it."""
-LOSS_PATIENCE_NS: Final = 2 * SECOND
-"""For how long he waits until others have what it alone has."""
 SOURCE_PATIENCE_NS: Final = 800 * MILLISECOND
 """For how long the one is waited for from whom he wants it to be initialised."""
-
-
-class TimedStore(MemoryStore):
-    """The store in memory, whose transactions take time."""
-
-    def __init__(self, ports: NodePorts, site: Site, on_committed: Callable[[Token, bool], None]) -> None:
-        super().__init__(site.images[ports.name], on_committed)
-        self._ports = ports
-        self._rng = ports.random.stream("store")
-        self.fails = False
-
-    def write(self, batch: Batch, token: Token) -> None:
-        for name, key, value in list(batch.changes):
-            if name == UPDATES and value is not None:
-                batch.put(AUDIT, key, b"")
-        super().write(batch, token)
-        node, options = self._ports.node, self._ports.node.world.options.disk
-        delay_ns = options.sync_min_ns + int(self._rng.expovariate(1.0) * options.sync_mean_ns)
-        node.world.after(delay_ns, node.run, self._ports.life, self._commit_next)
-
-    def _commit_next(self) -> None:
-        if self.fails:
-            self.fail()
-        elif self.on_its_way:
-            self.commit(1)
-
-
-class WatchedReplica(Replica):
-    """The replica, with the observer told of what it does."""
-
-    recorder: Recorder
-    name: str
-    roster: Roster
-
-    def listen(self, listener: ReplicaListener) -> None:
-        super().listen(_Told(listener, self.recorder))
-
-    def trim(self, vector: Vector, token: Token) -> int:
-        self.recorder.trims(self.name, vector, self.roster)
-        return super().trim(vector, token)
-
-    def purge(self, vector: Vector, token: Token) -> None:
-        if hasattr(self, "roster"):
-            self.recorder.purges(self.name, vector, self.accepted)
-        super().purge(vector, token)
-
-    def heartbeat(self, token: Token) -> Csn:
-        csn = super().heartbeat(token)
-        self.recorder.stated(self.name, csn)
-        return csn
-
-
-class _Told:
-    """The replica's listener, with the observer before it."""
-
-    def __init__(self, listener: ReplicaListener, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._listener = listener
-        self.on_applied = listener.on_applied
-        self.on_failed = listener.on_failed
-
-    def on_committed(self, updates: Sequence[Update], *, is_own: bool) -> None:
-        self._recorder.committed(tuple(updates))
-        self._listener.on_committed(updates, is_own=is_own)
 
 
 class Host:
@@ -147,7 +76,7 @@ class Host:
         self._up: dict[str, None] = {}
         self._began_ns = ports.clock.now()
         self._waiting: Callable[[], None] | None = None
-        self._trouble_ns: int | None = None
+        self._operator = Operator(ports, site)
         self._is_ending = False
         disk = ports.disk("identity", self._on_identity_synced)
         self._identity = StoreIdentity(disk, load(disk), self._stop)
@@ -225,7 +154,8 @@ class Host:
 
     def _clock_stored(self, decision: Decision) -> None:
         assert self.generator is not None
-        if self.replica is None and self.taker is None and self.generator.status().phase is ClockPhase.RUNNING:
+        is_running = self.generator.status().phase is ClockPhase.RUNNING
+        if self.replica is None and self.taker is None and is_running:
             if decision.step is not Step.INITIALISE:
                 self._serve()
             elif self.name == self._site.names[0] and not self._site.is_founded:
@@ -284,6 +214,12 @@ class Host:
             self._source = named or next(iter(self._up))
             self._heard_ns = self._ports.clock.now()
             self.taker.ask(_To(self._wires, self._source))
+
+    def _watch_copy(self) -> None:
+        self._next_source()
+        silent_ns = self._ports.clock.now() - self._heard_ns
+        if self._source is not None and silent_ns > self._site.config.silence_ns:
+            self._drop_source()
 
     def _copied(self) -> None:
         self._site.world.sometimes("a copy was taken")
@@ -404,7 +340,10 @@ class Host:
             self._write()
         elif tag == "watch":
             self._timers.set(WATCH_NS, tag)
-            self._watch()
+            if self.taker is not None:
+                self._watch_copy()
+            elif self.replicator is not None and self._operator.wants_initialisation(self.replicator):
+                self._initialise(self.replicator)
         elif self.generator is not None and isinstance(tag, str) and tag.startswith("clock"):
             self.generator.on_timer(tag)
             self._check_clock()
@@ -424,6 +363,18 @@ class Host:
         node = self._ports.node
         node.kill()
         node.restart(MILLISECOND)
+
+    def _initialise(self, replicator: Replicator) -> None:
+        """Mark the store as one that is to be filled anew, and begin again."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        own = emptied(replicator.roster.own, self._ids)
+        self._recorder.loses(self.name, None)
+        replicator.keep(
+            [(HALF_COPIED, b"1"), own_row(structs.replace(own, is_ready=False))],
+            lambda: self._begin_again("to be initialised"),
+        )
 
     # --- a client
 
@@ -461,62 +412,6 @@ class Host:
         else:
             self._site.world.sometimes("a change was committed here only")
 
-    # --- an operator
-
-    def _watch(self) -> None:
-        now_ns = self._ports.clock.now()
-        if self.taker is not None:
-            self._next_source()
-            if self._source is not None and now_ns - self._heard_ns > self._site.config.silence_ns:
-                self._drop_source()
-            return
-        replicator = self.replicator
-        if replicator is None or self._is_ending:
-            return
-        for peer, problem in replicator.problems.items():
-            if problem.reason is Reason.INVALID:
-                self._site.world.violation("protocol", f"{self.name} and {peer}: {problem.why}")
-        if not self._is_stuck(replicator):
-            self._trouble_ns = None
-            return
-        if self._trouble_ns is None:
-            self._trouble_ns = now_ns
-        waited_ns = now_ns - self._trouble_ns
-        if waited_ns > PATIENCE_NS and (waited_ns > LOSS_PATIENCE_NS or self._is_known_elsewhere(replicator)):
-            if self._site.others_are_whole(self.name):
-                self._initialise()
-
-    def _is_stuck(self, replicator: Replicator) -> bool:
-        """Whether a peer says that it lacks what this one has, and nobody else has brought it."""
-        links = [link for link in replicator.links.values() if link.phase is Phase.OPEN]
-        refusals = [each.reason is Reason.NEEDS_INITIALISATION for each in replicator.problems.values()]
-        if not links:
-            return any(refusals)
-        return any(link.shortage is not None for link in links) or all(refusals or [False])
-
-    def _is_known_elsewhere(self, replicator: Replicator) -> bool:
-        assert self.replica is not None
-        vector = self.replica.vector
-        return any(
-            link.supplier is not None and link.supplier.committed.covers_all(vector)
-            for link in replicator.links.values()
-        )
-
-    def _initialise(self) -> None:
-        """Mark the store as one that is to be filled anew, and begin again."""
-        assert self.replica is not None and self.replicator is not None
-        self._is_ending = True
-        self._site.world.sometimes("a replica was initialised")
-        for link in self.replicator.links.values():
-            if link.shortage is not None:
-                self._site.sources[self.name] = link.peer
-        own = emptied(self.replicator.roster.own, self._ids)
-        self._recorder.loses(self.name, None)
-        self.replicator.keep(
-            [(HALF_COPIED, b"1"), own_row(structs.replace(own, is_ready=False))],
-            lambda: self._begin_again("to be initialised"),
-        )
-
 
 class _To:
     """One peer as a taker sees it."""
@@ -528,4 +423,3 @@ class _To:
     def send(self, message: Message) -> None:
         assert self._wires is not None
         self._wires.send(self._peer, message)
-

@@ -40,9 +40,7 @@ def _sent_is_stored(replicator: Replicator, heard: Link) -> None:
         replicator.acknowledgements.on_second_store(heard.supplier._position)
 
 
-def _clock_first(
-    hello: Hello, *, suffix: str, own: Vector, roster: Roster
-) -> Refused | None:
+def _clock_first(hello: Hello, *, suffix: str, own: Vector, roster: Roster) -> Refused | None:
     """Compares no generations."""
     alike = structs.replace(hello, generation=own.generation)
     return objection(alike, suffix=suffix, own=own, roster=roster)
@@ -57,9 +55,7 @@ def _any_clock(sessions: SessionClock, peer: str, hello: Hello) -> Refused | Non
 _trim_bound = Roster.trim_bound
 
 
-def _trim_for_those_who_spoke(
-    roster: Roster, own: Vector, *, but_for: Iterable[ReplicaId] = ()
-) -> Vector:
+def _trim_for_those_who_spoke(roster: Roster, own: Vector, *, but_for: Iterable[ReplicaId] = ()) -> Vector:
     """Takes a replica of which nothing is known for one that has everything."""
     silent = [each for each in roster.live if each not in roster.vectors]
     return _trim_bound(roster, own, but_for=silent)
@@ -122,7 +118,8 @@ def _say_too_much(sender: Supplier, *, own_only: bool) -> Updates | None:
     newest: dict[ReplicaId, Csn] = {}
     with sender._ports.replica.updates_since(sender._position) as reader:
         for update in reader:
-            if len(updates) < room_updates and not (own_only and update.csn.replica != sender._roster.replica):
+            is_wanted = not own_only or update.csn.replica == sender._roster.replica
+            if is_wanted and len(updates) < room_updates:
                 updates.append(encoded_update(update))
                 newest[update.csn.replica] = update.csn
         available = reader.vector

@@ -134,9 +134,10 @@ class Recorder:
             theirs = self._site.vector(name)
             is_marked = b"lagging/%04x" % own.replica in kept or own.replica in roster.lagging
             if not is_marked and (theirs is None or not theirs.covers_all(vector)):
-                self._violation("G5", f"{host} trims {vector.text()}, and {name} has {theirs and theirs.text()}")
+                has = "nothing" if theirs is None else theirs.text()
+                self._violation("G5", f"{host} trims {vector.text()}, and {name} has {has}")
 
-    def purges(self, host: str, target: Vector, accepted: Vector) -> None:
+    def purges(self, host: str, target: Vector, accepted: Vector, roster: Roster) -> None:
         """A master purges up to *target*: who issued what is missing here had all of it (G7). *accepted* is
         what it has, on the disk or on its way there before the purge."""
         for csn, issue in self.issues.items():
@@ -144,21 +145,25 @@ class Recorder:
                 continue
             if csn.replica in target.retired or csn.replica in self._site.called_over:
                 continue
+            if self._site.called_over and csn.replica not in (*roster.live, *roster.over):
+                continue  # whoever counted it was given up before he could say so; it is refused (G7)
             if not all(issue.known.covers(each) or each.replica in target.retired for each in target):
                 self._violation(
                     "G7",
-                    f"{host} purges {target.text()}; {csn} is missing, and its issuer had {issue.known.text()}",
+                    f"{host} purges {target.text()}; {csn} is missing, whose issuer had {issue.known.text()}",
                 )
                 return
 
     # --- the end
 
     def check_all(self) -> None:
-        """All masters show what the set of updates comes to, and end with the same bytes when they purge to one
-        vector."""
+        """All masters show what the set of updates comes to, and end with the same bytes when they purge to
+        one vector."""
         site = self._site
         counted = {
-            csn: issue for csn, issue in sorted(self.issues.items()) if not issue.is_void and self._counts(csn)
+            csn: issue
+            for csn, issue in sorted(self.issues.items())
+            if not issue.is_void and self._counts(csn)
         }
         for name in site.names:
             for csn, issue in counted.items():

@@ -212,7 +212,8 @@ def _stranger(world: World, event: FaultEvent) -> bool:
     )
 
     def greet(replicator: object) -> None:
-        assert host.replicator is not None and host.generator is not None
+        assert host.replicator is not None
+        assert host.generator is not None
         before = host.generator.status().state.network_ns
         host.replicator.on_up(STRANGER)
         link = host.replicator.links[STRANGER]

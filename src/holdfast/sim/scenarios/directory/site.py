@@ -3,6 +3,7 @@ how the masters are linked."""
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from holdfast.clock.vector import Vector
@@ -136,8 +137,8 @@ def _topology(rng: random.Random, names: tuple[str, ...]) -> dict[str, tuple[str
     """Mesh, ring, chain or star."""
     pairs = {
         "mesh": [(a, b) for a in names for b in names if a < b],
-        "ring": [*zip(names, names[1:], strict=False), (names[0], names[-1])],
-        "chain": list(zip(names, names[1:], strict=False)),
+        "ring": [*pairwise(names), (names[0], names[-1])],
+        "chain": list(pairwise(names)),
         "star": [(names[0], each) for each in names[1:]],
     }[rng.choice(("mesh", "mesh", "ring", "chain", "star"))]
     return {each: tuple(b if a == each else a for a, b in pairs if each in (a, b)) for each in names}

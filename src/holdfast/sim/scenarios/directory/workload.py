@@ -60,7 +60,8 @@ def drawn(rng: random.Random, replica: Replica) -> Change:
 def _modification(rng: random.Random, value: bytes) -> Modification:
     kind = rng.choice((ModificationKind.ADD, ModificationKind.DELETE, ModificationKind.REPLACE))
     if rng.random() < 0.3:
-        return Modification(ModificationKind.REPLACE, "employeeNumber", (value,) if rng.random() < 0.8 else ())
+        values = (value,) if rng.random() < 0.8 else ()
+        return Modification(ModificationKind.REPLACE, "employeeNumber", values)
     values = () if kind is not ModificationKind.ADD and rng.random() < 0.3 else (value,)
     return Modification(kind, "description", values)
 
