@@ -43,6 +43,7 @@ class Housekeeping:
         self._config = config
         self._keep = keep
         self._new_token = new_token
+        self._looked_ns: int | None = None
         self._purged_ns: int | None = None
         vector = ports.replica.vector
         self.newest_update = vector.newest() or ZERO
@@ -51,8 +52,11 @@ class Housekeeping:
         """Up to where there is nothing left to trim."""
 
     def tick(self, now_ns: int) -> None:
-        self._retire_settled()
-        self._trim()
+        if self._looked_ns is None or now_ns - self._looked_ns >= self._config.statement_ns:
+            # Nothing can have changed much before others have spoken again.
+            self._looked_ns = now_ns
+            self._retire_settled()
+            self._trim()
         if self._purged_ns is None or now_ns - self._purged_ns >= self._config.purge_ns:
             self._purged_ns = now_ns
             self._purge()
@@ -114,11 +118,16 @@ class Housekeeping:
         """What is kept only for replicas that lag, and is too old or too much; None if there is none."""
         if bound.covers_all(own):
             return None
+        roster = self._roster
         oldest_s = self._ports.sessions.current_time() - self._config.log_age_s
         kept: list[Csn] = []
         with self._ports.replica.updates_since(self._ports.replica.trimmed.merged(bound)) as reader:
             for update in reader:
                 kept.append(update.csn)
+        # Own changes that nobody else is known to have stay whatever happens: with them gone, filling this
+        # store anew from another would lose what was acknowledged here.
+        seen = roster.newest_elsewhere(roster.replica)
+        kept = [csn for csn in kept if csn.replica != roster.replica or (seen is not None and csn <= seen)]
         too_many = kept[: max(0, len(kept) - self._config.log_updates)]
         too_old = [csn for csn in kept if csn.timestamp < oldest_s]
         if not too_many and not too_old:

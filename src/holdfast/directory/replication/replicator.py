@@ -133,7 +133,6 @@ class Replicator:
 
     def on_open(self, link: Link, *, is_ready: bool) -> None:
         self._unheard.pop(link.peer, None)
-        self.problems.pop(link.peer, None)
         assert link.replica is not None
         if is_ready:
             self._count(link.replica, lambda: None)
@@ -153,6 +152,7 @@ class Replicator:
             self.keep([(TOLD_OVER, b"1")], self._on_told_over)
 
     def on_have(self, link: Link) -> None:
+        self.problems.pop(link.peer, None)  # it has greeted, and so was not refused either
         if link.supplier is not None:
             self.acknowledgements.on_second_store(link.supplier.committed)
 

@@ -82,6 +82,7 @@ class Roster:
         self.statements: dict[ReplicaId, Statement] = {}
         self.vectors: dict[ReplicaId, Vector] = {}
         """The vectors of the statements."""
+        self._purges: dict[ReplicaId, Vector] = {}
         self.bases: dict[ReplicaId, str] = {}
         self.final: dict[ReplicaId, Csn | None] = {}
         """The last CSN of each retired replica that counts; None if it never issued any."""
@@ -164,7 +165,7 @@ class Roster:
     def retire(self, replica: ReplicaId, last: Csn | None) -> Rows:
         """The id of *replica* is not used any more, and nothing of it counts after *last*."""
         self.final[replica] = last
-        for known in (self.statements, self.vectors, self.bases, self.lagging):
+        for known in (self.statements, self.vectors, self._purges, self.bases, self.lagging):
             known.pop(replica, None)
         rows: Rows = [(key(FINAL, replica), b"" if last is None else last.text().encode())]
         rows += [(key(prefix, replica), None) for prefix in (STATED, BASE, LAGGING)]
@@ -235,9 +236,9 @@ class Roster:
 
     def followed_purges(self, own: Vector) -> Iterator[Vector]:
         """What others have purged up to, of those who had nothing then that is missing here now."""
-        for replica, statement in self.statements.items():
-            if statement.purged and own.covers_all(self.vectors[replica]):
-                yield Vector.parse(statement.purged)
+        for replica, purged in self._purges.items():
+            if own.covers_all(self.vectors[replica]):
+                yield purged
 
     def trim_bound(self, own: Vector, *, but_for: Iterable[ReplicaId] = ()) -> Vector:
         """What no live replica needs from the changelog any more (G5), not counting *but_for*."""
@@ -250,6 +251,12 @@ class Roster:
             if None not in csns:
                 least.append(min([csn, *(each for each in csns if each is not None)]))
         return Vector.of(own.generation, least)
+
+    def newest_elsewhere(self, replica: ReplicaId) -> Csn | None:
+        """The newest CSN of *replica* that another live replica has said it has."""
+        others = [each for each in self.live if each != self.replica and each in self.vectors]
+        found = [self.vectors[each].get(replica) for each in others]
+        return max((csn for csn in found if csn is not None), default=None)
 
     def lacking(self, vector: Vector) -> list[ReplicaId]:
         """The live replicas, but for this one, that have not said that they have all of *vector*."""
@@ -268,6 +275,8 @@ class Roster:
     def _take(self, statement: Statement) -> None:
         self.statements[statement.replica] = statement
         self.vectors[statement.replica] = Vector.parse(statement.vector)
+        if statement.purged:
+            self._purges[statement.replica] = Vector.parse(statement.purged)
 
     def _own(self, **changes: object) -> Rows:
         changed = structs.replace(self.own, **changes)

@@ -53,6 +53,8 @@ class Supplier:
         self._on_its_way: deque[_OnItsWay] = deque()
         self._number = 0
         self._told_shortage: Vector | None = None
+        self._short = Vector.of(self.committed.generation)
+        """The replicas of which the peer lacks what is not kept here."""
         self.sent = 0
         """How many updates were sent in this session."""
 
@@ -75,19 +77,21 @@ class Supplier:
         """Send what the peer lacks, as far as there is room."""
         if self._position.covers_all(self._ports.replica.vector):
             return
-        least = least_needed(self._ports.replica.trimmed, self._roster)
-        if not self._position.covers_all(least):
-            self._tell_shortage(least)
-            return
-        self._told_shortage = None
+        self._find_short()
         while self._has_room():
             batch = self._gather(own_only=own_only)
             if batch is None:
                 return
             self._ports.links.send(self._peer, batch)
 
-    def _tell_shortage(self, least: Vector) -> None:
-        if least != self._told_shortage:
+    def _find_short(self) -> None:
+        """See of which replicas the peer lacks what is not kept here: nothing of those is sent, and the peer
+        is told. What it lacks of others is sent all the same."""
+        least = least_needed(self._ports.replica.trimmed, self._roster)
+        self._short = Vector.of(least.generation, [csn for csn in least if not self._position.covers(csn)])
+        if not len(self._short):
+            self._told_shortage = None
+        elif least != self._told_shortage:
             self._told_shortage = least
             why = f"you have {self._position.text()}; what was before {least.text()} is not kept here"
             self._ports.trace.note("directory_cannot_supply", peer=self._peer, why=why)
@@ -110,9 +114,9 @@ class Supplier:
         newest: dict[ReplicaId, Csn] = {}
         room_updates, room_bytes = self._room()
         length, is_all = 0, True
-        with self._ports.replica.updates_since(self._position) as reader:
+        with self._ports.replica.updates_since(self._position.merged(self._short)) as reader:
             for update in reader:
-                if own_only and update.csn.replica != self._roster.replica:
+                if not self._is_sent(update.csn.replica, own_only=own_only):
                     continue
                 data = encoded_update(update)
                 # A window that is used up in part takes nothing that does not fit: it waits its turn.
@@ -128,7 +132,7 @@ class Supplier:
             statement
             for replica, statement in sorted(self._roster.statements.items())
             if is_all
-            and (not own_only or replica == self._roster.replica)
+            and self._is_sent(replica, own_only=own_only)
             and not self._position.covers(statement.csn)
             and available.covers(statement.csn)
         ]
@@ -136,6 +140,11 @@ class Supplier:
         if not newest:
             return None
         return self._batch(updates, length, tuple(statements), newest)
+
+    def _is_sent(self, replica: ReplicaId, *, own_only: bool) -> bool:
+        if own_only and replica != self._roster.replica:
+            return False
+        return self._short.get(replica) is None
 
     def _batch(
         self,
