@@ -8,7 +8,7 @@ from directory_replica import Master
 from holdfast.directory.replica.maps import MAPS
 from holdfast.directory.replication.messages import Message, decode_message, encode_message
 from holdfast.directory.replication.ports import MILLISECOND, ReplicationConfig, ReplicationPorts
-from holdfast.directory.replication.replicator import Replicator
+from holdfast.directory.replication.replicator import RELAY, TELL, TICK, Replicator
 from holdfast.directory.replication.roster import Own, Roster, own_row
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import NoTrace, TimerId
@@ -18,7 +18,7 @@ CONFIG = ReplicationConfig(
     tick_ns=100 * MILLISECOND,
     silence_ns=1_000 * MILLISECOND,
     statement_ns=100 * MILLISECOND,
-    purge_ns=100 * MILLISECOND,
+    purge_ns=1 << 60,
     hear_first_ns=1,
 )
 
@@ -103,11 +103,14 @@ class Linked:
     def replica(self):
         return self.master.replica
 
-    def fire(self) -> None:
-        """All timers that wait fire now."""
+    def fire(self, *tags: str) -> None:
+        """The timers of these tags, or all that wait, fire now."""
         waiting, self.tags.waiting = self.tags.waiting, []
         for tag in waiting:
-            self.replicator.on_timer(tag)
+            if not tags or tag in tags:
+                self.replicator.on_timer(tag)
+            else:
+                self.tags.waiting.append(tag)
 
     def dump(self) -> bytes:
         return self.replica.dump()
@@ -147,9 +150,10 @@ class Mesh:
         """Deliver what was said, let timers fire and disks commit, until all is quiet."""
         for _ in range(rounds):
             self.world.run_until(self.world.now + int(seconds * 10**9))
-            for each in self.masters.values():
-                each.fire()
-            self.deliver()
+            for tag in (TELL, RELAY, TICK):  # the shortest first
+                for each in self.masters.values():
+                    each.fire(tag)
+                self.deliver()
 
     def deliver(self) -> None:
         while any(each.wires.queue or each.master.store.on_its_way for each in self.masters.values()):

@@ -54,12 +54,6 @@ class Consumer:
         self._received: dict[ReplicaId, Csn] = {}
         """What this session has brought, committed or not."""
 
-    @property
-    def in_flight(self) -> dict[ReplicaId, Csn]:
-        """What was received and is not on the disk yet."""
-        vector = self._ports.replica.vector
-        return {replica: csn for replica, csn in self._received.items() if not vector.covers(csn)}
-
     def take(self, batch: Updates) -> dict[ReplicaId, Csn]:
         """Apply a batch, and return the newest CSNs that it had. Raises :class:`PeerRefused`."""
         try:

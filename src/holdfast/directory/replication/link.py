@@ -36,7 +36,7 @@ from holdfast.model.ports import Token
 class Phase(Enum):
     GREETING = "greeting"
     OPEN = "open"
-    REFUSED = "refused"
+    ENDED = "ended"
 
 
 class LinkOwner(Protocol):
@@ -49,6 +49,8 @@ class LinkOwner(Protocol):
     def on_refused(self, link: "Link", refused: Refused) -> None: ...
 
     def on_have(self, link: "Link") -> None: ...
+
+    def on_received(self, newest: dict[ReplicaId, Csn]) -> None: ...
 
     def on_counted(self, vector: Vector) -> None: ...
 
@@ -117,7 +119,9 @@ class Link:
         elif self.phase is not Phase.OPEN or self.supplier is None:
             raise InvalidRequest(f"{type(message).__name__} before a greeting")
         elif isinstance(message, Updates):
-            self.supplier.has_received(self.consumer.take(message))
+            newest = self.consumer.take(message)
+            self._owner.on_received(newest)
+            self.supplier.has_received(newest)
         elif isinstance(message, Have):
             self.supplier.on_have(message)
             self._owner.on_have(self)
@@ -175,7 +179,7 @@ class Link:
         self.end()
 
     def end(self) -> None:
-        self.phase = Phase.REFUSED
+        self.phase = Phase.ENDED
         self._ports.sessions.end_session(self.peer)
         self._ports.links.close(self.peer)
 

@@ -68,6 +68,8 @@ class Replicator:
         """The peers that have not greeted since this process began."""
         self._began_ns = ports.clock.now()
         self._is_put_back = False
+        self._received: dict[ReplicaId, Csn] = {}
+        """What peers have sent, on the disk or on its way there."""
         self._join_target: Vector | None = None
         self._stated_ns: int | None = None
         self._is_relay_set = self._is_tell_set = False
@@ -99,6 +101,8 @@ class Replicator:
         self._givers.drop(peer)
         link = self.links.pop(peer, None)
         if link is not None:
+            # What it has received may be committed later; it must not speak on the peer's next connection.
+            link.phase = Phase.ENDED
             self._ports.sessions.end_session(peer)
             if link.problem is not None:
                 self.problems[peer] = link.problem
@@ -111,7 +115,7 @@ class Replicator:
             self._give(peer, message)
         elif isinstance(message, CopyTaken):
             self._givers.on_taken(peer, message)
-        elif link is not None and link.phase is not Phase.REFUSED:
+        elif link is not None and link.phase is not Phase.ENDED:
             link.on_message(message)
 
     def _give(self, peer: str, ask: CopyAsk) -> None:
@@ -155,6 +159,9 @@ class Replicator:
         self.problems.pop(link.peer, None)  # it has greeted, and so was not refused either
         if link.supplier is not None:
             self.acknowledgements.on_second_store(link.supplier.committed)
+
+    def on_received(self, newest: dict[ReplicaId, Csn]) -> None:
+        self._received |= newest
 
     def on_counted(self, vector: Vector) -> None:
         if not self.roster.own.is_ready and self._join_target is None:
@@ -234,13 +241,14 @@ class Replicator:
         now_ns = self._ports.clock.now()
         self.acknowledgements.on_time(now_ns)
         for link in list(self.links.values()):
-            if link.phase is not Phase.REFUSED and now_ns - link.heard_ns > self._config.silence_ns:
+            if link.phase is not Phase.ENDED and now_ns - link.heard_ns > self._config.silence_ns:
                 self._ports.trace.note("directory_link_silent", peer=link.peer)
                 link.end()
                 self.on_down(link.peer)
             else:
                 link.tell(is_due=True)
         self._maybe_ready()
+        self._refuse_over(self.roster.over)
         if self._stated_ns is None or now_ns - self._stated_ns >= self._config.statement_ns:
             self._state()
         self._housekeeping.tick(now_ns)
@@ -252,11 +260,12 @@ class Replicator:
         over = self.roster.over
         if not own.is_ready or not self._may_issue():
             return
+        self._refuse_over(over)
+        replica = self._ports.replica
         # What is still on its way to the disk of a replica that is over would be left out: others would
         # believe that this is all that there is of it.
-        if any(each in over for link in self.links.values() for each in link.consumer.in_flight):
+        if any(each in self._received and not replica.vector.covers(self._received[each]) for each in over):
             return
-        replica = self._ports.replica
         try:
             csn = replica.heartbeat(self.new_token(lambda: None))
         except Unavailable:
@@ -275,6 +284,14 @@ class Replicator:
         rows = self.roster.state(statement)
         rows.append((CSNSTATE, self._ports.sessions.csnstate().encode()))
         self.keep(rows, lambda: self._pump(own_only=True))
+
+    def _refuse_over(self, over: Sequence[ReplicaId]) -> None:
+        """End the sessions with replicas that are over, before anything is said about them: what they have
+        more is not taken any more, or others would retire an id of which this replica has more than they."""
+        for link in list(self.links.values()):
+            if link.phase is Phase.OPEN and link.replica in over:
+                link.refuse(Refused(Reason.RETIRED, f"replica {link.replica} was retired: take a new id"))
+                self.on_down(link.peer)
 
     def _maybe_ready(self) -> None:
         if self.roster.own.is_ready:
