@@ -1,5 +1,5 @@
-"""Masters of a directory whose links, disks, clocks, processes and stores fail: all end with the same, nothing
-acknowledged is lost, and planted bugs are found."""
+"""Masters of a directory whose links, disks, clocks, processes and stores fail: all end with the same,
+nothing acknowledged is lost, and planted bugs are found."""
 
 from collections.abc import Callable
 

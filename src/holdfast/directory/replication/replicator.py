@@ -67,7 +67,7 @@ class Replicator:
         self._unheard = dict.fromkeys(peers)
         """The peers that have not greeted since this process began."""
         self._began_ns = ports.clock.now()
-        self._is_put_back = False
+        self._is_nobody = False
         self._received: dict[ReplicaId, Csn] = {}
         """What peers have sent, on the disk or on its way there."""
         self._join_target: Vector | None = None
@@ -130,9 +130,13 @@ class Replicator:
 
     def on_put_back(self, link: Link, newest: Csn) -> None:
         """A peer has what this replica issued and does not remember: nothing more is issued under its id."""
-        if not self._is_put_back:
-            self._is_put_back = True
-            self._ports.trace.note("directory_store_put_back", peer=link.peer, newest=newest)
+        self._ports.trace.note("directory_store_put_back", peer=link.peer, newest=newest)
+        self._become_nobody()
+
+    def _become_nobody(self) -> None:
+        """The own id is over: nothing more is issued, and the store is opened again, with another."""
+        if not self._is_nobody:
+            self._is_nobody = True
             self.keep([(TOLD_OVER, b"1")], self._on_told_over)
 
     def on_open(self, link: Link, *, is_ready: bool) -> None:
@@ -153,7 +157,7 @@ class Replicator:
             "directory_refused_by_peer", peer=link.peer, reason=refused.reason.value, why=refused.why
         )
         if refused.reason is Reason.RETIRED:
-            self.keep([(TOLD_OVER, b"1")], self._on_told_over)
+            self._become_nobody()
 
     def on_have(self, link: Link) -> None:
         self.problems.pop(link.peer, None)  # it has greeted, and so was not refused either
@@ -202,7 +206,7 @@ class Replicator:
     def _may_issue(self) -> bool:
         """Whether peers have had their time to say that this store was put back since it was last opened."""
         is_late = self._ports.clock.now() - self._began_ns >= self._config.hear_first_ns
-        return not self._is_put_back and (not self._unheard or is_late)
+        return not self._is_nobody and (not self._unheard or is_late)
 
     def acknowledge(self, csn: Csn, answer: Answer) -> None:
         """Answer when a second store has *csn*, which is committed here, or when it is late."""
@@ -248,6 +252,8 @@ class Replicator:
             else:
                 link.tell(is_due=True)
         self._maybe_ready()
+        if self.roster.replica in self.roster.over:
+            self._become_nobody()
         self._refuse_over(self.roster.over)
         if self._stated_ns is None or now_ns - self._stated_ns >= self._config.statement_ns:
             self._state()
@@ -258,7 +264,7 @@ class Replicator:
     def _state(self) -> None:
         own = self.roster.own
         over = self.roster.over
-        if not own.is_ready or not self._may_issue():
+        if not own.is_ready or not self._may_issue() or own.replica in over:
             return
         self._refuse_over(over)
         replica = self._ports.replica

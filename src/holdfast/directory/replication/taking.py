@@ -102,7 +102,9 @@ class Taker:
         if self.phase is Phase.TAKING:
             self.phase = Phase.ERASING
             self._copy = None
-            self._erase(is_first=False)
+            # Pieces may still be on their way to the disk: something is written after them in any case, and
+            # only what is seen after that tells that the store is empty.
+            self._erase(is_first=True)
         elif self.phase is Phase.ASKING:
             self._ask()
 

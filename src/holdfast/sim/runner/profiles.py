@@ -122,6 +122,9 @@ NARROW: Final[dict[str, Narrow]] = {
         gap_ns=250 * MILLISECOND,
         about="store_put_back",
     ),
+    "strangers": Narrow(
+        kinds=("strange_greeting", "kill", "isolation"), gap_ns=250 * MILLISECOND, about="strange_greeting"
+    ),
     "retirements": Narrow(
         kinds=("retired_by_force", "isolation", "partition", "quick_restart"),
         gap_ns=250 * MILLISECOND,

@@ -394,5 +394,5 @@ def test_a_second_store_confirms_or_the_client_hears_that_none_did() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(InvalidRequest, match="window_updates must be within.*silence_ns"):
+    with pytest.raises(InvalidRequest, match=r"window_updates must be within.*silence_ns"):
         ReplicationConfig(window_updates=0, silence_ns=1).validate()

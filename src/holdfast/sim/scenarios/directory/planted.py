@@ -195,6 +195,7 @@ PLANTED = (
         link,
         "objection",
         _clock_first,
+        "strangers",
     ),
     _bug(
         "takes-any-clock",
@@ -203,6 +204,7 @@ PLANTED = (
         link,
         "clock_objection",
         _any_clock,
+        "strangers",
     ),
     _bug(
         "trims-for-those-who-spoke",
