@@ -11,7 +11,7 @@ MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
 
-.PHONY: help setup etcd run demo test check dist checklists sim soak long bench fuzz clean
+.PHONY: help setup etcd ldap run demo test check dist checklists settings sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -37,6 +37,10 @@ $(STAMP): $(RUNS) $(REQS)
 etcd:            ## Debian's etcd server, when it can be installed
 	@bash scripts/ensure-debian etcd etcd-server required
 
+ldap:            ## Debian's LDAP clients, when they can be installed
+	@bash scripts/ensure-debian ldapsearch ldap-utils required
+	@bash scripts/ensure-debian /usr/lib/python3/dist-packages/ldap/__init__.py python3-ldap required
+
 run: $(RUNS)     ## a domain of three hosts on this machine, with the ledger of examples/
 	@echo "in another shell, here:"
 	@echo "  export PATH=\$$PWD/$(BIN):\$$PATH"
@@ -49,7 +53,7 @@ run: $(RUNS)     ## a domain of three hosts on this machine, with the ledger of 
 demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every call counted
 	@$(BIN)/holdfast demo
 
-test: setup etcd ## every test, in its short version; what CI runs
+test: setup etcd ldap ## every test, in its short version; what CI runs
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup     ## format, lint, types, layering
@@ -68,13 +72,16 @@ dist: setup      ## the wheel, in dist/; needs no network
 checklists:      ## write which tests show which rows of docs/checklists, and the totals there
 	@$(PYTHON) scripts/checklists --write
 
+settings: setup  ## write the tables of docs/settings.md from the config structs
+	@$(BIN)/python scripts/settings --write
+
 sim: setup       ## a three-minute mix of simulations and every planted bug
 	@$(BIN)/holdfast sim mix --minutes 3
 
 soak: setup      ## an hour of real chaos on real processes, every call counted
 	@$(BIN)/holdfast soak --minutes $(MINUTES)
 
-long: setup etcd ## the same tests in their long versions: more kills, power cuts and seeds
+long: setup etcd ldap ## the same tests in their long versions: more kills, power cuts and seeds
 	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)
 
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error
@@ -82,7 +89,8 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@bash scripts/ensure-debian redis-server redis-server
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
-fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events|ldap|dn|search_filter|ldif|schema, MINUTES=10)
+fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)
+	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) --known
 	@$(BIN)/python -m pip install --quiet -r requirements/fuzz.txt
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=60 -rss_limit_mb=1024
 

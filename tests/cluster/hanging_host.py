@@ -13,6 +13,7 @@ from pathlib import Path
 from holdfast.model.ids import SECOND, HostId
 from holdfast.node.heartbeats import HeartbeatConfig
 from holdfast.node.host import Host
+from holdfast.node.host_config import HostConfig
 from holdfast.node.layout import Layout
 
 LIMIT_S = 4
@@ -27,7 +28,7 @@ async def main(directory: Path, what: str) -> None:
         os.fdatasync = lambda descriptor: time.sleep(FOR_EVER_S)
     elif what == "loop":
         asyncio.get_running_loop().call_later(1.0, time.sleep, FOR_EVER_S)
-    await Host(layout, layout.read(), HostId("host1"), heartbeats=LIMITS).run()
+    await Host(layout, layout.read(), HostId("host1"), config=HostConfig(heartbeats=LIMITS)).run()
 
 
 if __name__ == "__main__":

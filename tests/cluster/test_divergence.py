@@ -24,9 +24,9 @@ from holdfast.model.ids import HostId
 pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
-OFTEN = {"CheckpointInterval": 3_000_000}
-"""In units of 100 ns: states are compared three times a second, while anything happens. If that were as often
-as a state takes to reach a host that returns, such a host would be sent one state after the other."""
+OFTEN = {"CheckpointInterval": 500_000}
+"""In units of 100 ns: states are compared twenty times a second, while anything happens. That is as often as
+a state takes to reach a host that returns, which must catch up all the same (M4)."""
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from workload import Workload, check_members
 from holdfast.client.proxy import Group
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
-from holdfast.node.store import FILE_BYTES
+from holdfast.node.host_config import FILE_BYTES
 
 pytestmark = pytest.mark.cluster
 

@@ -21,6 +21,7 @@ from holdfast.clock.offsets import LogicalTime
 from holdfast.model.csn import TIMESTAMP_MAX, ZERO, Csn
 from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import SECOND, HostId, ReplicaId
+from holdfast.model.validation import insist_valid
 from holdfast.sim import Options, World
 from recipe_bench import Bench
 
@@ -359,7 +360,7 @@ def test_csns_in_flight_are_bounded() -> None:
 def test_settings_are_checked_all_at_once() -> None:
     """Every wrong setting is named in one refusal."""
     with pytest.raises(InvalidRequest, match=r"csn_max_skew_s.*store_interval_s.*in_flight_max"):
-        ClockConfig(csn_max_skew_s=-1, store_interval_s=0, in_flight_max=0).validate()
+        insist_valid(ClockConfig(csn_max_skew_s=-1, store_interval_s=0, in_flight_max=0), "clock")
     assert "replica id 65536" in Machine(replica=65_536).node.stops[0]
 
 

@@ -55,7 +55,7 @@ def located() -> Located:
     directory.records[GROUP], directory.sessions = RECORD, SESSIONS
     directory.learn(Seen(keys.VIEWS, VIEW, Revision(1)))
     stamps = cast(Any, SimpleNamespace(time_ns=lambda: 1))
-    serving = CallRouter({}, directory, nothing, stamps, nothing, nothing, nothing)
+    serving = CallRouter({}, directory, nothing, stamps, nothing, nothing, nothing, nothing)
     serving.on_call(cast(Any, SimpleNamespace(send=told.append)), Locate(1, "", GROUP))
     (answer,) = told
     assert isinstance(answer, Located)
@@ -75,7 +75,7 @@ class AskedHost:
         recipes = SimpleNamespace(start=lambda recipe, then: then(bench.run(recipe)))
         stamps = SimpleNamespace(time_ns=lambda: 1)
         self._serving = CallRouter(
-            {}, self.directory, nothing, cast(Any, stamps), cast(Any, recipes), nothing, nothing
+            {}, self.directory, nothing, cast(Any, stamps), cast(Any, recipes), nothing, nothing, nothing
         )
 
     def answer(self, message: Any) -> Any:

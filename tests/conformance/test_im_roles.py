@@ -1,8 +1,8 @@
 """Roles of the index coordinator's checklist (IM A and F): who has which when, and what each then does."""
 
-import dataclasses
 import itertools
 
+import msgspec
 import pytest
 from control_stage import HOSTS, Stage
 
@@ -95,7 +95,7 @@ def test_every_change_of_role_leads_through_bootstrap(stage: Stage, cause: str) 
 @pytest.mark.parametrize("way", ["pushed", "polled"])
 def test_the_coordinator_is_learnt_by_push_and_by_poll(way: str) -> None:
     """Either alone is enough to leave an old term: the authority's events, or asking when all are lost."""
-    config = CONFIG if way == "polled" else dataclasses.replace(CONFIG, poll_ns=3600 * SECOND)
+    config = CONFIG if way == "polled" else msgspec.structs.replace(CONFIG, poll_ns=3600 * SECOND)
     stage = Stage.settled("first", config=config)
     cut_off = [(one, other) for one in HOSTS for other in HOSTS if one != other]
     stage.network.cut(cut_off)  # nobody hears of it from another host
@@ -238,7 +238,7 @@ def test_a_replica_that_was_cut_off_goes_through_bootstrap(stage: Stage) -> None
 
 def test_a_replica_that_was_cut_off_and_looks_on_afterwards_knows_the_coordinator_again() -> None:
     """Its place was taken meanwhile. Nobody speaks to it unasked: it must ask whom it took for dead."""
-    stage = Stage.settled(config=dataclasses.replace(CONFIG, participants=2))
+    stage = Stage.settled(config=msgspec.structs.replace(CONFIG, participants=2))
     stage.wish("first")
     stage.until(lambda: sorted(role.value for role in stage.roles().values() if role) == MIXED)
     replica = stage.replicas[0]

@@ -192,7 +192,7 @@ MESSAGES: Final = (
     Message(9, SearchResultDone(Result(10, "dc=x", "no", ("ldap://y",)))),
 )
 
-DIRECTORY_TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
+TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
     "ldap": (
         ldap,
         (*map(encode, MESSAGES), b"\x30\x84\x00\x00\x00\x05\x02\x01\x01\x42\x00", b"\x30\x80"),

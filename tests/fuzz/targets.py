@@ -6,8 +6,6 @@ Run by ``make fuzz`` for as long as one likes, guided by coverage; by ``test_fuz
 from collections.abc import Callable
 from typing import Final
 
-from directory_targets import DIRECTORY_TARGETS
-
 from holdfast.faults.events import InvalidEvent, Location, decode_events, encode_events
 from holdfast.faults.filters import InvalidConstraint, evaluate, parse
 from holdfast.faults.filters.tokens import CONSTRAINT_MAX
@@ -103,6 +101,5 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
     "filters": (filters, tuple(each.encode("utf-8", "surrogateescape") for each in CONSTRAINTS)),
     "events": (events, (encode_events(EVENTS), *(encode_events([each]) for each in EVENTS))),
     "manifests": (manifests, MANIFESTS),
-    **DIRECTORY_TARGETS,
 }
 """Each with seeds to begin from."""

@@ -32,7 +32,8 @@ from holdfast.sim.scenarios.groups.observer import Book, Losses
 from holdfast.sim.scenarios.groups.setup import CALLING, Stage
 from holdfast.sim.scenarios.groups.space_faults import SPACE
 from holdfast.sim.scenarios.sequence import disk_damage
-from holdfast.sim.scenarios.sequence.host import CONFIG, LEASES
+from holdfast.sim.scenarios.sequence.host import CONFIG
+from holdfast.sim.scenarios.sequence.lease_settings import LEASES
 from holdfast.styles.config import StyleConfig
 
 CLIENT = ClientId("client")

@@ -32,6 +32,7 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
 from holdfast.sim.scenarios.sequence import disk_damage
 from holdfast.sim.scenarios.sequence.application import Ask, Codec, Elsewhere, Reply
 from holdfast.sim.scenarios.sequence.host import CONFIG, Host
+from holdfast.sim.scenarios.sequence.lease_settings import LeaseSettings
 from holdfast.sim.scenarios.sequence.observer import Book
 
 FOLDER = Path(__file__).parent
@@ -116,7 +117,15 @@ class Domain:
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=self._truth, leases=leases), clock=clock)
         in_memory = "memory" in words
         disk, memory = ([], [GROUP]) if in_memory else ([GROUP], [])
-        build = partial(Host, book=self._book, hosts=HOSTS, disk=disk, memory=memory, hand_overs=0.0)
+        build = partial(
+            Host,
+            book=self._book,
+            hosts=HOSTS,
+            disk=disk,
+            memory=memory,
+            settings=LeaseSettings(world, HOSTS),
+            hand_overs=0.0,
+        )
         for name in HOSTS:
             world.add_node(name, build, clock=clock, supervised=False)
         world.add_node("client", Client, clock=clock)

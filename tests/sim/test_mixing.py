@@ -1,4 +1,4 @@
-"""A mix: every planted bug is searched for whatever the time, every scenario gets its turn, and a verdict
+"""A mix: each scenario's planted bugs get a share of the time, every scenario gets its turn, and a verdict
 follows."""
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdfast.sim.runner.planted import planted_bugs, replacing
 from holdfast.sim.runner.report import Summary
-from holdfast.sim.runner.runner import Mixed, run_mix, turn_ends
+from holdfast.sim.runner.runner import Mixed, Search, run_mix, search_planted, turn_ends
 from holdfast.sim.scenarios.register import planted as planted_module
 
 LONG_S = 3600.0
@@ -23,11 +23,12 @@ def test_each_turn_of_a_round_has_as_long_as_the_others() -> None:
     assert turn_ends(170.0, 160.0, turns=3) == pytest.approx(170.0)
 
 
-def test_without_any_time_every_bug_is_looked_for(tmp_path: Path) -> None:
-    """Each scenario still gets some seeds."""
-    bugs = planted_bugs("register")
+def test_without_any_time_bugs_of_each_scenario_are_looked_for(tmp_path: Path) -> None:
+    """Each scenario still gets some seeds, and what there was no time for is named."""
+    bugs = [*planted_bugs("register"), *planted_bugs("clock")]
     mixed = run_mix(bugs, ["clock", "register"], within_s=0.0, jobs=1, keep=tmp_path)
-    assert [(each.name, each.found) for each in mixed.bugs] == [(bug.name, True) for bug in bugs]
+    assert {each.scenario for each in mixed.bugs} == {"register", "clock"}
+    assert sorted([*mixed.not_begun, *(each.name for each in mixed.bugs)]) == sorted(bug.name for bug in bugs)
     assert [each.scenario for each in mixed.runs] == ["clock", "register"]
     assert all(each.seeds > 0 for each in mixed.runs)
     assert mixed.is_clean
@@ -54,8 +55,16 @@ def test_a_bug_that_is_not_found_fails_the_mix(tmp_path: Path) -> None:
     bugs = tuple(replace(bug, runs_max=0) for bug in planted_bugs("register"))
     with replacing(planted_module, "PLANTED", bugs):
         mixed = run_mix(bugs, ["register"], within_s=0.0, jobs=1, keep=tmp_path)
-    assert [each.found for each in mixed.bugs] == [False] * len(bugs)
+    assert [(each.found, each.is_cut) for each in mixed.bugs] == [(False, False)] * len(bugs)
     assert not mixed.is_clean
+
+
+def test_a_search_that_the_time_cut_off_is_no_verdict(tmp_path: Path) -> None:
+    """It is said to be cut, and neither passes for found nor fails the mix."""
+    assert search_planted(planted_bugs("register"), jobs=1, until=0.0) == []
+    search = Search(name="b", rule="R1", scenario="register", found=False, runs=3, is_cut=True)
+    assert Mixed(runs=[], bugs=[search]).is_clean
+    assert not Mixed(runs=[], bugs=[structs.replace(search, is_cut=False)]).is_clean
 
 
 def test_a_broken_rule_fails_the_mix(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from holdfast.clock import ClockPorts, Generator
+from holdfast.directory.dn import Dn
 from holdfast.directory.filters.text import parse_filter
 from holdfast.directory.memory_store import MemoryStore, StoreImage
 from holdfast.directory.operations import (
@@ -118,7 +119,8 @@ class Master:
         snapshot = self.replica.snapshot()
         try:
             request = SearchRequest(base, scope, parse_filter(filter_))
-            top = base_of(snapshot, request, everyone)
+            dn = Dn.parse(base)
+            top = base_of(snapshot, dn, dn.key(snapshot.schema), request.dereference, everyone)
             seen = found(snapshot, top, scope, request.filter, everyone)
             return [each for each in seen if each is not None]
         finally:

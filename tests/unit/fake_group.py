@@ -177,6 +177,8 @@ class FakeMember:
     checkpoint: Kept | None = None
     keeps_two: bool = False
     """Whether the log reaches back to the checkpoint before the newest, as hosts' logs do."""
+    short_logs: list[HostId] = field(default_factory=list)
+    """The members that say that their log is short."""
     may: bool = True
     """Whether the leases allow reading (R1)."""
     asked: list[Callable[[bool], None]] = field(default_factory=list)
@@ -202,6 +204,9 @@ class FakeMember:
     @property
     def own_log_bytes(self) -> int:
         return self.log_bytes
+
+    def successors(self, log_below: int | None = None) -> list[HostId]:
+        return self.short_logs if log_below is not None else [HostId("b"), HostId("c")]
 
     def submit(self, body: bytes, count: int = 1) -> Position:
         if not self.is_serving:

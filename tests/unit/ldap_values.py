@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from holdfast.directory.filters import filter as filters
 from holdfast.directory import operations
+from holdfast.directory.filters import filter as filters
 from holdfast.directory.results import ResultCode
 from holdfast.ldap import messages
 

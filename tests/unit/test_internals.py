@@ -13,7 +13,7 @@ from means import ROOT
 
 SOURCE = ROOT / "src" / "holdfast"
 INTERNALS = ROOT / "docs" / "internals"
-WALKS = ("a-call", "a-failover", "a-group", "a-change")
+WALKS = ("a-call", "a-failover", "a-group", "a-change", "a-setting")
 
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 PLACE = re.compile(r"(?P<module>[a-z][a-z0-9_]*(?:/[a-z0-9_]+)*\.py)(?::(?P<name>\w+(?:\.\w+)?))?")

@@ -50,7 +50,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "demo": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
     # A host's process is composed by the command that starts it: the host knows no door by name.
     **dict.fromkeys(DOORS, (*GROUND, *HIGHER_CORES, "client", *PROCESSES)),
-    "cli": (*GROUND, *HIGHER_CORES, "client", *PROCESSES, *DOORS, "bench", "demo", "sim"),
+    # Every process's settings, and the page about them; who starts a process hands it its values.
+    "settings": (*GROUND, *HIGHER_CORES, "client", *PROCESSES, *DOORS),
+    "cli": (*GROUND, *HIGHER_CORES, "client", *PROCESSES, *DOORS, "settings", "bench", "demo", "sim"),
     "__init__.py": (*GROUND, *HIGHER_CORES, "calling", "client"),
     "__main__.py": ("cli",),
 }

@@ -49,6 +49,7 @@ from holdfast.authority.wire import (
 from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import MILLISECOND, SECOND, Revision
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.model.validation import Problem, below
 
 
 @dataclass(slots=True)
@@ -166,6 +167,8 @@ NEVER_SEATED: Final = Revision(0)
 REQUESTS_MAX: Final = 16_384
 """The most requests that may be unanswered at once, whether sent or waiting to be sent."""
 
+DEADLINE_NS_MAX: Final = 2 * SECOND
+"""A third of what a host's session lasts."""
 _PING: Final = "ping"
 _DEADLINE: Final = "deadline"
 
@@ -179,6 +182,14 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     """The time between two pings. The next ping reveals a lost watch event."""
     silence_ns: int = 1500 * MILLISECOND
     """When the server has been silent for this long, the client asks for a new session."""
+
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
+        if self.deadline_ns > DEADLINE_NS_MAX:
+            problems.append(("deadline_ns", "must be at most 2 s, a third of a host's session"))
+        if self.ping_ns * 2 > self.silence_ns:
+            problems.append(("silence_ns", "must be at least twice ping_ns"))
+        return problems
 
 
 @dataclass(slots=True)

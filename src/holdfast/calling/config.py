@@ -6,6 +6,7 @@ from msgspec import Struct, structs
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HOUR, MILLISECOND, SECOND
+from holdfast.model.validation import Problem, below
 
 DURATION_NS_MAX: Final = 24 * HOUR
 """The members of a group keep no request longer than this."""
@@ -38,12 +39,13 @@ class CallPolicy(Struct, frozen=True, kw_only=True):
         """Return the same policy with another duration."""
         return structs.replace(self, duration_ns=duration_ns)
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` that names the first problem, if there is one."""
+    def validate(self) -> list[Problem]:
+        problems: list[Problem] = []
         if not 0 < self.duration_ns <= DURATION_NS_MAX:
-            raise InvalidRequest("a request's duration must be above 0 and at most 24 hours")
+            problems.append(("duration_ns", "must be above 0 and at most 24 hours"))
         if not 0 <= self.outcome_ns <= DURATION_NS_MAX:
-            raise InvalidRequest("outcomes can be kept from 0 to 24 hours")
+            problems.append(("outcome_ns", "must lie between 0 and 24 hours"))
+        return problems
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
@@ -58,11 +60,13 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     patience_ns: int = 1 * SECOND
     """How long a frame may go unanswered before it is also sent to the next address; doubled each time."""
     patience_most_ns: int = 8 * SECOND
+    """The longest that this becomes."""
     rest_ns: int = 20 * MILLISECOND
     """The pause after a round in which no host could serve; doubled each time, with jitter. The next primary
     announces itself at once, so a shorter pause gains nothing. It even delays the failover when a host dies
     and a client calls a thousand of its groups."""
     rest_most_ns: int = 400 * MILLISECOND
+    """The longest that this pause becomes."""
     rest_deaths_ns: int = 150 * MILLISECOND
     """The pause after a call has lost its second host. Hosts hear of a death in a tenth of that."""
     heartbeat_interval_ns: int = 500 * MILLISECOND
@@ -70,12 +74,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     heartbeat_timeout_ns: int = 2 * SECOND
     """A connection without an answer for this long is closed (FTC-118)."""
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` that names every problem, if there is one."""
-        problems = [
-            f"{name} must be at least 1" for name in self.__struct_fields__ if getattr(self, name) < 1
-        ]
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
         if self.heartbeat_interval_ns * 2 > self.heartbeat_timeout_ns:
-            problems.append("heartbeat_timeout_ns must be at least two intervals")
-        if problems:
-            raise InvalidRequest("; ".join(problems))
+            problems.append(("heartbeat_timeout_ns", "must be at least twice heartbeat_interval_ns"))
+        return problems

@@ -10,6 +10,7 @@ from cyclopts import App
 
 from holdfast import bench
 from holdfast.bench.all import Verdict, agenda, run_through
+from holdfast.bench.machine_lock import alone
 from holdfast.bench.report import CPU_COLUMNS, Sample, cpu_row, side_by_side
 from holdfast.cli.output import Output, print_json, print_table, styled, talk
 from holdfast.model.errors import InvalidRequest
@@ -262,9 +263,10 @@ def _measure(name: str, where: dict[str, Any] | None = None, **options: float) -
     """Run ``holdfast.bench.NAME``, loaded only now: each needs a part of Holdfast that others do not."""
     _refuse_nothing(options)
     module = import_module(f"holdfast.bench.{name}")
-    found: dict[str, Any] = getattr(module, f"run_{name}_bench")(
-        progress=_progress, **(where or {}), **options
-    )
+    with alone(_progress):
+        found: dict[str, Any] = getattr(module, f"run_{name}_bench")(
+            progress=_progress, **(where or {}), **options
+        )
     return found
 
 

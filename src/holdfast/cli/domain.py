@@ -4,6 +4,7 @@ The domain is shown as a table of its hosts, with how to reach it and what was b
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import Coroutine, Sequence
@@ -46,6 +47,8 @@ from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.node.messages import DomainStatus, HostStatus
+from holdfast.settings import file as settings_file
+from holdfast.settings.contract import FLAGS
 from holdfast.storage.lock import holder_of
 
 
@@ -184,6 +187,7 @@ def up(
     chaos: bool = True,
     loss_seconds: float | None = None,
     port_base: int | None = None,
+    set: Annotated[list[str] | None, Parameter(negative="")] = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -214,14 +218,21 @@ def up(
         Let processes listen on fixed ports: the agent on this one, the authority on the next, hosts from the
         tenth on, ten for each (docs/deploying.md). 0: on any free ports. Without it, as the domain was last
         started.
+    set
+        A setting for the processes that are started now, before those of `holdfast.toml`:
+        leases.lease="2 s" (docs/settings.md).
     detach
         Return once every host is alive; stop the domain later with `holdfast down`.
     """
     check_hosts(hosts)
     wanted = [_wanted_group(each) for each in group or ()]
     layout = Layout(dir)
+    if set is not None:
+        os.environ[FLAGS] = "\n".join(set)  # the processes inherit it
+    settings_file.check(layout.directory, os.environ).insist()
     lock = hold(layout)
     try:
+        settings_file.apply(layout.directory, os.environ).insist()
         description = describe(
             layout,
             hosts=hosts,

@@ -37,6 +37,7 @@ app.command("holdfast.cli.chaos:app", name="chaos", help="Break something, to se
 app.command(
     "holdfast.cli.properties:app", name="properties", help="Show and change what groups shall be like."
 )
+app.command("holdfast.cli.config:app", name="config", help="Show, check and apply settings.")
 app.command("holdfast.cli.process:hosts", name="host", help="Show, restart and empty hosts.")
 app.command("holdfast.cli.machine:app", name="machine", help="Let machines join and leave a domain.")
 app.command("holdfast.cli.hosts:restart_all", name="restart", help="Restart all hosts while groups serve.")
@@ -47,6 +48,9 @@ app.command(
 app.command("holdfast.cli.domain_state:app", name="domain", help="Recover the domain's own state.")
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
 app.command("holdfast.cli.faults:app", name="faults", help="Show faults as they happen; check filters.")
+app.command(
+    "holdfast.cli.directory.commands:app", name="directory", help="Run a master of an LDAP directory."
+)
 app.command("holdfast.cli.process:agent", name="agent", show=False)
 
 

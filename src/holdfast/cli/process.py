@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 from cyclopts import App
@@ -16,6 +17,9 @@ from holdfast.machine.files import close_to_others
 from holdfast.machine.process_end import end_with
 from holdfast.machine.process_tuning import SHORT_NS, allow_open_files, ask_for_slices, spare_what_stays
 from holdfast.model.ids import HostId
+
+if TYPE_CHECKING:
+    from holdfast.settings.contract import Read
 
 hosts = App(name="host", help="Show, restart and empty hosts.")
 hosts.command("holdfast.cli.hosts:list_", name="list", help="Show hosts, and what they house.")
@@ -44,6 +48,8 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     from holdfast.model.errors import Corruption, InvalidRequest
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
+    from holdfast.settings.file import read_applied
+    from holdfast.settings.in_force import Following
     from holdfast.web.door import HttpDoor
     from holdfast.web.settings import read_client_rules
 
@@ -54,9 +60,22 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
     door = HttpDoor(layout, description.domain, HostId(id), description)
+    found = read_applied(layout.directory, os.environ).insist()
+
+    async def serve() -> None:
+        host = Host(
+            layout, description, HostId(id), config=found.settings.host, doors=[door], clients=clients
+        )
+        following = Following(layout.directory, layout.host(HostId(id)), found, host.retune, os.environ)
+        task = asyncio.create_task(following.work())
+        try:
+            await host.run()
+        finally:
+            task.cancel()
+
     try:
         clients = read_client_rules(layout.directory)
-        return _run(lambda: Host(layout, description, HostId(id), doors=[door], clients=clients).run())
+        return _run(serve, found)
     except Corruption as error:
         complain(error)
         return DAMAGED_STATUS  # so that its agent can tell
@@ -74,6 +93,7 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
     """
     from holdfast.agent.agent import Agent
     from holdfast.node.layout import Layout
+    from holdfast.settings.file import read_applied
     from holdfast.storage.lock import DirectoryLock, Holder
 
     if with_parent is not None:
@@ -83,14 +103,15 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
     since = datetime.now(UTC).isoformat(timespec="seconds")
     lock = DirectoryLock.take(layout.agent_directory, Holder(pid=os.getpid(), what="an agent", since=since))
     try:
-        return _run(lambda: Agent(layout, description).run())
+        found = read_applied(layout.directory, os.environ)
+        return _run(lambda: Agent(layout, description).run(), found)
     finally:
         lock.release()
 
 
-def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
+def _run(work: Callable[[], Coroutine[object, object, None]], found: "Read") -> int:
     close_to_others()
-    log_to_stderr("info")
+    log_to_stderr(found.settings.output.level, found.settings.output.form)
     spare_what_stays()
     allow_open_files()
     ask_for_slices(SHORT_NS)

@@ -22,6 +22,7 @@ from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
 from holdfast.model.ids import SECOND
 from holdfast.model.reference import NAME_CHARACTERS_MAX, SCHEME, is_sendable
+from holdfast.model.validation import insist_valid
 from holdfast.net import (
     Address,
     ClientKey,
@@ -114,8 +115,8 @@ class Domain:
         *,
         insecure: bool,
     ) -> None:
-        policy.validate()
-        config.validate()
+        insist_valid(policy, "how calls are made")
+        insist_valid(config, "settings of a client")
         self._name = endpoint.identity.domain
         self._policy = policy
         self._callers = GroupLookup(

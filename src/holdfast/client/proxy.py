@@ -18,6 +18,7 @@ from holdfast.model.calls import METHOD_CHARACTERS_MAX, STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, GroupId
 from holdfast.model.reference import is_sendable
+from holdfast.model.validation import insist_valid
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -120,7 +121,7 @@ class Group(Generic[T]):
         if wait is not None:
             changes["waits_for_room"] = wait
         policy = msgspec.structs.replace(self._policy, **changes)
-        policy.validate()
+        insist_valid(policy, "how a call is made")
         lane = self._lane if ordered is None else OrderedLane() if ordered else None
         stale_ms = self._stale_ms
         if consistency not in (None, "linearizable", "stale"):

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from holdfast.model.errors import Corruption, InvalidRequest, Rejected, Unavailable
 from holdfast.model.ids import SECOND, ReplicaId
+from holdfast.model.validation import Problem
 
 
 class FutureNotStored(Unavailable):
@@ -113,18 +114,16 @@ class ClockConfig(Struct, frozen=True, kw_only=True):
     """How many CSNs may be assigned and neither committed nor aborted; beyond it generation is refused as
     overloaded."""
 
-    def validate(self) -> None:
-        """Raise :class:`InvalidRequest` naming every setting that is wrong."""
-        problems = [
-            f"{name} must be within {low}..{high}, not {value}"
-            for name, value, low, high in (
-                ("csn_max_skew_s", self.csn_max_skew_s, 0, SKEW_S_MAX),
-                ("clock_limit_s", self.clock_limit_s, 1, SKEW_S_MAX),
-                ("store_interval_s", self.store_interval_s, 1, 3600),
-                ("store_spare_s", self.store_spare_s, 1, 3600),
-                ("in_flight_max", self.in_flight_max, 1, 10_000_000),
-            )
-            if not low <= value <= high
+    def validate(self) -> list[Problem]:
+        bounds = (
+            ("csn_max_skew_s", 0, SKEW_S_MAX),
+            ("clock_limit_s", 1, SKEW_S_MAX),
+            ("store_interval_s", 1, 3600),
+            ("store_spare_s", 1, 3600),
+            ("in_flight_max", 1, 10_000_000),
+        )
+        return [
+            (name, f"must lie between {low} and {high}")
+            for name, low, high in bounds
+            if not low <= getattr(self, name) <= high
         ]
-        if problems:
-            raise InvalidRequest("clock: " + "; ".join(problems))

@@ -40,6 +40,7 @@ from holdfast.model.csn import REPLICA_MAX, SEQUENCE_MAX, SUB_SEQUENCE_MAX, TIME
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import SECOND, ReplicaId
 from holdfast.model.ports import Clock, Disk, Timers, Token, Trace
+from holdfast.model.validation import insist_valid
 
 
 class Sessions:
@@ -122,7 +123,7 @@ class Generator:
         store. *on_failed* is called once, whichever event made the store fail, and the host must then stop
         (D1)."""
         self._config = config or ClockConfig()
-        self._config.validate()
+        insist_valid(self._config, "clock")
         if not 0 <= replica <= REPLICA_MAX:
             raise InvalidRequest(f"replica id {replica} is not within 0..{REPLICA_MAX}")
         self.replica = replica
@@ -261,7 +262,7 @@ class Generator:
     def set_max_skew(self, seconds: int) -> None:
         """Change ``csn_max_skew`` while running. Offsets that have already grown stay: they never
         decrease."""
-        ClockConfig(csn_max_skew_s=seconds).validate()
+        insist_valid(ClockConfig(csn_max_skew_s=seconds), "clock")
         self._ports.trace.note("clock_max_skew", before_s=self._max_skew_s, after_s=seconds)
         self._max_skew_s = seconds
 

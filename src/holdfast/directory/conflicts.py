@@ -20,7 +20,6 @@ from holdfast.directory.slot import Slot, Write
 from holdfast.directory.tree import Tree
 from holdfast.model.csn import ZERO, Csn
 
-
 BOOKKEEPING: Final = ("creatorsname", "modifiersname")
 """Attributes that a master sets with every operation, whatever the operation is about. Two operations that
 do not disagree otherwise do not disagree for these."""

@@ -131,7 +131,7 @@ class Execution(ObjectState):
                 self._poison(record, effects)
             case Withdrawn():
                 self._take_time(record.stamp)
-                self._end(self.line.withdraw(record.request, record.outcome), effects)
+                self._withdraw(record, effects)
             case SendEnded(number=number, code=code, text=text):
                 self._take_time(record.stamp)
                 self.sends.end(number, code, text, self.time_ns)
@@ -310,6 +310,14 @@ class Execution(ObjectState):
                 return  # it was withdrawn first, and ran on no member
             effects.divergence = f"{request} is poisoned, but here it ran"
             self.retention.finish(*request, outcome)
+
+    def _withdraw(self, record: Withdrawn, effects: Effects) -> None:
+        request = record.request
+        if self.line.is_in_line(request):
+            self._end(self.line.withdraw(request, record.outcome), effects)
+        elif self.retention.admit(*request, self.position, record.expiration_s) is FRESH:
+            # It was refused for lack of room: a later copy of it finds this outcome.
+            self.retention.finish(*request, record.outcome)
 
     def _move_to(self, first: int, last: int) -> None:
         invariant(first == self.position + 1, f"position {first} does not follow {self.position}")

@@ -12,7 +12,7 @@ the same (X2). All other records take one position.
 `TimerFired`   a durable timer has fired (E6)
 `Settled`      someone asked for a request's outcome: if it has not run, it never will (X3)
 `Poison`       a call that crashed processes is given up (E4)
-`Withdrawn`    a queued call that has not started never will (E10, X3)
+`Withdrawn`    a call that has not started never will (E10, X3)
 `SendEnded`    a one-way call that the group sent has ended (E13)
 `Upgraded`     from here on another version of the class executes, from the state it loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
@@ -204,12 +204,14 @@ class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 
 class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag=14, gc=False):
-    """If the call is still queued and has not started, it never will, and this is its outcome."""
+    """If the call is still queued, or was never ordered, it never starts, and this is its outcome."""
 
     stamp: Stamp
     client: ClientId
     number: int
     outcome: bytes
+    expiration_s: int = 0
+    """When the call expires; until then its outcome is remembered if it was never ordered."""
 
     @property
     def request(self) -> Request:

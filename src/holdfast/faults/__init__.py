@@ -3,6 +3,7 @@
 This package has the structured events of Fault Tolerant CORBA, which its docstrings call the source, and the
 reports they carry (:mod:`.events`, :mod:`.reports`). It has the filters by which consumers choose among them
 (:mod:`.filters`). These are values and pure functions, on which everything that detects, forwards and stores
-events is built. It also has the detector that checks whether members are alive (:mod:`.monitor`), which is a
-core on ports.
+events is built. The :mod:`.notifier` is the class of the group that keeps and forwards them to
+:mod:`.consumers`, and the :mod:`.analyzer` makes few reports of many. The :mod:`.monitor` asks members
+whether they are alive; it is a core on ports.
 """

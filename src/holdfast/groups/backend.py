@@ -81,6 +81,7 @@ class MemoryCheckpoints:
         self._log = log
         self._soon = soon
         self._states: dict[GroupId, Captured] = {}
+        self._held: dict[GroupId, Position] = {}
 
     def newest(self, group: GroupId) -> Captured | None:
         return self._states.get(group)
@@ -112,6 +113,16 @@ class MemoryCheckpoints:
     def is_writing(self, group: GroupId) -> bool:
         return False
 
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the log beyond *position* for members that catch up; None: no longer (M4)."""
+        if position is None:
+            self._held.pop(group, None)
+        else:
+            self._held[group] = position
+        known = self._states.get(group)
+        if known is not None:
+            self._soon(partial(self._prune, group, known.position))
+
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:
         self._states.pop(group, None)
         if group in self._log.groups():
@@ -124,6 +135,7 @@ class MemoryCheckpoints:
         self._soon(partial(self._prune, group, captured.position))
 
     def _prune(self, group: GroupId, position: Position) -> None:
+        position = min(position, self._held.get(group, position))
         if position > self._log.floor(group).position and self._log.point_at(group, position) is not None:
             self._log.set_floor(group, position)
             self._log.flush()

@@ -23,8 +23,9 @@ from holdfast.authority.views import NoGroup, View, read_view
 from holdfast.clock.errors import FutureNotStored
 from holdfast.execution.records import Call, LaneSent, Sent, decode_calls, decode_sent_calls
 from holdfast.groups.catalog import Found, GroupCatalog, found_at_authority
+from holdfast.groups.early_calls import EarlyCalls
 from holdfast.groups.hosted_group import HostedGroup
-from holdfast.groups.ports import ClientPort
+from holdfast.groups.ports import ClientPort, MakeTimers
 from holdfast.groups.stale_reads import Read, StaleReads
 from holdfast.groups.stamps import Stamps
 from holdfast.groups.subscribers import GroupSubscribers, HostSubscribers
@@ -157,6 +158,7 @@ class CallRouter:
         recipes: Recipes,
         stale_reads: StaleReads,
         clock: Clock,
+        timers: MakeTimers,
         lines: CallLog | None = None,
     ) -> None:
         self._hosted = hosted
@@ -170,13 +172,29 @@ class CallRouter:
         self._clock = clock
         self._refusals = Refusals(lines, directory)
         self._look_ups = 0
+        self._early = EarlyCalls(clock, timers, is_awaited=self._is_taken_over, judge=self._judge_again)
+        self._told_early: dict[GroupId, None] = {}
+        """The groups whose followers were told that they will be served here, and of which nobody was turned
+        away since."""
+
+    def on_won(self, group: GroupId) -> None:
+        """Tell the group's followers that it will be served here in a moment: what they send meanwhile
+        waits. A group that takes longer is told of when it is served."""
+        if self._is_taken_over(group):
+            self._tell(group)
+            self._told_early[group] = None
 
     def on_served(self, group: GroupId) -> None:
         """Tell the group's followers that it is served here, or in a new view, so that they need not find
-        out."""
-        reference = self._reference(group)
-        if reference is not None:
-            self._group_followers.tell(reference)
+        out; and serve the calls that wait for that."""
+        if group not in self._told_early:
+            self._tell(group)
+        self._told_early.pop(group, None)
+        hosted = self._hosted.get(group)
+        if hosted is not None:
+            for client, asked in self._early.take(group):
+                # Their reference may be that of the view before; they were sent here all the same.
+                self._serve_or_turn(client, asked, hosted)
 
     def on_removed(self, group: GroupId) -> None:
         """Forget the followers of a group that no longer exists."""
@@ -190,6 +208,7 @@ class CallRouter:
         """Forget a client whose connection has ended."""
         self._group_followers.on_gone(client)
         self._host_followers.on_gone(client)
+        self._early.on_gone(client)
 
     def on_call(self, client: ClientPort, message: ToHost) -> None:
         """Handle a frame from a client."""
@@ -202,8 +221,11 @@ class CallRouter:
                 self._group_followers.add(group, client)
             case FollowHosts():
                 self._host_followers.add(client)
-            case asked:
+            case Reads() as asked:
                 self._judge(client, asked, is_looked_up=False)
+            case asked:
+                if not self._is_taken_over(asked.group) or not self._early.add(client, asked):
+                    self._judge(client, asked, is_looked_up=False)
 
     # --- routing (FTC-78 to 85)
 
@@ -234,6 +256,14 @@ class CallRouter:
             self._turn(client, asked, RefusalCode.NOT_PRIMARY if hosted else RefusalCode.NOT_HERE)
         else:
             self._serve_or_turn(client, asked, hosted)
+
+    def _is_taken_over(self, group: GroupId) -> bool:
+        hosted = self._hosted.get(group)
+        return hosted is not None and hosted.is_taking_over
+
+    def _judge_again(self, client: ClientPort, asked: Asked) -> None:
+        """Judge a frame that has waited in vain: another member is primary, or this one takes long."""
+        self._judge(client, asked, is_looked_up=False)
 
     def _redirect(self, client: ClientPort, asked: Asked) -> None:
         reference = self._reference(asked.group)
@@ -361,7 +391,13 @@ class CallRouter:
         hosted = self._hosted.get(group)
         return self._directory.reference(group, None if hosted is None else hosted.view)
 
+    def _tell(self, group: GroupId) -> None:
+        reference = self._reference(group)
+        if reference is not None:
+            self._group_followers.tell(reference)
+
     def _turn(self, client: ClientPort, asked: Asked, code: RefusalCode, text: str = "") -> None:
+        self._told_early.pop(asked.group, None)
         self._refusals.tell(asked, code, text)
         client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
 

@@ -42,6 +42,7 @@ class CheckpointKeeper:
         self._durability = durability
         self._journal = journal
         self._writing: dict[GroupId, _Writing] = {}
+        self._held: dict[GroupId, Position] = {}
         self._under_way: Counter[GroupId] = Counter()
         self._when_quiet: dict[GroupId, Callable[[], None]] = {}
 
@@ -116,9 +117,23 @@ class CheckpointKeeper:
     def raise_floor(self, group: GroupId) -> None:
         """Drop the part of the log that no checkpoint needs any more, after a newer checkpoint."""
         floor = self._checkpoints.floor(group)
+        held = self._held.get(group)
+        if floor is not None and held is not None:
+            floor = min(floor, held)
         if floor is not None and floor > self._log.floor(group).position:
             self._log.set_floor(group, floor)
             self._log.flush()
+
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the log beyond *position*, and a checkpoint there, for members that catch up; None: no longer
+        (M4). The state on offer may be none of the checkpoints, and then only the log is kept."""
+        if position is None:
+            self._held.pop(group, None)
+        else:
+            self._held[group] = position
+        self._checkpoints.hold(group, position)
+        if group in self._log.groups():
+            self.raise_floor(group)
 
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:
         """Durably forget everything held of *group*, then call *then*: the group may start here with nothing

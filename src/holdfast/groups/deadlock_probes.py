@@ -108,12 +108,12 @@ class DeadlockProbes:
         return execution is not None and execution.line.is_waiting_for(outgoing.caller, outgoing.call)
 
     def _holds_up_others(self, hosted: HostedGroup) -> bool:
-        """Whether an operation of another group waits for one in the queue of *hosted*. If not, and the
-        waiting operation does not come from another group either, only clients wait for it, so it is in no
-        circle. *Without that:* five hundred interleaved operations wait, and each is probed again and
-        again."""
+        """Whether an operation of another group waits for one in the queue of *hosted*, or may be refused for
+        lack of room. If not, and the waiting operation does not come from another group either, only clients
+        wait for it, so it is in no circle. *Without that:* five hundred interleaved operations wait, and each
+        is probed again and again."""
         execution = None if isinstance(hosted.style, Stateless) else hosted.style.execution
-        return execution is not None and execution.line.holds_up_others
+        return execution is not None and (execution.line.holds_up_others or not hosted.replica.has_room)
 
     def _follow(self, hosted: HostedGroup, outgoing: Outgoing, path: tuple[Waits, ...]) -> None:
         """Probe the group that the operation of *hosted* that made *outgoing* waits for, or break the circle
@@ -135,7 +135,7 @@ class DeadlockProbes:
         young, behind = circle[index], circle[(index + 1) % len(circle)]
         names = tuple(each.name for each in (*circle[index:], *circle[:index]))
         client = client_of(young.group, young.request)
-        self._send(GiveWay(behind.group, client, young.call, behind, names))
+        self._send(GiveWay(behind.group, client, young.call, young.expiration_s, behind, names))
 
     def _send(self, message: Probe | GiveWay) -> None:
         seen = self._directory.views.get(message.group)
@@ -165,19 +165,21 @@ class DeadlockProbes:
             return
         if isinstance(message, GiveWay):
             is_behind = any(_link(hosted, each).is_same(message.behind) for each in held.by)
-            if held.is_in_line and is_behind:
+            if held.is_unbegun and is_behind:
                 self._refuse(hosted, message)
             return
-        path = (*message.path[:-1], structs.replace(message.path[-1], is_in_line=held.is_in_line))
+        path = (*message.path[:-1], structs.replace(message.path[-1], is_unbegun=held.is_unbegun))
         for outgoing in held.by:
             self._follow(hosted, outgoing, path)
 
     def _refuse(self, hosted: HostedGroup, message: GiveWay) -> None:
         with suppress(Rejected, Unavailable):  # the waiting host probes again
-            hosted.replica.withdraw(message.request, in_circle(message.circle[0], message.circle))
+            outcome = in_circle(message.circle[0], message.circle)
+            hosted.replica.withdraw(message.request, message.expiration_s, outcome)
             hosted.history.note("circle", group=hosted.group, circle=message.circle)
         hosted.ask_turn()
 
 
 def _link(hosted: HostedGroup, outgoing: Outgoing) -> Waits:
-    return Waits(hosted.group, hosted.record.name, *outgoing.caller, outgoing.call, outgoing.root)
+    caller, call, root = outgoing.caller, outgoing.call, outgoing.root
+    return Waits(hosted.group, hosted.record.name, *caller, call, root, outgoing.expiration_s)

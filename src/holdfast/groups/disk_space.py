@@ -39,6 +39,9 @@ class DiskSpace:
         self._judge()
         self._timers.set(config.look_ns, "look")
 
+    def tune(self, config: SpaceConfig) -> None:
+        self._config = config
+
     def close(self) -> None:
         self._timers.close()
 

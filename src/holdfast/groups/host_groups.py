@@ -37,6 +37,7 @@ from holdfast.groups.ports import DiskGuard, GroupsConfig, GroupsPorts, OpenStor
 from holdfast.groups.scheduler import Scheduler
 from holdfast.groups.stale_reads import StaleReads
 from holdfast.groups.stamps import Stamps, TimeCheck
+from holdfast.groups.tuning import Tuning
 from holdfast.groups.upgrade_rules import Wishes, may_replay, why_not_upgrade
 from holdfast.model.deadlock import GiveWay, Probe
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
@@ -92,7 +93,6 @@ class HostGroups:
         self.stamps = stamps
         self._store = store
         self._ports = ports
-        self._config = config
         self._guard = guard = DiskGuard(store, ports)
         self.guarded = guard.guarded
         """Wraps handlers of outside events, so that a failing disk ends the host (D1)."""
@@ -147,6 +147,7 @@ class HostGroups:
             self.recipes,
             stale_reads,
             ports.clock,
+            guard.timers,
             self._lines,
         )
         clocks = PeerClocks(stamps.clock)
@@ -156,6 +157,7 @@ class HostGroups:
         self._time_check = TimeCheck(clocks, self.hosted, guard.timers, ports.journal, ports.on_skew)
         self._space = DiskSpace(store.space, self.hosted, guard.timers, ports.journal, config.space)
         self._peers = OtherHosts(incarnation, self.hosted, clocks, ports, config.leases, guard)
+        self.tuning = Tuning(config, self.hosted, self._peers, self._space, guard)
         self.heard_at = self._peers.leases.heard_at
         on_disk = HostPorts(
             clock=ports.clock,
@@ -177,6 +179,7 @@ class HostGroups:
             on_superseded=lambda group: self._lifecycle.on_superseded(group),
             on_lost=lambda group: self._restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
+            on_won=self.serving.on_won,
             lacks_space=lambda: self._space.is_short,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
@@ -303,9 +306,8 @@ class HostGroups:
         return hosted.member.standing.epoch if hosted is not None and hosted.member.is_lost else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Handle an agent's proof that exactly this process is gone (K2). The call that the process was
-        executing has already been reported to ``suspects``, because whoever takes over must know what not to
-        run (E4)."""
+        """Handle an agent's proof that exactly this process is gone (K2). The call that it was executing has
+        been reported to ``suspects`` already: whoever takes over must know what not to run (E4)."""
         if (host, incarnation) == (self.me.host, self.me.incarnation):
             self._peers.leases.on_own_death()
             return
@@ -329,7 +331,7 @@ class HostGroups:
             record,
             definition,
             self._backends.of(record),
-            self._config,
+            self.tuning.config,
             style_ports=self._style_ports,
             timers=self._guard.timers,
             history=self._history_of(record.group),
@@ -344,8 +346,7 @@ class HostGroups:
         return hosted
 
     def _defined(self, record: GroupRecord) -> tuple[Definition, str]:
-        """Load the class of the group. Returns its definition and "", or a placeholder and why there is
-        no class here."""
+        """Load the group's class. Returns its definition and "", or a placeholder and why there is none."""
         try:
             return self._ports.define(record), ""
         except DISK_ERRORS:
@@ -359,8 +360,7 @@ class HostGroups:
             return definition_without_class(record, error), why
 
     def _on_served(self, group: GroupId) -> None:
-        """Handle that this member starts taking calls: tell clients, and record which code serves the
-        group."""
+        """Handle that calls are taken here: tell clients, and record which code serves the group."""
         self.serving.on_served(group)
         hosted = self.hosted.get(group)
         if hosted is not None and served(hosted.record, hosted.code) is not hosted.record:

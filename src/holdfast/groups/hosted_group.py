@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, NoReturn
 
-import msgspec
-
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View
@@ -65,6 +63,8 @@ class HostedGroup:
         self.record = record
         self._on_ready = on_ready
         self._was_ready = False
+        self._has_claimed = False
+        """Whether this member has claimed the group and has not served it since."""
         self._passed_on = 0
         self._rank = Rank.NEAR
         self._wants_state = False
@@ -82,7 +82,7 @@ class HostedGroup:
             Style.COLD_PASSIVE if why_no_class else style_named(record.style),
             definition,
             style_ports(self),
-            tuned(config.style, record),
+            tuned(config, record).style,
             is_self_kept=is_self_kept(record) and not why_no_class,
         )
         self._config = config
@@ -90,8 +90,8 @@ class HostedGroup:
             record.group,
             backend.me,
             ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
-            config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
-            application=_Turning(self.style, self.ask_turn, self._awaits_turn),
+            config=tuned(config, record).sequence,
+            application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=backend.is_doubtful(),
         )
@@ -107,12 +107,23 @@ class HostedGroup:
         if void_up_to is not None and not why_no_class and isinstance(self.style, Replica):
             self.style.readiness.begin_void(void_up_to)
 
+    def tune(self, config: GroupsConfig) -> None:
+        """Go on with other settings of the host, as far as the group's own options leave it to them."""
+        self._config = config
+        own = tuned(config, self.record)
+        self.member.tune(own.sequence)
+        if isinstance(self.style, Replica):
+            self.style.tune(own.style)
+
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Apply a changed record: where the group shall have members, or how they shall behave."""
-        if seen.value.tuned != self.record.tuned and isinstance(self.style, Replica):
-            self.style.tune(tuned(self._config.style, seen.value))
-        is_wish_new = seen.value.upgrade != self.record.upgrade
+        is_wish_new, is_tuned = (
+            seen.value.upgrade != self.record.upgrade,
+            seen.value.tuned != self.record.tuned,
+        )
         self.record = seen.value
+        if is_tuned:
+            self.tune(self._config)
         self.member.on_record(seen)
         if is_wish_new:
             self.reconsider()
@@ -134,6 +145,13 @@ class HostedGroup:
     def is_ready(self) -> bool:
         """Whether calls are taken here: the sequence is serving and the object is up to date."""
         return self.member.is_serving and self.style.is_ready
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether this member has claimed the group, or won it, and is likely to serve it in a moment."""
+        if not self._has_claimed or self.member.role not in (Role.CLAIMING, Role.PRIMARY):
+            return False
+        return isinstance(self.style, Replica) and self.style.fitness().rank is Rank.NEAR
 
     @property
     def why_no_checkpoint(self) -> str:
@@ -211,7 +229,11 @@ class HostedGroup:
         tries the other members, which may hang."""
         was_ready, self._was_ready = self._was_ready, self.is_ready
         if self._was_ready and not was_ready:
+            self._has_claimed = False
             self._on_ready(self.group)
+
+    def _on_claiming(self) -> None:
+        self._has_claimed = True
 
     def _tell_if_fit(self) -> None:
         fitness = self.style.fitness()
@@ -254,15 +276,24 @@ class _Turning:
     one."""
 
     def __init__(
-        self, style: Application, ask_turn: Callable[[], None], awaits_turn: Callable[[], bool]
+        self,
+        style: Application,
+        ask_turn: Callable[[], None],
+        awaits_turn: Callable[[], bool],
+        on_claiming: Callable[[], None],
     ) -> None:
         self._style = style
         self._ask_turn = ask_turn
         self._awaits_turn = awaits_turn
+        self._on_claiming = on_claiming
 
     def on_serving(self, epoch: Epoch) -> None:
         self._style.on_serving(epoch)
         self._ask_turn()
+
+    def on_claiming(self) -> None:
+        self._on_claiming()
+        self._style.on_claiming()
 
     def on_following(self) -> None:
         self._style.on_following()

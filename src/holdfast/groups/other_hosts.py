@@ -74,6 +74,7 @@ class OtherHosts:
             on_confirmed=self._on_confirmed,
             clocks=clocks,
             beats=ports.beats,
+            note=ports.lease_note,
         )
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:

@@ -26,6 +26,7 @@ from holdfast.model.reference import OtherDomain
 from holdfast.sequence.catchup_limiter import ASKING_MAX
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
+from holdfast.sequence.lease_note import LeaseNote
 from holdfast.sequence.ports import Kept
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
@@ -229,6 +230,8 @@ class GroupsPorts:
     when it no longer is."""
     beats: LeaseHeartbeats | None = None
     """The lease heartbeats, if a separate thread drives them (R4). None if the host's loop does."""
+    lease_note: LeaseNote | None = None
+    """What earlier processes of the host may have granted; None if it begins without any (R5)."""
     on_finding: Callable[[Finding], None] = lambda finding: None
     """Called when monitoring finds a member faulty, or well again after a fault (FTC-248)."""
     domain: str = ""

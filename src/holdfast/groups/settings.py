@@ -6,10 +6,13 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.faults.representatives import Monitored
+from holdfast.groups.ports import GroupsConfig
+from holdfast.model.group_options import BY_NAME
 from holdfast.model.ids import MILLISECOND
 from holdfast.model.properties import (
     CHECKPOINT_INTERVAL,
     CONSISTENCY_STYLE,
+    LOG_CHECKPOINTS,
     MONITORING_GRANULARITY,
     MONITORING_INTERVAL,
     MONITORING_STYLE,
@@ -33,14 +36,39 @@ TIMEOUT_LEAST_NS: Final = 200 * MILLISECOND
 to collect garbage, and a shorter timeout would end healthy hosts because of that."""
 
 
-def tuned(config: StyleConfig, record: GroupRecord) -> StyleConfig:
-    """Return *config* adjusted to the properties that the group was created with or given while it ran."""
-    made, since = (_decoded(each) for each in (record.properties, record.tuned))
-    interval = since.get(CHECKPOINT_INTERVAL, made.get(CHECKPOINT_INTERVAL))
-    if interval is None:
-        return config
-    interval_ns = max(interval * UNIT_NS, CHECKPOINT_LEAST_NS)
-    return msgspec.structs.replace(config, checkpoint_interval_ns=interval_ns)
+def tuned(config: GroupsConfig, record: GroupRecord) -> GroupsConfig:
+    """Return the host's *config* adjusted to what the group was created with or given while it ran: its own
+    options, and how many members must hold an operation."""
+    given = {**_decoded(record.properties), **_decoded(record.tuned)}
+    style, sequence = config.style, config.sequence
+    interval = given.get(CHECKPOINT_INTERVAL)
+    if interval is not None:
+        interval_ns = max(interval * UNIT_NS, CHECKPOINT_LEAST_NS)
+        style = msgspec.structs.replace(style, checkpoint_interval_ns=interval_ns)
+    changes: dict[str, dict[str, int]] = {"execution": {}, "sequence": {"min_in_sync": record.min_in_sync}}
+    for name, option in BY_NAME.items():
+        if name in given:
+            changes[option.section][option.field] = option.field_value(given[name])
+    return msgspec.structs.replace(
+        config,
+        style=_fitting(style, changes["execution"]),
+        sequence=msgspec.structs.replace(sequence, **changes["sequence"]),
+    )
+
+
+def _fitting(style: StyleConfig, changes: dict[str, int]) -> StyleConfig:
+    """Return *style* with *changes*, and with those sizes that must lie between others moved along."""
+    if not changes:
+        return style
+    made = msgspec.structs.replace(style, **changes)
+    due = min(made.checkpoint_bytes, made.log_bytes_max // LOG_CHECKPOINTS)
+    return msgspec.structs.replace(
+        made,
+        checkpoint_bytes=due,
+        checkpoint_bytes_least=min(made.checkpoint_bytes_least, due),
+        long_log_bytes=(3 * due + made.log_bytes_max) // 2,
+        sent_state_bytes_max=min(made.sent_state_bytes_max, due // 2),
+    )
 
 
 def monitored(record: GroupRecord) -> Monitored | None:

@@ -50,14 +50,17 @@ class Stamps:
         disk: Disk,
         trace: Trace,
         on_failed: Callable[[HoldfastError], None],
+        config: ClockConfig | None = None,
     ) -> None:
+        config = config or ClockConfig()
         self._timers = timers(lambda tag: self._generator.on_timer(tag))
-        self.clock = SteadyClock(clock, ClockConfig().clock_limit_s * SECOND)
+        self.clock = SteadyClock(clock, config.clock_limit_s * SECOND)
         ports = ClockPorts(self.clock, self._timers, disk, trace)
         self._waiting: list[Callable[[], None]] = []
         self._generator = Generator(
             ports,
             replica,
+            config=config,
             on_stored=self._on_stored,
             on_failed=lambda why: on_failed(DiskFailed(why)),
         )

@@ -200,6 +200,5 @@ def write_attribute_list(oid: str, attributes: tuple[str, ...], *, is_critical: 
 
 
 def write_entry_read(oid: str, entry: SearchResultEntry) -> Control:
-    """Answer a read: the entry as a search would have returned it, with a sequence's tag."""
-    written = operation_bytes(entry)
-    return Control(oid, False, bytes((ber.SEQUENCE,)) + written[1:])
+    """Answer a read: the entry as a search would have returned it, with the tag of such an answer."""
+    return Control(oid, False, operation_bytes(entry))

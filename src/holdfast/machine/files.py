@@ -90,6 +90,22 @@ def _narrow(path: Path, found: os.stat_result) -> None:
         ) from None
 
 
+def write_durably(file: Path, content: bytes) -> None:
+    """Replace *file*, private to this user: after a power cut it has the old content or the new one, and the
+    new one once this has returned. Its directory exists durably."""
+    aside = file.with_name(f"{file.name}.new")
+    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as written:
+        written.write(content)
+        written.flush()
+        os.fsync(written.fileno())
+    aside.replace(file)
+    names = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(names)
+    finally:
+        os.close(names)
+
+
 def make_durably(directory: Path) -> None:
     """Create *directory* when absent, private to this user, and make its name durable.
 

@@ -14,20 +14,39 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal, TextIO, cast
 
+from msgspec import Struct
+
 from holdfast.machine.terminal_text import plain
 from holdfast.model.ports import Trace
+from holdfast.model.validation import Problem
 
 
-def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
-    """Write the process's structured log to standard error, as `key=value` lines that people can grep."""
+class OutputConfig(Struct, frozen=True, kw_only=True):
+    """What the processes of a domain write to their standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least of what is written. `debug` has every step of the protocol: megabytes a minute."""
+    form: Literal["logfmt", "json"] = "logfmt"
+    """`logfmt` is for people and grep: `key=value` pairs on one line; `json` is an object on each line, for
+    programs that collect logs."""
+
+    def validate(self) -> list[Problem]:
+        return []
+
+
+def log_to_stderr(
+    least: Literal["debug", "info", "warning", "error"], form: Literal["logfmt", "json"] = "logfmt"
+) -> None:
+    """Write the process's structured log to standard error, one line for each event."""
     import structlog
 
+    renderer: Any = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            _escape_values,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+            *([] if form == "json" else [_escape_values]),
+            structlog.processors.JSONRenderer(default=str) if form == "json" else renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, least.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LossyStream(sys.stderr))),

@@ -2,9 +2,11 @@
 
 Theory. An operation that calls another group blocks the queue of its own group until it has the answer. So a
 queued call waits for the operation that runs in that group, and that operation waits for the call it made: a
-chain of :class:`Waits` from group to group. If the chain comes back to an operation that is already on it,
-all of them wait for ever. One call of the cycle must give way: the call with the youngest root, no matter who
-finds the cycle and where. So several finders refuse the same call and no second one.
+chain of :class:`Waits` from group to group. A call that is refused for lack of room, again and again until a
+checkpoint frees some, waits as well: there is no checkpoint while the operation runs. If the chain comes back
+to an operation that is already on it, all of them wait for ever. One call of the cycle must give way: the
+call with the youngest root, no matter who finds the cycle and where. So several finders refuse the same call
+and no second one.
 
 A probe is a hint that may be lost, late or duplicated at any time (W1). What it says about each link was true
 at its own moment, and a link ends only when the next one does: the operation continues when its call is
@@ -54,8 +56,11 @@ class Waits(Struct, frozen=True, array_like=True, gc=False):
     call: Number
     """The number of the call among those that the operation made."""
     root: Root
-    is_in_line: bool = False
-    """Whether that call was seen queued, not begun, behind the next operation of the path."""
+    expiration_s: Number
+    """When that call expires, by the called group's time."""
+    is_unbegun: bool = False
+    """Whether that call was seen queued behind the next operation of the path, or refused for lack of room
+    until that has ended: it has not begun."""
 
     @property
     def request(self) -> Request:
@@ -89,12 +94,13 @@ class Probe(Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class GiveWay(Struct, frozen=True, array_like=True, tag="give_way"):
-    """To a group's primary: this call to you is part of a cycle. Refuse it if it is still queued behind the
-    operation *behind*."""
+    """To a group's primary: this call to you is part of a cycle. Refuse it for good if it has still not begun
+    because of the operation *behind*."""
 
     group: GroupId
     client: Client
     number: Number
+    expiration_s: Number
     behind: Waits
     circle: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=PATH_MAX)]
     """The names of the groups in the cycle, starting with the one that made the call."""
@@ -114,5 +120,5 @@ def circle_in(path: tuple[Waits, ...], next_one: Waits) -> tuple[Waits, ...]:
 
 def victim(circle: tuple[Waits, ...]) -> int | None:
     """The index of the call that gives way: of those that have not begun, the one with the youngest root."""
-    unbegun = [index for index, each in enumerate(circle) if each.is_in_line]
+    unbegun = [index for index, each in enumerate(circle) if each.is_unbegun]
     return max(unbegun, key=lambda index: circle[index].root, default=None)

@@ -1,4 +1,5 @@
-"""Fault tolerance properties: their names, values, and where each may be set (FTC sections K and N).
+"""Fault tolerance properties: their names, values, and where each may be set (FTC sections K and N). Beside
+those of the source stand Holdfast's own options of a group (:mod:`.group_options`).
 
 A property may be set as the domain's default, for a type, at a group's creation, and while the group runs;
 each later level takes precedence over the earlier ones (FTC-167). Times are in units of 100 ns, as in the
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.group_options import BY_NAME, OPTIONS
+from holdfast.model.group_options import PREFIX as OWN_PREFIX
 
 Properties: TypeAlias = Mapping[str, Any]
 """Names to values, in the form that JSON uses."""
@@ -177,6 +180,11 @@ def _factory(name: str, value: Any) -> dict[str, Any]:
     return {"location": location, "criteria": dict(criteria)}
 
 
+def _option(name: str, value: Any) -> int:
+    """Check an option of Holdfast's own."""
+    return _whole(name, value, BY_NAME[name].least, BY_NAME[name].most)
+
+
 def is_location(text: object) -> bool:
     """Whether *text* names a fault region, from the widest part to the narrowest (FTC-170)."""
     if not isinstance(text, str):
@@ -206,8 +214,13 @@ MINIMUM_NUMBER: Final = f"{PREFIX}MinimumNumberReplicas"
 MONITORING_INTERVAL: Final = f"{PREFIX}FaultMonitoringIntervalAndTimeout"
 CHECKPOINT_INTERVAL: Final = f"{PREFIX}CheckpointInterval"
 
-OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTERVAL)
+OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTERVAL, *BY_NAME)
 """The properties that take effect on the members' hosts; the manager handles all others."""
+
+LOG_BYTES_MAX: Final = f"{OWN_PREFIX}LogBytesMax"
+CHECKPOINT_BYTES: Final = f"{OWN_PREFIX}CheckpointBytes"
+LOG_CHECKPOINTS: Final = 5
+"""The log is cut after the second checkpoint, and what leads to the next must fit too."""
 
 ALIASES: Final = {f"{PREFIX}FaultMonitoringInterval": MONITORING_INTERVAL}
 
@@ -225,6 +238,7 @@ SPECIFIED: Final = {
         Specified(MINIMUM_NUMBER, _count, _ALL),
         Specified(MONITORING_INTERVAL, _interval_and_timeout, _ALL),
         Specified(CHECKPOINT_INTERVAL, _time, _ALL),
+        *(Specified(each.property_name, _option, _ALL) for each in OPTIONS),
     )
 }
 
@@ -251,7 +265,7 @@ def checked(properties: Properties, level: Level) -> dict[str, Any]:
         name = full_name(given)
         specified = SPECIFIED.get(name)
         if specified is None:
-            known = ", ".join(each.removeprefix(PREFIX) for each in SPECIFIED)
+            known = ", ".join(each.rpartition(".")[2] for each in SPECIFIED)
             raise UnsupportedProperty(given, value, f"there is no such property; there are: {known}")
         if level not in specified.levels:
             where = ", ".join(each.name.lower() for each in specified.levels)
@@ -261,6 +275,8 @@ def checked(properties: Properties, level: Level) -> dict[str, Any]:
 
 
 def full_name(name: str) -> str:
+    if name in BY_NAME or f"{OWN_PREFIX}{name}" in BY_NAME:
+        return name if name in BY_NAME else f"{OWN_PREFIX}{name}"
     prefixed = name if name.startswith(PREFIX) else PREFIX + name
     return ALIASES.get(prefixed, prefixed)
 
@@ -302,6 +318,11 @@ def check_dynamic(explicit: Properties, effective: Properties) -> None:
             raise InvalidProperty(
                 CHECKPOINT_INTERVAL, interval, "with CONS_APP_CTRL the application checkpoints"
             )
+    most, due = effective.get(LOG_BYTES_MAX), effective.get(CHECKPOINT_BYTES)
+    asked = next((name for name in (LOG_BYTES_MAX, CHECKPOINT_BYTES) if name in explicit), None)
+    if asked is not None and most is not None and due is not None and most < LOG_CHECKPOINTS * due:
+        said = f"the log must hold {LOG_CHECKPOINTS} times CheckpointBytes: LogBytesMax is {most}"
+        raise InvalidProperty(asked, explicit[asked], f"{said}, CheckpointBytes {due}")
 
 
 def without(own: Properties, unwanted: Properties) -> dict[str, Any]:

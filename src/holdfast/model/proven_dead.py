@@ -29,7 +29,7 @@ class ProvenDead:
         """*late_ns*: a message of a dead process may arrive this long after the proof."""
         self._clock = clock
         self._heard_at = heard_at
-        self._late_ns = late_ns
+        self.late_ns = late_ns
         self._proofs: dict[HostId, dict[Incarnation, int]] = {}
 
     def on_proof(self, host: HostId, incarnation: Incarnation) -> None:
@@ -62,8 +62,8 @@ class ProvenDead:
         if all(later <= incarnation for later in self._proofs.get(host, {})):
             return False
         heard_at = self._heard_at(host, incarnation)
-        return heard_at is None or self._clock.now() - heard_at > self._late_ns
+        return heard_at is None or self._clock.now() - heard_at > self.late_ns
 
     def _is_contradicted(self, host: HostId, incarnation: Incarnation, proven_at: int) -> bool:
         heard_at = self._heard_at(host, incarnation)
-        return heard_at is not None and heard_at > proven_at + self._late_ns
+        return heard_at is not None and heard_at > proven_at + self.late_ns

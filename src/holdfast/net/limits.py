@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.validation import Problem, below
 from holdfast.net.frame import FRAME_BYTES_LIMIT
 from holdfast.net.handshake import HANDSHAKE_BYTES_MAX
 
@@ -70,27 +70,18 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long a connection that ended waits for the peer to read the Goodbye and close. Closing at once
     would reset the connection while the peer is still sending, and the Goodbye would be lost."""
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` naming every problem."""
-        problems = [
-            text
-            for is_wrong, text in (
-                (not HANDSHAKE_BYTES_MAX <= self.frame_bytes_max <= FRAME_BYTES_LIMIT, "frame_bytes_max"),
-                (
-                    min(self.connections_max, self.of_one_client_max, self.members_max, self.handshakes_max)
-                    < 1,
-                    "connections_max, of_one_client_max, members_max, handshakes_max",
-                ),
-                (min(self.handshake_s, self.idle_s, self.linger_s) <= 0, "handshake_s, idle_s, linger_s"),
-                (min(self.frame_s, self.first_frame_s) <= 0, "frame_s, first_frame_s"),
-                (self.unfinished_bytes_max <= self.frame_bytes_max, "unfinished_bytes_max"),
-                (
-                    not 0 < self.unsent_bytes_low < self.unsent_bytes_high,
-                    "unsent_bytes_low < unsent_bytes_high",
-                ),
-                (self.unsent_bytes_high + self.frame_bytes_max > self.unsent_bytes_max, "unsent_bytes_max"),
-            )
-            if is_wrong
-        ]
-        if problems:
-            raise InvalidRequest(f"limits out of range: {'; '.join(problems)}")
+    def validate(self) -> list[Problem]:
+        counts = ("connections_max", "of_one_client_max", "members_max", "handshakes_max")
+        times = ("handshake_s", "idle_s", "linger_s", "frame_s", "first_frame_s")
+        problems = [*below(self, 1, counts), *below(self, 0.001, times)]
+        if not HANDSHAKE_BYTES_MAX <= self.frame_bytes_max <= FRAME_BYTES_LIMIT:
+            said = f"must lie between {HANDSHAKE_BYTES_MAX} and {FRAME_BYTES_LIMIT}"
+            problems.append(("frame_bytes_max", said))
+        if self.unfinished_bytes_max <= self.frame_bytes_max:
+            problems.append(("unfinished_bytes_max", "must be greater than frame_bytes_max"))
+        if not 0 < self.unsent_bytes_low < self.unsent_bytes_high:
+            problems.append(("unsent_bytes_low", "must be above 0 and below unsent_bytes_high"))
+        if self.unsent_bytes_high + self.frame_bytes_max > self.unsent_bytes_max:
+            said = "must be at least unsent_bytes_high and frame_bytes_max together"
+            problems.append(("unsent_bytes_max", said))
+        return problems

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.errors import Unavailable
+from holdfast.model.validation import insist_valid
 from holdfast.net.address import Address, require_safe
 from holdfast.net.connection import Connection
 from holdfast.net.connection_settings import ConnectionSettings
@@ -214,7 +215,7 @@ async def serve(
     """
     endpoint.require_proof(is_connector=False)
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure or endpoint.insecure)
-    endpoint.limits.validate()
+    insist_valid(endpoint.limits, "limits out of range")
     expected = replace(endpoint.expected, roles=endpoint.expected.roles & roles_in(admits))
 
     def filtered(connection: Connection) -> Receiver:
@@ -246,7 +247,7 @@ async def connect(
     """
     endpoint.require_proof(is_connector=True)
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure or endpoint.insecure)
-    endpoint.limits.validate()
+    insist_valid(endpoint.limits, "limits out of range")
     connection = Connection(endpoint, is_connector=True, on_open=on_connection, on_gone=on_gone)
     try:
         reason = await _open(connection, address, deadline_s)

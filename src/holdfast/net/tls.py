@@ -1,4 +1,4 @@
-"""Mutual TLS 1.3, the layers between socket and session, and the settings of an endpoint.
+"""Mutual TLS 1.3, and the layers between socket and session.
 
 :class:`Tls` loads its contexts from a directory of certificates, and loads them again when the files are
 replaced, so that nobody has to restart anything before a certificate expires. A peer is known by the name in
@@ -9,8 +9,6 @@ connection and falls under the same limits.
 A :class:`Layer` is either plain or TLS, and both look the same to a connection. A layer also notices a peer
 that speaks the other one. That peer can still be told so in plain text, and a peer that does not speak TLS
 can tell us, instead of both seeing a connection that breaks for no reason.
-
-:class:`ConnectionSettings` holds what all connections of one server or client have in common.
 """
 
 import contextlib

@@ -40,10 +40,12 @@ from holdfast.node.crash_note import open_slot, read_slot
 from holdfast.node.faults.detector import FaultDetector
 from holdfast.node.fork_checkpoint import HugePages, ProcessCopies
 from holdfast.node.heartbeat_thread import HeartbeatThread
+from holdfast.node.lease_note_file import open_lease_note
 from holdfast.node.links import HostLinks
 from holdfast.node.store import HostStore
 from holdfast.node.tracing import onlooker_of
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
+from holdfast.sequence.lease_note import LeaseNote
 
 ABROAD: Final = "abroad"
 """The directory among a machine's certificates with those that other domains have given it."""
@@ -150,6 +152,7 @@ async def open_groups(
     on_finding: Callable[[Finding], None],
     reports: Reports,
     announce: Callable[[Mapping[str, Code]], None],
+    config: GroupsConfig,
 ) -> tuple[HostGroups, FaultDetector]:
     """Build this host's groups and the detector that reports their faults.
 
@@ -176,7 +179,6 @@ async def open_groups(
     codes = KnownCode(session.host, code_copies, announce=announce, fail=store.fail, on_fault=on_fault)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
-    config = GroupsConfig()
     beats = LeaseHeartbeats(
         incarnation=session.incarnation, clock=MachineClock(), network=heartbeat_thread, config=config.leases
     )
@@ -187,6 +189,7 @@ async def open_groups(
         questions,
         links,
         beats,
+        open_lease_note(directory),
         callees,
         copies,
         codes,
@@ -230,6 +233,7 @@ def _ports(
     questions: AuthorityDriver,
     links: HostLinks,
     beats: LeaseHeartbeats,
+    lease_note: LeaseNote,
     callees: OutboundHosts,
     copies: ProcessCopies,
     codes: KnownCode,
@@ -273,6 +277,7 @@ def _ports(
         on_view=lambda view: detector().on_view(view),
         on_skew=lambda skew_ns: detector().on_skew(skew_ns),
         beats=beats,
+        lease_note=lease_note,
         copies=copies,
         old_code=old_code,
         onlooker=partial(onlooker_of, codes.host),

@@ -119,6 +119,10 @@ class HeartbeatThread:
         """Also exchange lease heartbeats (R4), once the thread has started to send heartbeats."""
         self._loop.call_soon_threadsafe(self._carry, beats)
 
+    def retune(self, config: HeartbeatConfig) -> None:
+        """Go on with other settings, from the next heartbeat on."""
+        self._loop.call_soon_threadsafe(self._retune, config)
+
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
         self._loop.call_soon_threadsafe(self._set_peers, sessions)
 
@@ -159,6 +163,11 @@ class HeartbeatThread:
         )
         self._heartbeats.start()
         self._show(self._heartbeats)
+
+    def _retune(self, config: HeartbeatConfig) -> None:
+        self._config = config
+        if self._heartbeats is not None:
+            self._heartbeats.config = config
 
     def _carry(self, beats: LeaseHeartbeats) -> None:
         self._beats = beats

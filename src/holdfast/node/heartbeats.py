@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.model.ports import Clock, Network, Timers, Trace
+from holdfast.model.validation import Problem
 
 _BEAT: Final = "beat"
 _LOOK: Final = "look"
@@ -56,20 +57,15 @@ class HeartbeatConfig(Struct, frozen=True, kw_only=True):
     sync_limit_ns: int = 10 * SECOND
     """A disk sync that has run for so long ends its host (K3)."""
 
-    def validate(self) -> list[str]:
-        """Every problem with these values, in words."""
-        problems = []
+    def validate(self) -> list[Problem]:
+        problems: list[Problem] = []
         if self.interval_ns < MILLISECOND:
-            problems.append(f"interval_ns is {self.interval_ns}; at least {MILLISECOND} (1 ms)")
+            problems.append(("interval_ns", "must be at least 1 ms"))
         if self.silence_ns < 3 * self.interval_ns:
-            problems.append(
-                f"silence_ns is {self.silence_ns}; at least three intervals ({3 * self.interval_ns})"
-            )
+            problems.append(("silence_ns", "must be at least three times interval_ns"))
         for name in ("hang_limit_ns", "sync_limit_ns"):
             if getattr(self, name) <= self.silence_ns:
-                problems.append(
-                    f"{name} is {getattr(self, name)}; must exceed silence_ns ({self.silence_ns})"
-                )
+                problems.append((name, "must be greater than silence_ns"))
         return problems
 
 
@@ -132,7 +128,7 @@ class Heartbeats:
         self._trace = trace
         self._vitals = vitals
         self._on_unfit = on_unfit
-        self._config = config
+        self.config = config
         self._peers: dict[HostId, _Peer] = {}
         self._number = 0
         self._looked_at = 0
@@ -175,7 +171,7 @@ class Heartbeats:
 
     def does_loop_turn(self) -> bool:
         """Whether the loop has turned within ``hang_limit_ns``; if not, no lease heartbeats are sent."""
-        return self._vitals().loop_age_ns <= self._config.hang_limit_ns
+        return self._vitals().loop_age_ns <= self.config.hang_limit_ns
 
     def peers(self) -> tuple[PeerState, ...]:
         """What is known of every peer now, ordered by host id."""
@@ -190,14 +186,14 @@ class Heartbeats:
         for host, peer in self._peers.items():
             self._network.send(host, self._heartbeat(peer, now, vitals))
             self._note_silence(host, peer, now)
-        self._timers.set(self._config.interval_ns, _BEAT)
+        self._timers.set(self.config.interval_ns, _BEAT)
 
     def _look(self, now: int, vitals: Vitals) -> None:
         """Check this host, and again soon if its loop must turn more often than heartbeats are sent."""
         self._end_if_unfit(now, vitals)
         if vitals.loop_limit_ns is not None and not self._is_watching_closely:
             self._is_watching_closely = True
-            self._timers.set(min(vitals.loop_limit_ns // LOOKS, self._config.interval_ns), _LOOK)
+            self._timers.set(min(vitals.loop_limit_ns // LOOKS, self.config.interval_ns), _LOOK)
 
     def _heartbeat(self, peer: _Peer, now: int, vitals: Vitals) -> Heartbeat:
         return Heartbeat(
@@ -211,7 +207,7 @@ class Heartbeats:
         )
 
     def _end_if_unfit(self, now: int, vitals: Vitals) -> None:
-        config = self._config
+        config = self.config
         limit_ns = min(vitals.loop_limit_ns or config.hang_limit_ns, config.hang_limit_ns)
         # After a pause of the whole process every age includes the pause, and says nothing about the loop
         # or the disk. They are judged only by the time in which they could have made progress.
@@ -241,8 +237,8 @@ class Heartbeats:
             host=host,
             incarnation=peer.incarnation,
             heard_age_ns=age,
-            is_silent=unheard_ns > self._config.silence_ns,
+            is_silent=unheard_ns > self.config.silence_ns,
             hears_us=peer.last is not None
             and peer.last.heard_number > 0
-            and peer.last.heard_age_ns <= self._config.silence_ns,
+            and peer.last.heard_age_ns <= self.config.silence_ns,
         )

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -29,7 +30,6 @@ from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
-from holdfast.calling.config import ClientConfig
 from holdfast.faults.backlog import Backlog
 from holdfast.faults.monitor import Monitoring
 from holdfast.groups.host_groups import HostGroups
@@ -39,7 +39,7 @@ from holdfast.machine.real_ports import fresh_nonce
 from holdfast.machine.trace import CountingTrace
 from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
 from holdfast.model.errors import Corruption, DiskFailed, NoSpace
-from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
+from holdfast.model.ids import SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
     Connection,
@@ -64,11 +64,12 @@ from holdfast.node.faults.shipper import FaultShipper
 from holdfast.node.frame_dispatch import FrameDispatch
 from holdfast.node.gateway import Gateway, HostContext
 from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
-from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
+from holdfast.node.heartbeats import Vitals
+from holdfast.node.host_config import HostConfig
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
-from holdfast.node.messages import HostReport, PeerReport
+from holdfast.node.messages import HostReport, peer_report
 from holdfast.node.orderly_stop import stop_in_order
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore, advice
@@ -94,7 +95,7 @@ class Host:
         description: Description,
         host: HostId,
         *,
-        heartbeats: HeartbeatConfig | None = None,
+        config: HostConfig | None = None,
         doors: Sequence[Gateway] = (),
         clients: ClientRules = NO_RULES,
     ) -> None:
@@ -105,7 +106,8 @@ class Host:
         self._key_of = partial(read_key, layout.directory)
         ports = description.ports_of(host)
         self._listen_at = Address(description.here.host, ports.native)
-        self._endpoint = host_endpoint(layout, description, host)
+        self._config = config = config or HostConfig()
+        self._endpoint = replace(host_endpoint(layout, description, host), limits=config.connections)
         self._directory = layout.host(host)
         self._description = description
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -113,7 +115,9 @@ class Host:
         self._doors = doors
         self._pulse = LoopPulse(self._on_turn)
         self._trace = CountingTrace(LogTrace())
-        self._authority: Authority = connect_authority(description, self._endpoint, layout)
+        self._authority: Authority = connect_authority(
+            description, self._endpoint, layout, config=config.authority, moves=config.moves
+        )
         self._questions = AuthorityDriver(self._authority)
         self._machines = DomainMachines(self._authority, description)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
@@ -123,7 +127,7 @@ class Host:
             host,
             self._endpoint,
             listen=Address(description.here.host, ports.heartbeats),
-            config=heartbeats or HeartbeatConfig(),
+            config=config.heartbeats,
             partition=self._partition,
         )
         self._store: HostStore | None = None
@@ -184,9 +188,10 @@ class Host:
 
     async def _serve(self, session: Session) -> None:
         """Open the store and the groups, then serve until the disk fails or another part ends."""
-        self._store = store = HostStore(self._directory, self._host, self._authority, fresh_nonce)
-        # From here on, a hung disk or a loop that stands still ends the host (K3). It has no peers to beat
-        # to yet.
+        config, directory = self._config, self._directory
+        store = HostStore(directory, self._host, self._authority, fresh_nonce, config.log, config.clock)
+        self._store = store
+        # From here on, a hung disk or a loop that stands still ends the host (K3); it has no peers yet.
         self._heartbeat_thread.start(session.incarnation, self._vitals)
         await store.open()
         await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
@@ -196,7 +201,7 @@ class Host:
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._machines.hosts, self._description.domain
         abroad = Path(self._description.certs) / ABROAD if self._description.certs else None
-        self._callees = callees = OutboundHosts(endpoint, ClientConfig(), self._key_of, abroad)
+        self._callees = callees = OutboundHosts(endpoint, config.calls, self._key_of, abroad)
         findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
         groups, detector = await open_groups(
@@ -214,6 +219,7 @@ class Host:
             findings.on_finding,
             self._reports,
             self._keeper.announce,
+            self._config.groups,
         )
         self._groups, self._monitoring = groups, groups.liveness_checks.monitoring
         self._control = control = ControlPlane(
@@ -225,6 +231,7 @@ class Host:
             trace=self._trace,
             on_failed=store.fail,
             heard_at=groups.heard_at,
+            config=config.control,
         )
         reconciler = self._manager(groups, control)
         self._dispatch = FrameDispatch(
@@ -281,6 +288,13 @@ class Host:
             store.failed(),
         )
 
+    def retune(self, config: HostConfig) -> None:
+        """Go on with other settings, of those that a running host can take (:mod:`holdfast.settings`)."""
+        self._config = config
+        self._heartbeat_thread.retune(config.heartbeats)
+        if self._groups is not None:
+            self._groups.tuning.tune(config.groups)
+
     def _manager(self, groups: HostGroups, control: ControlPlane) -> Reconciler:
         """Build this host's reconciler, its part in managing the domain."""
         loss_ns = round(self._description.loss_s * SECOND)
@@ -327,7 +341,7 @@ class Host:
             opening=store.opening,
             log_bytes=store.log_bytes,
             in_session=self._keeper.is_held,
-            peers=tuple(_peer_report(each) for each in self._heartbeat_thread.heard),
+            peers=tuple(peer_report(each) for each in self._heartbeat_thread.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._partition.to,
             without_object=without_object(groups.hosted.values()),
@@ -434,13 +448,3 @@ async def _until_one_ends(*work: Coroutine[object, object, object]) -> None:
     for task in tasks:
         if task in done:
             task.result()
-
-
-def _peer_report(state: PeerState) -> PeerReport:
-    return PeerReport(
-        host=state.host,
-        incarnation=state.incarnation,
-        heard_ms=None if state.heard_age_ns is None else round(state.heard_age_ns / MILLISECOND, 1),
-        silent=state.is_silent,
-        hears_us=state.hears_us,
-    )

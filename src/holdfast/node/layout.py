@@ -7,6 +7,7 @@ one machine is the simplest case: its machine has no name, and everything is on 
 ::
 
     DIR/domain.json          what the domain is: id, authority, agent, hosts
+    DIR/holdfast.toml        its settings, as people edit them; DIR/applied.toml, as processes read them
     DIR/secret               with which its processes know each other on this machine; DIR/keys, of others
     DIR/lock                 held by the process that starts or shows the domain
     DIR/agent/               locked by the agent; the lock says who holds the domain
@@ -41,7 +42,8 @@ AGENT_ID: Final = "agent1"
 """The id of the agent of a domain on one machine."""
 ALLOWED_CLASSES_MAX = 256
 OWN_NAMES: Final = (
-    *("domain.json", "domain.new", "http.json", "certs", "lock", "secret", "keys"),
+    *("domain.json", "domain.new", "http.json", "holdfast.toml", "applied.toml", "applied.toml.new"),
+    *("certs", "lock", "secret", "keys"),
     *("agent", "authority", "authority.json", "etcd", "hosts", "output"),
 )
 """The names that a domain creates in its directory. Other names there are somebody else's."""

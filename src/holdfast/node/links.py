@@ -9,7 +9,6 @@ hosts were gone at once, clients know nothing but the old addresses.
 """
 
 import asyncio
-import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -22,7 +21,7 @@ import msgspec
 
 from holdfast.admin.snapshot import LOCATION
 from holdfast.authority.sessions import Session
-from holdfast.machine.files import open_private
+from holdfast.machine.files import write_durably
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.versions import Decoder
@@ -153,20 +152,6 @@ def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
     if remembered(directory, file) == address:
         return
     try:
-        _replace(directory, file, str(address))
+        write_durably(directory / file, str(address).encode("ascii"))
     except OSError as error:
         raise translated(error, str(directory / file)) from error
-
-
-def _replace(directory: Path, file: str, text: str) -> None:
-    aside = directory / f"{file}.new"
-    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as written:
-        written.write(text.encode("ascii"))
-        written.flush()
-        os.fsync(written.fileno())
-    aside.replace(directory / file)
-    names = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(names)
-    finally:
-        os.close(names)

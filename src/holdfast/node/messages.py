@@ -5,7 +5,8 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.execution.crash_attempts import Attempt
-from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ids import MILLISECOND, HostId, Incarnation
+from holdfast.node.heartbeats import PeerState
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows of a death: it waited for its own child, or it got the lock that the host held (K2)."""
@@ -20,6 +21,17 @@ class PeerReport(Struct, frozen=True, kw_only=True):
     """Milliseconds since its last heartbeat; None if it was never heard."""
     silent: bool
     hears_us: bool
+
+
+def peer_report(state: PeerState) -> PeerReport:
+    """What a host reports of a peer."""
+    return PeerReport(
+        host=state.host,
+        incarnation=state.incarnation,
+        heard_ms=None if state.heard_age_ns is None else round(state.heard_age_ns / MILLISECOND, 1),
+        silent=state.is_silent,
+        hears_us=state.hears_us,
+    )
 
 
 class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):

@@ -18,9 +18,11 @@ import msgspec
 import structlog
 
 from holdfast.authority import keys
+from holdfast.authority.client import ClientConfig
 from holdfast.authority.contract import Compacted, Events, LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
 from holdfast.authority.driver import RETRY_S, insist
 from holdfast.authority.move.connecting import connect_place
+from holdfast.authority.move.follower import FollowerConfig
 from holdfast.authority.move.following import Backend, FollowingAuthority
 from holdfast.authority.move.place import Place
 from holdfast.authority.move.place_file import Whereabouts, write_whereabouts
@@ -229,7 +231,12 @@ class SessionPeers:
 
 
 def connect_authority(
-    description: Description, endpoint: ConnectionSettings, layout: Layout | None = None
+    description: Description,
+    endpoint: ConnectionSettings,
+    layout: Layout | None = None,
+    *,
+    config: ClientConfig | None = None,
+    moves: FollowerConfig | None = None,
 ) -> FollowingAuthority:
     """Connect to the domain's authority; the client reconnects by itself, and follows it when it moves (A8).
 
@@ -238,7 +245,7 @@ def connect_authority(
     address (`holdfast machine set --domain`).
     """
     start = description.first_place if layout is None else layout.authority_place(description)
-    connect = authority_connector(description, endpoint, layout)
+    connect = authority_connector(description, endpoint, layout, config)
 
     def remember(seen: SeenSeat) -> None:
         if layout is not None and seen.seat.stay > 1:
@@ -248,11 +255,14 @@ def connect_authority(
                 # The seals show the way again next time.
                 log.warning("where the authority is cannot be written down", why=str(error))
 
-    return FollowingAuthority(start, connect, on_moved=remember)
+    return FollowingAuthority(start, connect, on_moved=remember, config=moves)
 
 
 def authority_connector(
-    description: Description, endpoint: ConnectionSettings, layout: Layout | None = None
+    description: Description,
+    endpoint: ConnectionSettings,
+    layout: Layout | None = None,
+    config: ClientConfig | None = None,
 ) -> Callable[[Place], Backend]:
     """How a process of this machine connects to an authority, wherever that is."""
     directory = Path() if layout is None else layout.directory
@@ -262,7 +272,7 @@ def authority_connector(
         where = None
         if layout is not None and place.address and place.address == description.authority_address:
             where = partial(_authority_address, layout, Address.parse(place.address))
-        return connect_place(place, authority, directory, where=where)
+        return connect_place(place, authority, directory, where=where, config=config)
 
     return connect
 

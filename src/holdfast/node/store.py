@@ -17,6 +17,7 @@ from holdfast.authority import stores
 from holdfast.authority.driver import insist
 from holdfast.authority.identity import AuthorityBehind
 from holdfast.authority.recipe import Authority, Seen, perform
+from holdfast.clock.errors import ClockConfig
 from holdfast.groups.stamps import Stamps
 from holdfast.machine import LogTrace, LoopTimers, MachineClock
 from holdfast.model.errors import BrokenInvariant, Corruption, HoldfastError
@@ -33,10 +34,6 @@ from holdfast.storage.writer import Phase
 
 STORE: Final = "store"
 """The store's directory within the host's directory."""
-FILE_BYTES: Final = 16 << 20
-"""The size of a log file. Two files are kept ready at all times, and a machine with several hosts should
-not need a gigabyte to start.
-"""
 
 log = structlog.get_logger("holdfast.store")
 
@@ -45,8 +42,15 @@ class HostStore:
     """The store of one host in *directory*, which the host has locked."""
 
     def __init__(
-        self, directory: Path, host: HostId, authority: Authority, nonces: Callable[[], Nonce]
+        self,
+        directory: Path,
+        host: HostId,
+        authority: Authority,
+        nonces: Callable[[], Nonce],
+        config: LogConfig,
+        clock: ClockConfig,
     ) -> None:
+        self._clock = clock
         self._host = host
         self._authority = authority
         self._nonces = nonces
@@ -55,7 +59,7 @@ class HostStore:
         self._disk = FileDisk(self.directory, self._on_synced, self._loop.call_soon_threadsafe)
         self._failure: asyncio.Future[None] = self._loop.create_future()
         self._identity = StoreIdentity(self._disk, load(self._disk), self.fail)
-        self._config = LogConfig(file_bytes=FILE_BYTES)
+        self._config = config
         self._log: Log | None = None
         self._checkpoints: CheckpointStore | None = None
         self._stamps: Stamps | None = None
@@ -101,6 +105,7 @@ class HostStore:
             disk=self._disk,
             trace=LogTrace(),
             on_failed=self.fail,
+            config=self._clock,
         )
         opened: asyncio.Future[None] = self._loop.create_future()
         self._stamps.open(lambda: opened.set_result(None), is_new=not self.log.groups())

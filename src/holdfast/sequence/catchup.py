@@ -21,6 +21,7 @@ from typing import Final
 
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId, Position
+from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Chunk, Fetch, Offer
 from holdfast.sequence.ports import Kept, Received
@@ -39,6 +40,7 @@ class Offering:
     def __init__(self, state: MemberState) -> None:
         self._on = state
         self._offered: tuple[Offer, Kept] | None = None
+        self.hold = LogHold(state)
 
     def offer(self, host: HostId, at_least: Position = ORIGIN.position) -> None:
         """Offer a state that covers *at_least* that position. Reuses the state on offer if the log still
@@ -53,6 +55,7 @@ class Offering:
                 host,
                 Offer(on.group, on.epoch, offer.point, offer.size, offer.chunk_bytes, offer.digest),
             )
+            self.hold.offered(host, offer.point.position)
 
     def on_fetch(self, host: HostId, fetch: Fetch) -> None:
         if self._offered is None or fetch.position != self._offered[0].point.position:
@@ -69,11 +72,13 @@ class Offering:
             self._offered = None
             self.offer(host)
             return
+        self.hold.fetched(host, fetch.number)
         on.send(host, Chunk(on.group, on.epoch, fetch.position, fetch.number, chunk))
 
     def withdraw(self) -> None:
         """Stop offering the state, since nobody needs it any more."""
         self._offered = None
+        self.hold.end()
 
     def _chosen(self, at_least: Position) -> tuple[Offer, Kept] | None:
         on = self._on

@@ -178,7 +178,7 @@ class Claim:
             return due
         if primary is not None:
             due = max(due, leases.promised_until(primary.host, primary.incarnation))
-        return max(due, on.epoch_since + leases.config.grace_ns)
+        return max(due, self._first_claim())
 
     # --- claiming
 
@@ -203,7 +203,7 @@ class Claim:
     def _look_again_later(self) -> None:
         on = self._on
         config = on.ports.leases.config
-        first = on.epoch_since + config.grace_ns
+        first = self._first_claim()
         if first > on.now:
             self._set_timer(first - on.now)
         elif self.due() <= on.now:
@@ -216,6 +216,13 @@ class Claim:
             on.send(on.confirmed_to[0], Compare(on.group, on.epoch))
             self._set_timer(config.lease_ns)
         # Otherwise a promise is in force. The host tells all its members when it runs out.
+
+    def _first_claim(self) -> int:
+        """The time before which silence says nothing: the primary of a new view may still become heard, and
+        an earlier process of this host may have promised it something (V3, R5)."""
+        on = self._on
+        leases = on.ports.leases
+        return max(on.epoch_since + leases.config.grace_ns, leases.bound_until)
 
     def _waits_for_another(self) -> bool:
         """Whether this member is held back by a promise to a process other than the present primary."""
@@ -251,6 +258,7 @@ class Claim:
         hosts = [member.host for member in members]
         on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
         self._ask(wanted)
+        on.application.on_claiming()
 
     # --- comparing
 

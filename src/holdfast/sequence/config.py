@@ -3,8 +3,15 @@
 from msgspec import Struct
 
 from holdfast.model.ids import MILLISECOND, SECOND
+from holdfast.model.validation import Problem, below
 
 MILLION = 1_000_000
+RECORD_BYTES_MAX = (1 << 20) - 4096
+LEASE_NS_MIN = 30 * MILLISECOND
+LEASE_NS_MAX = 60 * SECOND
+"""The longest lease: after it at the latest a group whose primary fell silent is claimed. A process that
+cannot know what its predecessor granted waits for this long (R5)."""
+RATE_BOUND_PPM_MAX = 500_000
 
 
 class SequenceConfig(Struct, frozen=True, kw_only=True):
@@ -34,7 +41,7 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     batch_bytes_max: int = 4 << 20
     """The most bytes of records in one Submit, and in one read from the disk for it; a single longer record
     still goes. Even then a Submit stays well below the longest frame of a connection (16 MiB)."""
-    record_bytes_max: int = (1 << 20) - 4096
+    record_bytes_max: int = RECORD_BYTES_MAX
     """The most bytes in one record; a longer one is refused. This is what the host's log takes, less its
     overhead."""
     resend_ns: int = 200 * MILLISECOND
@@ -58,16 +65,19 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     """Backups learn of a commit with the next records, or after this time."""
     chunks_in_flight: int = 4
     """How many chunks of a checkpoint may be on their way to a learner."""
+    hold_ns: int = 10 * SECOND
+    """How long a primary keeps its log for a member that catches up and makes no progress (M4). Longer than a
+    large state takes to be synced and loaded; shorter makes such a member begin again."""
+    hold_bytes: int = 48 << 20
+    """A primary whose log is longer keeps none of it for members that catch up (M4). This is below
+    ``long_log_bytes`` of the styles, so that no call is refused for the sake of a learner (D4)."""
 
-    def validate(self) -> list[str]:
-        """Describe every problem with these values."""
-        problems = [
-            f"{name} is {getattr(self, name)}; it must be at least 1"
-            for name in self.__struct_fields__
-            if getattr(self, name) < 1
-        ]
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
         if self.resend_ns >= self.silence_ns:
-            problems.append("resend_ns must be below silence_ns, or a lost message costs a view change")
+            problems.append(("resend_ns", "must be below silence_ns, or a lost message costs a view change"))
+        if self.record_bytes_max > RECORD_BYTES_MAX:
+            problems.append(("record_bytes_max", f"must be at most {RECORD_BYTES_MAX}, which a log takes"))
         return problems
 
 
@@ -75,12 +85,15 @@ class LeaseConfig(Struct, frozen=True, kw_only=True):
     """The settings of the leases between hosts (R1, R3)."""
 
     lease_ns: int = 600 * MILLISECOND
-    """How long an answered heartbeat lets a primary answer reads by itself. A failover without proof of death
-    waits for the grace, which is derived from it."""
+    """How long the heartbeats that this host answers let a primary elsewhere answer reads by itself. A
+    failover without proof of death waits for the grace, which is derived from it. Longer: a pause of a host
+    or of the network costs fewer suspicions; shorter: a host that dies with its machine is replaced
+    sooner."""
     interval_ns: int = 150 * MILLISECOND
-    """The time between two heartbeats."""
+    """The time between two heartbeats. At most a third of the lease, so that one may be lost."""
     rate_bound_ppm: int = 10_000
-    """The most by which the rates of two hosts' clocks differ, in parts per million."""
+    """The most by which the rates of two hosts' clocks differ, in parts per million. Too small a value makes
+    stale reads possible."""
     margin_ns: int = 50 * MILLISECOND
     """Added to the grace for what the rate bound does not cover: rounding, and reading the clock late."""
 
@@ -88,12 +101,26 @@ class LeaseConfig(Struct, frozen=True, kw_only=True):
     def grace_ns(self) -> int:
         """How long the answering host must not claim: longer than the holder's lease by any clock within the
         bound."""
-        return self.lease_ns + self.lease_ns * self.rate_bound_ppm // MILLION + self.margin_ns
+        return self.grace_of(self.lease_ns)
 
-    def validate(self) -> list[str]:
-        problems = []
-        if self.interval_ns * 3 > self.lease_ns:
-            problems.append("interval_ns must be at most a third of lease_ns: one lost heartbeat is ordinary")
-        if self.rate_bound_ppm < 0 or self.margin_ns < 0:
-            problems.append("rate_bound_ppm and margin_ns cannot be negative")
+    def grace_of(self, lease_ns: int) -> int:
+        """The grace for a lease of that length."""
+        return lease_ns + lease_ns * self.rate_bound_ppm // MILLION + self.margin_ns
+
+    def lease_within(self, grace_ns: int) -> int:
+        """The longest lease that ends, by this host's own bound and margin, before a grace of that length."""
+        return (grace_ns - self.margin_ns) * MILLION // (MILLION + self.rate_bound_ppm)
+
+    def validate(self) -> list[Problem]:
+        problems: list[Problem] = []
+        if not LEASE_NS_MIN <= self.lease_ns <= LEASE_NS_MAX:
+            problems.append(("lease_ns", "must lie between 30 ms and 60 s"))
+        if self.interval_ns < MILLISECOND:
+            problems.append(("interval_ns", "must be at least 1 ms"))
+        elif self.interval_ns * 3 > self.lease_ns:
+            problems.append(("interval_ns", "must be at most a third of lease_ns: one may be lost"))
+        if not 0 <= self.rate_bound_ppm <= RATE_BOUND_PPM_MAX:
+            problems.append(("rate_bound_ppm", f"must lie between 0 and {RATE_BOUND_PPM_MAX}"))
+        if not 0 <= self.margin_ns <= LEASE_NS_MAX:
+            problems.append(("margin_ns", "must lie between 0 s and 60 s"))
         return problems

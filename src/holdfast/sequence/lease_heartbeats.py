@@ -1,11 +1,15 @@
 """Heartbeats that give and renew leases between hosts, and a detector of this host's pauses (R1, R3, R4, K3).
 
 Rules. When a peer answers a host's heartbeat, the host has a lease: it counts from before the heartbeat was
-sent and lasts ``lease_ns`` by the host's own clock (R3). The peer that answers promises not to claim any
-group of exactly that incarnation until the grace has passed on its own clock, counted from the receipt. The
-grace is longer than the lease by any clock within the rate bound. A lapsed lease does not revive: the next
-answer starts a new lease, numbered by its first heartbeat (R1). A host that reports that it has not heard us
-for a whole lease gets no answer: it can send but not receive, so it must give up its groups (K3).
+sent, by the host's own clock (R3). The peer that answers promises not to claim any group of exactly that
+incarnation until the grace has passed on its own clock, counted from the receipt. The grace is longer than
+the lease by any clock within the rate bound. A lapsed lease does not revive: the next answer starts a new
+lease, numbered by its first heartbeat (R1). A host that reports that it has not heard us for a whole lease
+gets no answer: it can send but not receive, so it must give up its groups (K3).
+
+Lengths (R5). Hosts may have different settings for a while. So the answer says how long a lease it grants and
+what grace it promised for it, and the holder goes by that and never by its own settings, which can only make
+the lease shorter. A promise that was given is never shortened by a later one.
 
 Threads (R4). :class:`LeaseHeartbeats` may run on a different thread than the groups, so that a host keeps its
 groups while its main loop is blocked for a moment. One thread drives it; any thread may query it. Shared
@@ -35,22 +39,23 @@ MISSED: Final = 3
 
 
 class PauseDetector:
-    """Detects pauses of a process that intends to look every *interval_ns*.
+    """Detects pauses of a process that intends to look at regular intervals.
 
     One thread looks; any thread may ask.
     """
 
-    def __init__(self, clock: Clock, interval_ns: int) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._interval_ns = interval_ns
+        self._interval_ns = 0
         self._looked_at: int | None = None
         self._since = 0
 
-    def look(self) -> None:
-        """Record that the process looks now."""
+    def look(self, interval_ns: int) -> None:
+        """Record that the process looks now, and that it means to look again after *interval_ns*."""
         now = self._clock.now()
         if self._is_asleep(now):
             self._since = now
+        self._interval_ns = interval_ns
         self._looked_at = now  # set last: a thread that asks in between sees a pause, which is safe
 
     def since(self) -> int:
@@ -79,6 +84,17 @@ class Lease:
     first: int = 0
     """The number of the heartbeat that began the lease."""
     until: int = -1
+    granted_ns: int = 0
+    """How long leases that host grants now, as its last answer said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What this host has promised to one process."""
+
+    until: int
+    answered_at: int
+    """When the process's last heartbeat was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +104,12 @@ class Promised:
     incarnation: Incarnation = NOBODY
     beat: int = 0
     """The newest heartbeat answered, of the peer's newest process."""
-    until: Mapping[Incarnation, int] = field(default_factory=dict)
+    to: Mapping[Incarnation, Promise] = field(default_factory=dict)
+
+    def until(self, incarnation: Incarnation) -> int:
+        """Until when that process was promised something; 0 if it was not."""
+        promise = self.to.get(incarnation)
+        return 0 if promise is None else promise.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +138,7 @@ class LeaseHeartbeats:
         self, *, incarnation: Incarnation, clock: Clock, network: Network, config: LeaseConfig
     ) -> None:
         self.config = config
+        """Replaced as a whole, by :meth:`Leases.retune`."""
         self.peers: Mapping[HostId, Peer] = {}
         self.wall_ahead_ns: int | None = None
         """How far this host's wall clock is ahead of ``now()``; None if the host sends no timestamps (X4)."""
@@ -125,7 +147,7 @@ class LeaseHeartbeats:
         self._network = network
         self._number = 0
         self._sent_at: dict[int, int] = {}
-        self._pauses = PauseDetector(clock, config.interval_ns)
+        self._pauses = PauseDetector(clock)
 
     @property
     def earliest_end(self) -> int:
@@ -148,7 +170,7 @@ class LeaseHeartbeats:
             self.peers = {**self.peers, **new}
 
     def beat(self) -> None:
-        self._pauses.look()
+        self._pauses.look(self.config.interval_ns)
         now, ahead_ns = self._clock.now(), self.wall_ahead_ns
         wall_ns = 0 if ahead_ns is None else now + ahead_ns
         self._number += 1
@@ -170,28 +192,41 @@ class LeaseHeartbeats:
         self._on_beat(host, peer, message)
 
     def _on_beat(self, host: HostId, peer: Peer, beat: Beat) -> None:
-        known, now = peer.promised, self._clock.now()
-        if beat.heard_age_ns > self.config.lease_ns:
+        known, now, config = peer.promised, self._clock.now(), self.config
+        if beat.heard_age_ns > config.lease_ns:
             return
-        if beat.incarnation < known.incarnation and now < known.until.get(known.incarnation, 0):
+        if beat.incarnation < known.incarnation and now < known.until(known.incarnation):
             # A later process has been heard within a grace, so this is a late message of an earlier one. If
             # the later one has fallen silent, its number may never have been issued (K7); each process has a
             # promise of its own, so that promising both breaks none.
             return
         newest = beat.number if beat.incarnation != known.incarnation else max(known.beat, beat.number)
-        others = [each for each in known.until.items() if each[0] != beat.incarnation]
-        until = now + self.config.grace_ns
-        kept = dict([*others[-(PROCESSES_KEPT - 1) :], (beat.incarnation, until)])
+        others = [each for each in known.to.items() if each[0] != beat.incarnation]
+        until = self._promise_until(known.until(beat.incarnation), now + config.grace_ns)
+        kept = dict([*others[-(PROCESSES_KEPT - 1) :], (beat.incarnation, Promise(until, now))])
         peer.promised = Promised(beat.incarnation, newest, kept)
-        self._network.send(host, BeatAnswer(self._incarnation, beat.incarnation, beat.number))
+        answer = BeatAnswer(
+            self._incarnation, beat.incarnation, beat.number, config.lease_ns, config.grace_ns
+        )
+        self._network.send(host, answer)
+
+    def _promise_until(self, known: int, until: int) -> int:
+        """Until when a process is promised something that has the promise *known*. If the settings were
+        shortened meanwhile, the earlier lease is still held (R5)."""
+        return max(known, until)
 
     def _on_answer(self, peer: Peer, answer: BeatAnswer) -> None:
         sent_at = self._sent_at.get(answer.number)
         if answer.of_incarnation != self._incarnation or sent_at is None:
             return
-        held, until = peer.lease, sent_at + self.config.lease_ns
+        held, until = peer.lease, sent_at + self._held_ns(answer)
         if self._clock.now() >= held.until or answer.incarnation != held.incarnation:
             # The lease lapsed or another process gave it: confirmations under the old lease no longer count.
-            peer.lease = Lease(answer.incarnation, answer.number, until)
+            peer.lease = Lease(answer.incarnation, answer.number, until, answer.lease_ns)
         else:
-            peer.lease = Lease(held.incarnation, held.first, max(held.until, until))
+            peer.lease = Lease(held.incarnation, held.first, max(held.until, until), answer.lease_ns)
+
+    def _held_ns(self, answer: BeatAnswer) -> int:
+        """How long a lease lasts for its holder: as it was granted, or shorter, if by the holder's own bound
+        for clocks it might otherwise outlast what was promised (R5)."""
+        return min(answer.lease_ns, self.config.lease_within(answer.grace_ns))

@@ -16,6 +16,7 @@ from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.model.proven_dead import ProvenDead
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import NOBODY, LeaseHeartbeats, PauseDetector, TimeThere
+from holdfast.sequence.lease_note import LeaseNote
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
 from holdfast.sequence.peer_clocks import PeerClocks
 
@@ -42,12 +43,14 @@ class Leases:
         on_confirmed: Callable[[HostId, Incarnation, GroupId, Epoch, int], None],
         clocks: PeerClocks | None = None,
         beats: LeaseHeartbeats | None = None,
+        note: LeaseNote | None = None,
     ) -> None:
         """*on_lapsed*: called when a promise to that host has run out.
         *is_in*: whether the member of that group is a backup in that epoch; that host asks.
         *on_confirmed*: called when that host confirms that its member is.
         *clocks*: collects the peers' times; None if hosts send no timestamps.
-        *beats*: the heartbeats, if another thread drives and receives them (R4)."""
+        *beats*: the heartbeats, if another thread drives and receives them (R4).
+        *note*: what earlier processes of this host may have granted (R5)."""
         self.config = config
         self._incarnation = incarnation
         self._clock = clock
@@ -58,6 +61,8 @@ class Leases:
         self._is_in = is_in
         self._on_confirmed = on_confirmed
         self._clocks = clocks
+        self._note = note or LeaseNote(0, lambda lease_ns: None)
+        self._note.on_start(clock.now(), config)
         self._is_driving = beats is None
         self._beats = beats or LeaseHeartbeats(
             incarnation=incarnation, clock=clock, network=network, config=config
@@ -71,7 +76,7 @@ class Leases:
         """Until then no lease counts, because this process was falsely reported dead (K7)."""
         self._refuted: dict[tuple[HostId, Incarnation], None] = {}
         self._times: dict[HostId, TimeThere] = {}
-        self._pauses = PauseDetector(clock, config.interval_ns)
+        self._pauses = PauseDetector(clock)
 
     def start(self, peers: Iterable[HostId]) -> None:
         self._beats.start(peers)
@@ -81,6 +86,12 @@ class Leases:
         """Also exchange leases with these hosts of the domain. A new host starts without promises either
         way."""
         self._beats.meet(hosts)
+
+    def retune(self, config: LeaseConfig) -> None:
+        """Go on with other settings. Leases and promises that were given before keep their length (R5)."""
+        self._note.on_granting(self._clock.now(), config)
+        self.config = self._beats.config = config
+        self.proven_dead.late_ns = config.lease_ns
 
     # --- as the holder of leases
 
@@ -107,8 +118,14 @@ class Leases:
     def promised_until(self, host: HostId, incarnation: Incarnation) -> int:
         """Until when, by our clock, we may claim no group of that process; 0 when nothing was promised."""
         peer = self._beats.peers.get(host)
-        until = 0 if peer is None else peer.promised.until.get(incarnation, 0)
+        until = 0 if peer is None else peer.promised.until(incarnation)
         return max(until, self._beats.earliest_end) if until else 0
+
+    @property
+    def bound_until(self) -> int:
+        """Until when this process may claim nothing because of silence alone: an earlier process of its host
+        may have promised so much (V3, R5)."""
+        return self._note.bound_until
 
     def latest_beat(self, host: HostId) -> tuple[Incarnation, int]:
         """The newest heartbeat of *host* that we have answered."""
@@ -140,13 +157,16 @@ class Leases:
         their promises have run out, so for a while no lease lets a read be answered; the authority confirms
         reads meanwhile (R2)."""
         self._trace.note("own_death_reported", incarnation=self._incarnation)
-        self._distrusted_until = self._clock.now() + 2 * self.config.grace_ns
+        # They believe it for as long as the leases that they grant, which may be longer than ours (R5).
+        granted_ns = (peer.lease.granted_ns for peer in self._beats.peers.values())
+        grace_ns = self.config.grace_of(max(self.config.lease_ns, *granted_ns))
+        self._distrusted_until = self._clock.now() + 2 * grace_ns
 
     def heard_at(self, host: HostId, incarnation: Incarnation) -> int | None:
         """When a heartbeat of that process was last answered; None if none was lately."""
         peer = self._beats.peers.get(host)
-        until = None if peer is None else peer.promised.until.get(incarnation)
-        return None if until is None else until - self.config.grace_ns
+        promise = None if peer is None else peer.promised.to.get(incarnation)
+        return None if promise is None else promise.answered_at
 
     def heard(self) -> int:
         """How many hosts were heard within the time of a lease."""
@@ -192,7 +212,8 @@ class Leases:
 
     def _look(self) -> None:
         """Send heartbeats, if this object drives them, and evaluate what has arrived; runs every interval."""
-        self._pauses.look()
+        self._pauses.look(self.config.interval_ns)
+        self._note.look(self._clock.now(), self.config)
         if self._clocks is not None:
             self._beats.wall_ahead_ns = self._clocks.clock.wall() - self._clocks.clock.now()
         if self._is_driving:
@@ -206,8 +227,8 @@ class Leases:
         """How long until the next look: one interval, or less if a promise runs out sooner, so that nobody
         waits longer than necessary."""
         now, interval_ns = self._clock.now(), self.config.interval_ns
-        ends = [until for peer in self._beats.peers.values() for until in peer.promised.until.values()]
-        return min([interval_ns, *(until - now for until in ends if until > now)])
+        promises = [each for peer in self._beats.peers.values() for each in peer.promised.to.values()]
+        return min([interval_ns, *(each.until - now for each in promises if each.until > now)])
 
     def _learn_time(self, host: HostId) -> None:
         time = self._beats.peers[host].time
@@ -218,10 +239,10 @@ class Leases:
     def _tell_of_lapse(self, host: HostId) -> None:
         now, promised = self._clock.now(), self._beats.peers[host].promised
         earliest = self._beats.earliest_end
-        lapsed = tuple(each for each, until in promised.until.items() if now >= max(until, earliest))
+        lapsed = tuple(each for each, promise in promised.to.items() if now >= max(promise.until, earliest))
         reported, self._reported[host] = self._reported.get(host, ()), lapsed
         newly_lapsed = [each for each in lapsed if each not in reported]
-        if any(promised.until.get(each, 0) > now for each in reported):
+        if any(promised.until(each) > now for each in reported):
             self._trace.note("heard_again", host=host)  # it was suspected wrongly
         self._note_refuted(host, promised.incarnation)
         suspected = [each for each in newly_lapsed if not self.proven_dead.is_dead(host, each)]

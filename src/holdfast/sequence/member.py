@@ -175,8 +175,6 @@ class Member:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
         return self._lead.submission.rank_on(host)
 
-    # --- events from the host
-
     def on_fitness(self) -> None:
         """Handle that the object is gone or is back: tell the primary (O3, E8)."""
         if self.role not in (Role.WAITING, Role.HALTED):
@@ -198,6 +196,9 @@ class Member:
                 self._newer_view = seen
             return
         self._learn(seen)
+
+    def tune(self, config: SequenceConfig) -> None:
+        self._on.config = config
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """Take in the group's record, which says where the group should have members (M5, M6)."""

@@ -245,13 +245,16 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
 
 
 class BeatAnswer(Struct, frozen=True, array_like=True, tag="beat_answer"):
-    """I will claim no group of that incarnation of yours before my grace for heartbeat *number* has run
-    out."""
+    """I will claim no group of that incarnation of yours before *grace_ns* have passed by my clock since
+    heartbeat *number* came; *lease_ns* of it is yours, counted by your clock from when you sent it (R3, R5).
+    """
 
     incarnation: Incarnation
     """The incarnation of the answering host."""
     of_incarnation: Incarnation
     number: int
+    lease_ns: int
+    grace_ns: int
 
 
 class Confirm(Struct, frozen=True, array_like=True, tag="confirm"):

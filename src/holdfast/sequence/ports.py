@@ -141,6 +141,11 @@ class Application(Protocol):
         (K1)."""
         ...
 
+    def on_claiming(self) -> None:
+        """Called when this member has asked the authority for its group. It may not get it; but if it does,
+        its object should be ready soon."""
+        ...
+
     def on_following(self) -> None:
         """Called when this member is not, or no longer, primary: discard what was executed but not committed
         (E1)."""
@@ -203,6 +208,11 @@ class Checkpoints(Protocol):
 
     def receive(self, group: GroupId, point: Point) -> Received: ...
 
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the group's log beyond *position*, and a checkpoint there, although newer checkpoints do not
+        need it; None: keep what they need (M4)."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HostPorts:
@@ -235,6 +245,8 @@ class HostPorts:
     """Called when a member finds that its group's state is gone, with every process that held it (V4)."""
     on_halted: Callable[[GroupId, str], None]
     """Called when a member has stopped for good, with the reason (A5)."""
+    on_won: Callable[[GroupId], None] = lambda _: None
+    """Called when a member has won its group from another primary; it does not serve yet (K1)."""
     lacks_space: Callable[[], bool] = lambda: False
     """Whether this host's disk has too little free space for more records or states (D5)."""
 

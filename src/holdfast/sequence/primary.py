@@ -29,10 +29,12 @@ from holdfast.model.ids import SECOND, Epoch, HostId, Incarnation, Position
 from holdfast.sequence import messages
 from holdfast.sequence.catchup import Offering
 from holdfast.sequence.handover import Handover, Phase
+from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Me, same
+from holdfast.sequence.progress import Progress
 from holdfast.sequence.recovery import compared
 from holdfast.sequence.role import Rank
 from holdfast.sequence.submission import Submission
@@ -101,12 +103,18 @@ class ResendTimer:
     """Sets the timers of a primary."""
 
     def __init__(
-        self, on: MemberState, alarms: MemberTimers, submission: Submission, handover: Handover
+        self,
+        on: MemberState,
+        alarms: MemberTimers,
+        submission: Submission,
+        handover: Handover,
+        hold: LogHold,
     ) -> None:
         self._on = on
         self._alarms = alarms
         self._submission = submission
         self._handover = handover
+        self._hold = hold
 
     @property
     def has_learner(self) -> bool:
@@ -135,6 +143,7 @@ class ResendTimer:
             or self._handover.phase is not Phase.NONE
             or any(submission.followers.get(each) is None for each in self._others_listed())
             or self.has_learner
+            or self._hold.is_feeding
             or any(follower.lacks_space for follower in submission.followers.all())
         )
 
@@ -161,7 +170,8 @@ class Primary:
         self._offering = Offering(on)
         self._membership = Membership(on, self.submission, view_requests.change)
         self._departure = PrimaryDeparture(on, self.submission)
-        self._resend_timer = ResendTimer(on, alarms, self.submission, self.handover)
+        self._hold = self._offering.hold
+        self._resend_timer = ResendTimer(on, alarms, self.submission, self.handover, self._hold)
 
     @property
     def is_serving(self) -> bool:
@@ -216,10 +226,15 @@ class Primary:
         match message:
             case messages.Accepted():
                 self.submission.on_accepted(peer, message)
+                if self._hold.is_feeding:
+                    self._hold.acknowledged(peer, message.up_to)
                 self.after_progress()
             case messages.Hello(epoch=epoch) if epoch <= on.epoch and self._may_follow(peer, message):
-                if self.submission.on_hello(peer, message) is None:
+                follower = self.submission.on_hello(peer, message)
+                if follower is None:
                     self._offering.offer(peer)
+                elif find(on.standing.listed, follower.member) is None:
+                    self._hold.agreed(peer, follower.agreed)
                 self._resend_timer.arm()
             case messages.Lacking():
                 self._on_lacking(peer, message)
@@ -252,6 +267,7 @@ class Primary:
     def after_progress(self) -> None:
         """Handle an acknowledgement or our own sync. The regular sweep finds silent or lagging members soon
         enough."""
+        self._look_at_hold()
         if self.handover.phase is Phase.NONE and self.submission.is_steady():
             self._resend_timer.arm()
         else:
@@ -277,9 +293,22 @@ class Primary:
         self._membership.forget_useless_learners()
         if not self._resend_timer.has_learner and not self.submission.is_asked_for_state:
             self._offering.withdraw()
+        self._look_at_hold()
         self.make_due_changes()
 
     # --- internal
+
+    def _look_at_hold(self) -> None:
+        """Keep the log for those that still catch up, and for nobody else (M4)."""
+        if self._hold.is_feeding:
+            self._hold.keep_only(
+                each.member.host for each in self.submission.followers.all() if self._is_fed(each)
+            )
+
+    def _is_fed(self, follower: Progress) -> bool:
+        """Whether the follower is a learner, or a member without its object (E8)."""
+        on = self._on
+        return find(on.standing.listed, follower.member) is None or follower.rank_at(on.now) >= Rank.UNABLE
 
     def _served(self) -> None:
         on = self._on

@@ -21,6 +21,7 @@ from msgspec import Struct
 from holdfast.model.errors import Corruption, HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.ports import Clock, Network, Timers, Trace
+from holdfast.model.validation import Problem, below
 from holdfast.shipping.manifest import DIGEST_BYTES, Chunk, Contents, FileEntry, digest_of
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent
 from holdfast.shipping.progress import Phase, Progress
@@ -46,18 +47,17 @@ class FetchConfig(Struct, frozen=True, kw_only=True):
     attempts_max: int = 8
     """After this many sources in a row gave nothing, the fetch fails; its owner may try again later."""
     pause_first_ns: int = 100 * MILLISECOND
+    """The first pause before the next source."""
     pause_most_ns: int = 5 * SECOND
     """The pause before the next source, which doubles with every attempt that gave nothing."""
     checks_max: int = 4
     """After this many checks that found damage, the disk is given up."""
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` naming every setting that is out of range."""
-        wrong = [name for name in self.__struct_fields__ if getattr(self, name) < 1]
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
         if self.pause_first_ns > self.pause_most_ns:
-            wrong.append("pause_first_ns > pause_most_ns")
-        if wrong:
-            raise InvalidRequest(f"settings of a fetch out of range (each is at least 1): {', '.join(wrong)}")
+            problems.append(("pause_first_ns", "must be at most pause_most_ns"))
+        return problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import Corruption, HoldfastError, Overloaded, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.ports import Timers, Token, Trace
+from holdfast.model.validation import insist_valid
 from holdfast.net import (
     Address,
     Admission,
@@ -143,7 +144,7 @@ class Fetcher:
         config: FetchConfig,
         free_bytes_min: int = FREE_BYTES_MIN,
     ) -> None:
-        config.validate()
+        insist_valid(config, "settings of a fetch")
         self._free_bytes_min = free_bytes_min
         self._directory = directory
         self._settings = replace(settings, expected=Expected(roles=frozenset({Role.HOST})))

@@ -162,6 +162,8 @@ class CheckpointStore:
         self._voiding = Voiding(disk, self._syncs)
         self._positions: dict[GroupId, list[Position]] = {}
         self._finished_here: dict[GroupId, list[Position]] = {}
+        self._held: dict[GroupId, Position] = {}
+        """The position of a checkpoint that is kept although newer ones have replaced it, for each group."""
         self._whole: dict[str, None] = {}
         """The names of the checkpoints that this process has verified or written completely."""
         for name in disk.list():
@@ -199,6 +201,15 @@ class CheckpointStore:
         """
         finished = self._finished_here.get(group, [])
         return finished[-KEPT] if len(finished) >= KEPT else None
+
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the checkpoint at *position*, if there is one, until another is held; None: keep no more than
+        the newest."""
+        if position is None:
+            self._held.pop(group, None)
+        else:
+            self._held[group] = position
+        self._remove_surplus(group)
 
     def begin(self, group: GroupId, point: Point) -> CheckpointWriter:
         """A writer for the checkpoint of *group* at *point*; pass it to :meth:`finish` at the end."""
@@ -294,9 +305,13 @@ class CheckpointStore:
         finished.append(done.point.position)
         finished.sort()
         del finished[:-KEPT]
-        for position in positions[:-KEPT]:
-            self._remove(done.group, position)
+        self._remove_surplus(done.group)
         self._voiding.lift(done.group, done.point.position, lambda: then(done))
+
+    def _remove_surplus(self, group: GroupId) -> None:
+        for position in self.positions(group)[:-KEPT]:
+            if position != self._held.get(group):
+                self._remove(group, position)
 
     def _remove(self, group: GroupId, position: Position) -> None:
         # Not synced: if a power cut brings the checkpoint back, the next one removes it again.

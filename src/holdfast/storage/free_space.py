@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from holdfast.model.ids import MILLISECOND
+from holdfast.model.validation import Problem, below
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,16 @@ class SpaceConfig(Struct, frozen=True, kw_only=True):
     change its mind with every file."""
     look_ns: int = 250 * MILLISECOND
     """How often the space is looked at; in between the reserve is used up by whoever writes."""
+
+    def validate(self) -> list[Problem]:
+        problems = below(self, 0, ("reserve_bytes",))
+        if not 0 <= self.reserve_percent_max <= 50:
+            problems.append(("reserve_percent_max", "must lie between 0 and 50"))
+        if not 100 <= self.enough_percent <= 1_000:
+            problems.append(("enough_percent", "must lie between 100 and 1000"))
+        if self.look_ns < MILLISECOND:
+            problems.append(("look_ns", "must be at least 1 ms"))
+        return problems
 
     def reserve_of(self, space: FreeSpace) -> int:
         return min(self.reserve_bytes, space.total * self.reserve_percent_max // 100)

@@ -28,6 +28,7 @@ from holdfast.model.errors import (
 )
 from holdfast.model.ids import Epoch, GroupId, Opening, Position, StoreId
 from holdfast.model.ports import Disk, NoTrace, Token, Trace
+from holdfast.model.validation import insist_valid
 from holdfast.storage.batch import Place
 from holdfast.storage.record import (
     CHECKSUM,
@@ -100,7 +101,7 @@ class Log:
         on_stopped: Callable[[HoldfastError], None],
         trace: Trace | None = None,
     ) -> None:
-        config.validate()
+        insist_valid(config, "log")
         self._disk = disk
         self._config = config
         self._group_bytes_max = config.group_bytes_max

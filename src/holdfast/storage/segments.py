@@ -9,8 +9,8 @@ from zlib import crc32
 
 import msgspec
 
-from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import StoreId
+from holdfast.model.validation import Problem
 from holdfast.storage.batch import BATCH_BYTES, SECTORS_MIN, TRAILER_BYTES
 from holdfast.storage.record import RECORD_BYTES, Unreadable
 
@@ -54,22 +54,21 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     files_max: int = 8
     """With more files than this, groups that prevent the removal of the oldest are copied forward (D4)."""
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` naming every problem."""
-        problems = []
+    def validate(self) -> list[Problem]:
+        problems: list[Problem] = []
         if self.sector_bytes not in SECTORS:
-            problems.append(f"sector_bytes is one of {SECTORS}")
+            problems.append(("sector_bytes", f"must be one of {SECTORS}"))
         least = (SECTORS_MIN + 1) * self.sector_bytes
         if not least <= self.file_bytes <= FILE_BYTES_MAX or self.file_bytes % self.sector_bytes:
-            problems.append(f"file_bytes is whole sectors, {least} to {FILE_BYTES_MAX}")
+            problems.append(("file_bytes", f"must be whole sectors, {least} to {FILE_BYTES_MAX}"))
         if not RECORD_BYTES < self.batch_bytes_max <= self.payload_bytes_max:
-            problems.append("batch_bytes_max leaves room for a record and fits into a file")
+            problems.append(("batch_bytes_max", "must leave room for a record and fit into a file"))
         if not self.batch_bytes_max <= self.group_bytes_max <= self.gather_bytes_max // 2:
-            problems.append("group_bytes_max lies between batch_bytes_max and half of gather_bytes_max")
+            said = "must lie between batch_bytes_max and half of gather_bytes_max"
+            problems.append(("group_bytes_max", said))
         if self.files_max < 2:
-            problems.append("files_max is at least 2")
-        if problems:
-            raise InvalidRequest("log: " + "; ".join(problems))
+            problems.append(("files_max", "must be at least 2"))
+        return problems
 
     @property
     def payload_bytes_max(self) -> int:

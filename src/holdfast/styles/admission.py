@@ -51,20 +51,6 @@ def nested_log_bytes_max(config: StyleConfig) -> float:
     return config.log_bytes_max * 1.25
 
 
-def check_room(
-    group: str, in_line: int, log_bytes: int, config: StyleConfig, *, is_nested: bool, why_none: str = ""
-) -> None:
-    """Raises ``Overloaded`` if too many calls are queued, or if the log waits for checkpoints; *why_none*
-    says why the last checkpoint failed. Calls of other groups have some extra room. *Without it:* the queue
-    or the log is full and waits for a group that calls this one; that call is refused again and again, is in
-    no queue, and nobody detects the cycle (E10)."""
-    if in_line >= config.in_line_max * (2 if is_nested else 1):
-        raise Overloaded(f"group {group}: {in_line} calls stand in line")
-    if log_bytes > (nested_log_bytes_max(config) if is_nested else config.log_bytes_max):
-        why = f", and the last one failed: {why_none}" if why_none else ""
-        raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
-
-
 def check_kept(group: str, retention: Retention, client: ClientId, config: StyleConfig) -> None:
     """Raises ``Overloaded`` if too much is kept for calls under keys, of this caller or of all (X2). The
     replies go when their keys expire; a repeated key is answered all the same."""
@@ -123,10 +109,18 @@ class Repetitions:
         """Answer the calls of a frame that are already known, and return the others. A frame that starts with
         a new call is returned whole, as nearly all are: its repetitions are found when it is executed. Raises
         ``Overloaded`` for new calls if a disk lacks space, or if too much is kept for calls under keys."""
-        judge = execution.retention.judge
-        if judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
+        first = calls[0]
+        if execution.retention.judge(client, first.number, first.expiration_s) is FRESH:
             self._check_new(execution, client)
             return calls
+        fresh = self.answer(execution, token, client, calls)
+        if fresh:
+            self._check_new(execution, client)
+        return fresh
+
+    def answer(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> list[Call]:
+        """Answer those calls of a frame that are already known, and return the others."""
+        judge = execution.retention.judge
         fresh: list[Call] = []
         for each in calls:
             verdict = judge(client, each.number, each.expiration_s)
@@ -137,8 +131,6 @@ class Repetitions:
             # from.
             rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
             self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
-        if fresh:
-            self._check_new(execution, client)
         return fresh
 
     def check_space(self) -> None:

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from holdfast.model.ids import MILLISECOND, SECOND
+from holdfast.model.validation import Problem, below
 
 
 class StyleConfig(Struct, frozen=True, kw_only=True):
@@ -45,11 +46,13 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     """The pause after a failed copy, doubled each time; also the pause after an object had no state
     available."""
     copy_retry_most_ns: int = 60 * SECOND
+    """The longest that this pause becomes."""
     object_retry_ns: int = 1 * SECOND
     """A primary whose object could not be made hands its group over at once. If it gets the group back, it
     waits this long before it hands over again, doubled each time. Shorter: views change more often while no
     member can make the object."""
     object_retry_most_ns: int = 10 * SECOND
+    """The longest that this pause becomes."""
     slice_ns: int = 5 * MILLISECOND
     """Loading and replaying pause after this time for other work of the host. Longer: an object is ready
     sooner, but calls of other groups wait longer."""
@@ -83,16 +86,11 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     scan_positions: int = 512
     """A warm backup looks for states and updates whenever this many more positions are committed."""
 
-    def validate(self) -> list[str]:
-        """All problems with these values, in words."""
-        problems = [
-            f"{name} is {getattr(self, name)}; it must be at least 1"
-            for name in self.__struct_fields__
-            if getattr(self, name) < 1
-        ]
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
         if not 3 * self.checkpoint_bytes < self.long_log_bytes < self.log_bytes_max:
-            problems.append("long_log_bytes lies between three checkpoint_bytes and log_bytes_max")
+            problems.append(("long_log_bytes", "must lie between three checkpoint_bytes and log_bytes_max"))
         if self.sent_state_bytes_max * 2 > self.checkpoint_bytes:
             # Otherwise a state that was sent makes the next one due by itself.
-            problems.append("sent_state_bytes_max is at most half of checkpoint_bytes")
+            problems.append(("sent_state_bytes_max", "must be at most half of checkpoint_bytes"))
         return problems

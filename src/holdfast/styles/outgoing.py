@@ -112,9 +112,9 @@ HELD_UP_BY_MAX: Final = 64
 class HeldUp:
     """Why a call has not ended."""
 
-    is_in_line: bool
-    """Whether it is queued and has not started: the operations in *by* hold up the queue. Otherwise it is one
-    of them itself, or was refused for lack of room."""
+    is_unbegun: bool
+    """Whether it is queued, or refused for lack of room, until the operations in *by* have ended. Otherwise
+    it is one of them itself."""
     by: list[Outgoing]
     """The calls to other groups that these operations wait for and that have been sent."""
 
@@ -129,7 +129,7 @@ def held_up(
     second case a cycle may resolve by itself, but it is broken anyway, because nobody knows whether it will.
 
     Without room a call is refused until a checkpoint frees some, and that waits until all waiting operations
-    have ended. Such a call is not queued here, so another call of the cycle must give way.
+    have ended. Such a call is not queued here, and can give way all the same.
     """
     line = execution.line
     own = line.outgoing_of(request)
@@ -139,7 +139,7 @@ def held_up(
     if not is_in_line and (has_room or execution.retention.reply_to(*request) is not None):
         return None
     by = [each for each in islice(line.outgoings(), HELD_UP_BY_MAX) if each.position <= committed]
-    return HeldUp(is_in_line, by) if by else None
+    return HeldUp(True, by) if by else None
 
 
 AGAIN_NS: Final = 1 * SECOND

@@ -40,6 +40,10 @@ class Sequence(Protocol):
         """The size of the records on this host that no checkpoint covers yet."""
         ...
 
+    def successors(self, log_below: int | None = None) -> list[HostId]:
+        """Return the members to which a primary could hand over whose log is shorter than *log_below*."""
+        ...
+
     @property
     def lacks_space(self) -> HostId | None:
         """The host of a required member that has too little disk space for more (D5); None if all have

@@ -115,11 +115,15 @@ class QueryRunner:
         self._put_off: dict[int, _PutOff] = {}
         self._number = 0
 
-    def split(self, calls: list[Call]) -> tuple[list[Call], list[Call]]:
-        """Split a frame's calls into queries and operations. They may run in any order (X5)."""
+    def split(self, calls: list[Call], *, is_ordered: bool) -> tuple[list[Call], list[Call]]:
+        """Split a frame's calls into queries and operations. They may run in any order, unless the frame
+        *is_ordered* (X5): queries of a lane must see what the calls before them did."""
         named = self._named
         queries = [each for each in calls if each.method in named]
-        return queries, ([each for each in calls if each.method not in named] if queries else calls)
+        if not queries:
+            return queries, calls
+        operations = [each for each in calls if each.method not in named]
+        return ([], calls) if is_ordered and operations else (queries, operations)
 
     def newest(
         self,

@@ -25,14 +25,14 @@ from holdfast.execution.records import (
     Withdrawn,
 )
 from holdfast.model.calls import Request
-from holdfast.model.errors import Rejected, Unavailable
+from holdfast.model.errors import Overloaded, Rejected, Unavailable
 from holdfast.model.ids import MILLISECOND, ClientId, Epoch, Position
 from holdfast.model.outcome import Unknown, decode_outcome
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.retention import NEVER
 from holdfast.sequence.role import FAR, NEAR, Fitness
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.admission import calls_in, check_length, check_room, in_circle, nested_log_bytes_max
+from holdfast.styles.admission import calls_in, check_length, in_circle, nested_log_bytes_max
 from holdfast.styles.outgoing import end_of
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Token
@@ -142,12 +142,13 @@ class Replica(ReplicaBase):
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
         execution = self._serving()
-        in_line, is_nested = execution.line.waiting, bool(sent.chain)
-        why_none = self._checkpointing.why_none
-        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
-        queries, operations = self._asking.split(calls)
-        if sent.is_ordered and operations:
-            queries, operations = [], calls  # queries of a lane must see what the calls before them did
+        try:
+            self._check_load(execution.line.waiting, is_nested=bool(sent.chain))
+        except Overloaded:
+            if self._answer_without_room(execution, token, sent, calls):
+                return
+            raise
+        queries, operations = self._asking.split(calls, is_ordered=sent.is_ordered)
         check_length(sent, operations)
         if queries:
             self._ask(execution, token, sent.client, queries)
@@ -161,6 +162,16 @@ class Replica(ReplicaBase):
             # is left each time it comes.
             sent = sent if len(fresh) == len(operations) else sent.of(fresh)
             self._order_calls(execution, token, sent, fresh)
+
+    def _answer_without_room(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> bool:
+        """Answer what a full log does not hinder: calls that are known here, and queries if no operation
+        waits. Returns whether that is the whole frame. *Without it:* two groups whose logs are full each have
+        the answer that an operation of the other waits for, and give it to nobody (E10)."""
+        queries, operations = self._asking.split(calls, is_ordered=sent.is_ordered)
+        left = self._repetitions.answer(execution, token, sent.client, operations)
+        if queries and (is_at_rest := execution.is_at_rest):
+            self._ask(execution, token, sent.client, queries)
+        return not left and (not queries or is_at_rest)
 
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
         """Answer queries from what this member holds, once that is committed: an old state is acceptable, but
@@ -232,11 +243,10 @@ class Replica(ReplicaBase):
         ordered and queued. Raises ``Overloaded`` when the log is full: clients ask without end, and what is
         left of it is for timers, and for replies that operations wait for."""
         execution = self._serving()
-        group, why_none = self.definition.group, self._checkpointing.why_none
-        check_room(group, 0, self._log_bytes(), self._config, is_nested=True, why_none=why_none)
+        self._check_load(0, is_nested=True)
         self._repetitions.check_space()
         if withdraws:
-            self.withdraw(Request(client, number), REFUSALS[NEVER])
+            self.withdraw(Request(client, number), expiration_s, REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)
 
         def tell(effects: Effects, position: Position) -> None:
@@ -280,12 +290,12 @@ class Replica(ReplicaBase):
             said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
             self._sending.failed.append((self.sequence.tail, said))
 
-    def withdraw(self, request: Request, outcome: bytes) -> None:
-        """End a queued call with *outcome*, unless it starts before that is ordered (E10). Raises
-        ``Unavailable``, ``Overloaded``."""
+    def withdraw(self, request: Request, expiration_s: int, outcome: bytes) -> None:
+        """End a call with *outcome* that is queued, or refused for lack of room, unless it starts before that
+        is ordered (E10). Raises ``Unavailable``, ``Overloaded``."""
         execution = self._serving()
-        if execution.line.is_in_line(request):
-            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
+        if execution.line.is_in_line(request) or not self.has_room:
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome, expiration_s))
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that crashed too many processes (E4)."""
@@ -309,7 +319,7 @@ class Replica(ReplicaBase):
                 self._fire_timers()
             self._call_out()
         if self._checkpointing.failures.why:
-            self._make_room()
+            self._serving_state.maybe_make_room(self.sequence, self._config, self._checkpointing.why_none)
         # Also if calls are no longer taken: what was ordered must be sent, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
@@ -386,15 +396,6 @@ class Replica(ReplicaBase):
         otherwise."""
         execution.line.want_rest()
         self._ports.wake()
-
-    def _make_room(self) -> None:
-        """Hand over if checkpoints fail here and the log is full: a member whose log is short can read its
-        state (E9). *Without it:* a class can no longer be made on the primary's host; its log is full, it
-        refuses every call, and two members that could serve stand by."""
-        long, full = self._config.long_log_bytes, self._config.log_bytes_max
-        if self._serving_state.is_primary and self.sequence.own_log_bytes > full:
-            why = f"the log here is full, and its last checkpoint failed: {self._checkpointing.why_none}"
-            self._serving_state.request_handover(why, log_below=(long + full) // 2)
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is loaded quickly."""

@@ -21,10 +21,10 @@ from holdfast.execution.effects import Effects
 from holdfast.execution.execution import Execution
 from holdfast.execution.queue import OperationQueue
 from holdfast.execution.records import Call, Marked, Record, Sent, Unmarked, Upgraded, encode_record
-from holdfast.model.errors import BrokenInvariant, Unavailable
+from holdfast.model.errors import BrokenInvariant, Overloaded, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
-from holdfast.styles.admission import Repetitions
+from holdfast.styles.admission import Repetitions, nested_log_bytes_max
 from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.code_change import CodeChange
@@ -140,6 +140,10 @@ class ReplicaBase(ABC):
         """Set the member of the sequence that this replica belongs to, before any event."""
         self._sequence = sequence
 
+    def on_claiming(self) -> None:
+        """Handle that this member wants to lead: advance its object meanwhile, if this style does that."""
+        return
+
     def tune(self, config: StyleConfig) -> None:
         """Apply *config* from now on, as far as it can change: when states are captured."""
         self._config = config
@@ -176,6 +180,18 @@ class ReplicaBase(ABC):
 
     def _log_bytes(self) -> int:
         return self.sequence.log_bytes
+
+    def _check_load(self, in_line: int, *, is_nested: bool) -> None:
+        """Raises ``Overloaded`` if too many calls are queued, or if the log waits for checkpoints. Calls of
+        other groups have some extra room. *Without it:* the queue or the log is full and waits for a group
+        that calls this one; that call is refused again and again (E10)."""
+        config, group = self._config, self.definition.group
+        if in_line >= config.in_line_max * (2 if is_nested else 1):
+            raise Overloaded(f"group {group}: {in_line} calls stand in line")
+        if self.sequence.log_bytes > (nested_log_bytes_max(config) if is_nested else config.log_bytes_max):
+            why_none = self._checkpointing.why_none
+            why = f", and the last one failed: {why_none}" if why_none else ""
+            raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
 
     def _final(self) -> Position:
         return self.sequence.committed

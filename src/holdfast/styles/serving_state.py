@@ -19,13 +19,13 @@ from typing import Final
 
 from holdfast.execution.execution import Execution
 from holdfast.model.errors import DISK_ERRORS, HoldfastError, Overloaded
-from holdfast.model.ids import MILLISECOND
+from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.outcome import error_in_words
 from holdfast.model.ports import Clock
 from holdfast.sequence.role import WORDS_MAX
 from holdfast.styles.code_replay import WaitsForCode
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.ports import StylePorts
+from holdfast.styles.ports import Sequence, StylePorts
 
 BELIEVED_TIMES: Final = 6
 """A failed member counts as unable for this many times ``object_retry_most_ns``; then it is worth another
@@ -120,6 +120,8 @@ class ObjectRetry:
         self.why, self._try_from, self._is_handover_due = "", 0, False
 
 
+TRIAL_NS: Final = 60 * SECOND
+"""The pause after a hand-over that may help nobody."""
 LOOK_NS: Final = 20 * MILLISECOND
 """How often a primary that gave up its object checks whether another can be made."""
 
@@ -131,6 +133,7 @@ class ServingState:
         self._ports = ports
         self._retry = ObjectRetry(ports.clock, config)
         self._handover_not_before = 0
+        self._trial_not_before = 0
         self._retry_ns = config.object_retry_ns
         self._waits_for_code = False
         """Whether the last attempt failed because other code made what the group holds."""
@@ -229,6 +232,21 @@ class ServingState:
         if self.is_primary and now >= self._handover_not_before:
             self._handover_not_before = now + self._retry_ns
             self._ports.pass_on(why, log_below=log_below)
+
+    def maybe_make_room(self, sequence: Sequence, config: StyleConfig, why: str) -> None:
+        """Hand over if checkpoints fail here, because of *why*, and the log is full: a member whose log is
+        short can read its state (E9). If all logs are full, nobody knows who can, and another tries: once in
+        :data:`TRIAL_NS`, because it may fare no better. *Without it:* a class can no longer be made on the
+        primary's host; its log is full, it refuses every call, and two members that could serve stand by."""
+        if not self.is_primary or sequence.own_log_bytes <= config.log_bytes_max:
+            return
+        told = f"the log here is full, and its last checkpoint failed: {why}"
+        below, now = (config.long_log_bytes + config.log_bytes_max) // 2, self._ports.clock.now()
+        if sequence.successors(below):
+            self.request_handover(told, log_below=below)
+        elif now >= self._trial_not_before:
+            self._trial_not_before = now + TRIAL_NS
+            self._ports.pass_on(told)
 
     def maybe_pass_on(self) -> None:
         """Let another member serve if it is time to hand over (K5). Do not call this within an event of the

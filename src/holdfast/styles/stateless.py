@@ -108,6 +108,9 @@ class Stateless:
     def on_serving(self, epoch: Epoch) -> None:
         return None
 
+    def on_claiming(self) -> None:
+        return None
+
     def on_following(self) -> None:
         return None
 

@@ -161,6 +161,14 @@ class Warm(Passive):
             with suppress(Overloaded):
                 self._go_on()
 
+    def on_claiming(self) -> None:
+        """Replay what is committed while the authority answers (E5). Only in the next turn, so that the claim
+        leaves first."""
+        may_replay = not (self.definition.capture.is_updateable or self._absence.is_absent)
+        if may_replay and self._work is None and not self._code_replay.is_met:
+            self._work = self._look_at(self.sequence.committed, replays_rest=True)
+            self._ports.wake()
+
     def _is_look_due(self, up_to: Position) -> bool:
         """Whether a backup looks now for steps: also after as much time as a failover may spend on replaying,
         because the primary cannot have executed for longer (E5). *Without it:* with calls of 15 ms each, a

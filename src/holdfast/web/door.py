@@ -35,7 +35,6 @@ from holdfast.web import (
     about_members,
     about_objects,
 )
-from holdfast.web import about_objects as about_objects_module
 from holdfast.web.about_docs import documented
 from holdfast.web.access import AccessPolicy
 from holdfast.web.app import make_app
@@ -111,7 +110,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
         *about_groups.ENDPOINTS,
         *about_members.ENDPOINTS,
         *about_objects.OBJECT_ENDPOINTS,
-        *about_objects_module.PROPERTY_ENDPOINTS,
+        *about_objects.PROPERTY_ENDPOINTS,
         *about_calls.ENDPOINTS,
         *about_events.ENDPOINTS,
         *about_faults.ENDPOINTS,

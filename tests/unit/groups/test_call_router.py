@@ -17,6 +17,8 @@ from holdfast.model.traceparent import Traceparent
 from holdfast.styles.call_log import LINES_MAX, CallLog
 
 GROUP, EPOCH = GroupId(1), Epoch(3)
+TIMERS = cast(Any, lambda _: None)
+"""No call waits in these tests."""
 
 
 class Group:
@@ -26,6 +28,7 @@ class Group:
     def __init__(self, reached: int) -> None:
         self.answered = 0
         self.is_primary = True
+        self.is_taking_over = False
         self.style = self.replica = self
         self.view = None
         self.reached = Position(reached)
@@ -55,6 +58,7 @@ def test_a_primary_answers_stale_reads_once_its_object_holds_what_is_committed(
         cast(Any, None),
         cast(Any, SimpleNamespace(read=lambda _, read: waiting.append(read))),
         cast(Any, SimpleNamespace(now=lambda: 0)),
+        TIMERS,
     )
     calls = msgspec.Raw(encode_calls([]))
     asked = Reads(1, GROUP, EPOCH, Seen(EPOCH, Position(10)), 60_000, ClientId("c"), calls)
@@ -71,6 +75,7 @@ def test_a_request_finds_its_group_by_its_own_name_for_it_and_not_by_the_version
         cast(Any, SimpleNamespace(version=lambda *_: EPOCH, views={})),
         *cast(Any, (None, None, None, None)),
         cast(Any, SimpleNamespace(now=lambda: 0)),
+        TIMERS,
     )
     calls = msgspec.Raw(encode_calls([]))
     for frame, group in enumerate((2, 1, 2), start=1):
@@ -92,6 +97,7 @@ def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
         cast(Any, SimpleNamespace(start=lambda recipe, then: started.append(then))),
         cast(Any, None),
         cast(Any, None),
+        TIMERS,
     )
     client = cast(Any, SimpleNamespace(send=told.append))
     calls = msgspec.Raw(encode_calls([]))
@@ -111,7 +117,7 @@ def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
 def test_a_heartbeat_is_answered_by_no_group() -> None:
     """Answering a ping looks at nothing the host has: no group, no catalog, no clock, no authority."""
     nothing, told = cast(Any, None), list[Any]()
-    serving = CallRouter(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+    serving = CallRouter(nothing, nothing, nothing, nothing, nothing, nothing, nothing, TIMERS)
     for number in (7, 8):
         serving.on_call(cast(Any, SimpleNamespace(send=told.append)), Ping(number))
     assert told == [Pong(7), Pong(8)]

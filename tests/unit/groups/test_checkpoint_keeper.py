@@ -57,6 +57,34 @@ def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_writt
     assert _position(keeping.newest(A)) == 58
 
 
+def test_a_held_checkpoint_and_the_log_behind_it_stay_until_they_are_let_go() -> None:
+    """M4: a learner fetches it. Newer ones are kept as ever, and the one after the hold is not held with
+    it."""
+    machine = Machine()
+    machine.open()
+    disk = machine.disk.open("checkpoints", Life(), lambda token, ok: store.on_synced(token, ok) and None)
+    store = CheckpointStore(disk, salt=7, on_failed=_fail)
+    keeping = CheckpointKeeper(store, machine.log, Durability(lambda: machine.log.durable), Silent())
+
+    def keep_next() -> None:
+        machine.write(b"one operation")
+        keeping.keep(A, Captured(machine.log.tail(A).position, b"state"))
+        machine.run()
+
+    keep_next()
+    held = keeping.newest(A)
+    assert held is not None
+    keeping.hold(A, held.position)
+    for _ in range(4):
+        keep_next()
+    assert store.positions(A) == [1, 4, 5]
+    assert machine.log.floor(A).position == 1
+    assert held.chunk(0) == b"state"
+    keeping.hold(A, None)
+    assert store.positions(A) == [4, 5]
+    assert machine.log.floor(A).position == 4
+
+
 def test_in_memory_a_state_received_is_not_replaced_by_an_older_one() -> None:
     """The state that the member captured itself in the meantime is older."""
     later: list[Callable[[], None]] = []

@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from fake_group import FakeGroup
-from group_classes import A, Spy, call, definition, sent
+from group_classes import LATER_S, A, Spy, call, definition, sent
 from style_groups import ALL, lines
 
 from holdfast.execution.nested_call import client_of
@@ -78,10 +78,10 @@ class Host:
     @property
     def own(self) -> Waits:
         """The operation that waits here."""
-        return Waits(HERE, "here", A, 1, self.outgoing.call, self.outgoing.root)
+        return Waits(HERE, "here", A, 1, self.outgoing.call, self.outgoing.root, self.outgoing.expiration_s)
 
     def give_way(self, number: int, behind: Waits) -> None:
-        self.circling.on_message(OTHER, GiveWay(HERE, A, number, behind, ("far", "here")))
+        self.circling.on_message(OTHER, GiveWay(HERE, A, number, LATER_S, behind, ("far", "here")))
         self.made.settle()
 
     def ends(self) -> dict[int, Any]:
@@ -93,7 +93,7 @@ class Host:
 
 
 def far(group: int, root: Root = OLD) -> Waits:
-    return Waits(GroupId(group), "far", ClientId("f"), group, 1, root)
+    return Waits(GroupId(group), "far", ClientId("f"), group, 1, root, LATER_S)
 
 
 @pytest.fixture(params=ALL)
@@ -110,7 +110,31 @@ def test_a_question_goes_on_for_a_call_that_the_full_log_keeps_out(host: Host) -
     host.circling.on_message(OTHER, probe)
     (found,) = host.take()
     assert (found.group, found.path[-1]) == (CALLED, host.own)
-    assert not found.path[0].is_in_line
+    assert found.path[0].is_unbegun
+
+
+def test_a_call_that_the_full_log_keeps_out_gives_way_for_good(host: Host) -> None:
+    """E10: with two full logs no call of the circle is queued. What gave way is remembered: a copy that comes
+    when there is room again is not executed."""
+    host.give_way(9, host.own)
+    assert 9 not in host.ends(), "there is room: the call will be queued when it comes"
+    host.replica.tune(StyleConfig(log_bytes_max=0))
+    host.give_way(9, far(8))
+    host.give_way(9, host.own)
+    host.replica.tune(StyleConfig())
+    host.replica.on_calls("t", sent(call(9, "write", "late")))
+    host.made.settle()
+    assert host.ends()[9].code == "call_cycle"
+
+
+def test_a_call_is_asked_about_while_the_full_log_keeps_others_out() -> None:
+    """E10: nobody stands in line, as everybody is refused."""
+    host = Host("warm", is_nested=False)
+    host.replica.tune(StyleConfig(log_bytes_max=0))
+    host.circling.watch(host.hosted, host.outgoing)
+    host.made.clock.time_ns += FIRST_NS
+    host.on_timer("ask")
+    assert len(host.take()) == 1
 
 
 def test_a_call_is_asked_about_when_it_has_waited_and_not_any_more_when_it_has_ended(host: Host) -> None:
@@ -144,7 +168,7 @@ def test_nobody_is_asked_about_a_call_that_only_clients_wait_for() -> None:
 
 def test_a_question_goes_on_from_a_call_in_line_to_whom_the_line_waits_for(host: Host) -> None:
     host.circling.on_message(OTHER, Probe(HERE, A, 2, (far(7),)))
-    path = (msgspec.structs.replace(far(7), is_in_line=True), host.own)
+    path = (msgspec.structs.replace(far(7), is_unbegun=True), host.own)
     assert host.take() == [Probe(CALLED, client_of(HERE, Request(A, 1)), 1, path)]
     host.circling.on_message(OTHER, Probe(HERE, A, 3, (far(7),)))
     assert host.take() == [], "no such call stands here"
@@ -155,7 +179,7 @@ def test_a_question_that_comes_round_has_the_youngest_give_way(
     host: Host, root: Root, is_refused_here: bool
 ) -> None:
     """The youngest call gives way, no matter in which of the two queues it is."""
-    own = msgspec.structs.replace(host.own, is_in_line=True)
+    own = msgspec.structs.replace(host.own, is_unbegun=True)
     host.circling.on_message(OTHER, Probe(HERE, A, 2, (own, far(7, root))))
     (told,) = host.take()
     assert isinstance(told, GiveWay)

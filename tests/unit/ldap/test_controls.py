@@ -82,7 +82,7 @@ def test_the_answers_of_sorting_and_reading() -> None:
         assert controls.read_sort_result(written.value) == result
     entry = SearchResultEntry("cn=x", (Attribute("cn", (b"x",)),))
     value = controls.write_entry_read(controls.POST_READ, entry).value
-    assert value == bytes.fromhex("3013 0404 636e3d78 300b 3009 0402 636e 3103 0401 78".replace(" ", ""))
+    assert value == bytes.fromhex("6413 0404 636e3d78 300b 3009 0402 636e 3103 0401 78".replace(" ", ""))
 
 
 @pytest.mark.parametrize(

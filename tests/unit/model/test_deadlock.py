@@ -4,9 +4,9 @@ from holdfast.model.deadlock import Root, Waits, circle_in, victim
 from holdfast.model.ids import ClientId, GroupId
 
 
-def waits(group: int, time_ns: int, *, call: int = 1, is_in_line: bool = True) -> Waits:
+def waits(group: int, time_ns: int, *, call: int = 1, is_unbegun: bool = True) -> Waits:
     root = Root(time_ns, f"g{group}", ClientId("c"), group)
-    return Waits(GroupId(group), f"g{group}", ClientId("c"), group, call, root, is_in_line)
+    return Waits(GroupId(group), f"g{group}", ClientId("c"), group, call, root, 60, is_unbegun)
 
 
 def test_a_path_that_comes_back_is_a_circle_without_what_led_to_it() -> None:
@@ -41,6 +41,6 @@ def test_requests_of_one_moment_are_told_apart() -> None:
 
 def test_only_a_call_that_has_not_begun_gives_way() -> None:
     """The youngest call has begun in the group it was made to, which waits for the third group."""
-    circle = (waits(1, 30, is_in_line=False), waits(2, 20))
+    circle = (waits(1, 30, is_unbegun=False), waits(2, 20))
     assert victim(circle) == 1
-    assert victim((waits(1, 30, is_in_line=False),)) is None
+    assert victim((waits(1, 30, is_unbegun=False),)) is None

@@ -10,9 +10,9 @@ import pytest
 from holdfast.authority import driver
 from holdfast.authority.contract import Request, Result, Txn, Unknown, WatchEvent
 from holdfast.authority.identity import AuthorityBehind
+from holdfast.clock.errors import ClockConfig
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import HostId, Nonce, Revision
-from holdfast.node import store as stores
 from holdfast.node.store import STORE, HostStore
 from holdfast.storage.segments import LogConfig
 from recipe_bench import Bench
@@ -46,7 +46,9 @@ class World:
         """Open and close the store once; returns its id and the number of this opening."""
 
         async def once() -> tuple[str, int]:
-            store = HostStore(self.host, host, self, self._nonce)
+            store = HostStore(
+                self.host, host, self, self._nonce, LogConfig(file_bytes=2 << 20), ClockConfig()
+            )
             try:
                 await asyncio.wait_for(store.open(), 10)
                 return store.id, store.opening
@@ -72,7 +74,6 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(driver, "RETRY_S", 0.001)
-    monkeypatch.setattr(stores, "FILE_BYTES", 2 << 20)
     made = World(tmp_path)
     yield made
     made.bench.close()

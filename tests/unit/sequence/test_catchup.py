@@ -9,6 +9,7 @@ import pytest
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.sequence.catchup import Learning, Offering
+from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.messages import Chunk, Fetch, Offer
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.sequence.role import NEAR, Fitness, Rank
@@ -35,6 +36,7 @@ class Side:
         self.kept_aside = Position(0)
         self.lacks = NEAR
         self.lacks_space = False
+        self.held: Position | None = None
         self.dropped: list[Point] = []
         self.told: list[Position] = []
         self.log = {Position(0): ORIGIN}
@@ -42,9 +44,12 @@ class Side:
             group=GROUP,
             epoch=EPOCH,
             committed=Position(0),
-            config=SimpleNamespace(chunks_in_flight=IN_FLIGHT),
+            now=0,
+            config=SequenceConfig(chunks_in_flight=IN_FLIGHT),
             application=self,
-            store=SimpleNamespace(floor=ORIGIN, point_at=self.log.get, install=self.dropped.append),
+            store=SimpleNamespace(
+                floor=ORIGIN, live_bytes=0, point_at=self.log.get, install=self.dropped.append
+            ),
             standing=SimpleNamespace(own_entry=None),
             ports=SimpleNamespace(checkpoints=self, flush=lambda: None, lacks_space=lambda: self.lacks_space),
             send=lambda host, message: self.sent.append(message),
@@ -71,6 +76,9 @@ class Side:
     def receive(self, group: GroupId, point: Point) -> "Side":
         self.written = b""
         return self
+
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        self.held = position
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -131,6 +139,17 @@ def test_a_state_arrives_whole(state: bytes) -> None:
     assert transfer.learner.installed is not None
     assert b"".join(chunks_of(transfer.learner.installed)) == state
     assert transfer.installed == [True]
+
+
+def test_the_log_is_held_from_the_state_on_offer_until_it_is_withdrawn() -> None:
+    """M4: the learner needs the records that follow the state."""
+    transfer = Transfer()
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    assert transfer.primary.held == 9
+    transfer.run()
+    assert transfer.primary.held == 9
+    transfer.offering.withdraw()
+    assert transfer.primary.held is None
 
 
 def test_chunks_in_any_order_and_repeated_are_written_in_theirs() -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Hashable
 
+import msgspec
+
 from holdfast.model.ids import MILLISECOND, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.ports import TimerId, Timers
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import PROCESSES_KEPT, LeaseHeartbeats
+from holdfast.sequence.lease_note import LeaseNote
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
 
@@ -17,7 +20,9 @@ GROUP = GroupId(7)
 class Machine:
     """A host that has only leases; the test moves its time and its messages."""
 
-    def __init__(self, incarnation: int, beats: LeaseHeartbeats | None = None) -> None:
+    def __init__(
+        self, incarnation: int, beats: LeaseHeartbeats | None = None, note: LeaseNote | None = None
+    ) -> None:
         self.time = 1_000_000_000
         self.sent: list[object] = []
         self.due: list[tuple[int, Hashable]] = []
@@ -37,6 +42,7 @@ class Machine:
             is_in=lambda group, epoch, host: epoch == self.epoch,
             on_confirmed=lambda *answer: self.confirmed.append(answer),
             beats=beats,
+            note=note,
         )
         self.leases.start([B if incarnation == 1 else A])
 
@@ -106,6 +112,82 @@ def test_the_promise_outlives_the_lease() -> None:
     assert promised == CONFIG.grace_ns > CONFIG.lease_ns
 
 
+def longer(config: LeaseConfig = CONFIG) -> LeaseConfig:
+    """Return settings with leases ten times as long."""
+    return msgspec.structs.replace(config, lease_ns=10 * config.lease_ns)
+
+
+def test_a_lease_lasts_as_it_was_granted_not_as_its_holder_is_set() -> None:
+    """The giver's answer says how long; a longer lease in the holder's own settings changes nothing (R5)."""
+    a, b = Machine(1), Machine(2)
+    a.leases.retune(longer())
+    answered(a, b)
+    a.time += CONFIG.lease_ns - 1
+    assert a.leases.lease(B) is not None
+    a.time += 1
+    assert a.leases.lease(B) is None
+
+
+def test_a_holder_that_trusts_clocks_less_holds_a_lease_for_less() -> None:
+    """By its own bound the lease ends before the grace that was promised, by any clock (R5)."""
+    a, b = Machine(1), Machine(2)
+    a.leases.retune(msgspec.structs.replace(CONFIG, rate_bound_ppm=200_000))
+    answered(a, b)
+    a.time += 252_500_000 - 1  # 303 ms of grace less the margin, divided by 1.2
+    assert a.leases.lease(B) is not None
+    a.time += 1
+    assert a.leases.lease(B) is None
+
+
+def test_a_promise_is_not_shortened_with_the_settings() -> None:
+    """The lease that was granted before goes on, so the promise does too (R5)."""
+    a, b = Machine(1), Machine(2)
+    b.leases.retune(longer())
+    answered(a, b)
+    promised = b.leases.promised_until(A, Incarnation(1))
+    b.leases.retune(CONFIG)
+    a.advance(100 * MILLISECOND)
+    b.advance(100 * MILLISECOND)
+    answered(a, b)
+    assert b.leases.promised_until(A, Incarnation(1)) == promised
+    assert b.leases.heard_at(A, Incarnation(1)) == b.time
+    a.time += longer().lease_ns - 100 * MILLISECOND - 1
+    assert a.leases.lease(B) is not None
+
+
+def test_a_process_is_bound_by_what_its_predecessor_granted() -> None:
+    """The predecessor kept the length before it granted it; its successor has other settings (R5)."""
+    kept: list[int] = []
+    earlier = Machine(2, note=LeaseNote(0, kept.append))
+    assert kept == [CONFIG.lease_ns]
+    earlier.leases.retune(longer())
+    assert kept == [CONFIG.lease_ns, longer().lease_ns]
+    b = Machine(2, note=LeaseNote(kept[-1], kept.append))
+    assert b.leases.bound_until == b.time + CONFIG.grace_of(longer().lease_ns)
+    b.advance(longer().lease_ns)
+    assert kept[-1] == longer().lease_ns
+    b.advance(CONFIG.grace_of(longer().lease_ns) - longer().lease_ns + CONFIG.interval_ns)
+    assert kept[-1] == CONFIG.lease_ns
+
+
+def test_a_false_death_is_distrusted_for_as_long_as_any_peer_may_believe_it() -> None:
+    """A peer that grants longer leases believes a proof for longer (K7, R5)."""
+    a, b = Machine(1), Machine(2)
+    b.leases.retune(longer())
+    answered(a, b)
+    a.leases.on_own_death()
+    for _ in range(60):
+        a.advance(CONFIG.interval_ns)
+        b.advance(CONFIG.interval_ns)
+        answered(a, b)
+    assert a.leases.lease(B) is None
+    for _ in range(5):
+        a.advance(CONFIG.interval_ns)
+        b.advance(CONFIG.interval_ns)
+        answered(a, b)
+    assert a.leases.lease(B) is not None
+
+
 def test_a_renewed_lease_is_the_same_and_a_lapsed_one_is_not() -> None:
     """A confirmation under a lease counts while the lease is renewed in time, and never again after it lapsed
     (R1)."""
@@ -134,7 +216,7 @@ def test_an_answer_of_another_process_begins_another_lease() -> None:
 
 def test_an_answer_to_an_earlier_process_of_ours_is_worth_nothing() -> None:
     a = Machine(1)
-    a.leases.on_message(B, BeatAnswer(Incarnation(2), Incarnation(9), 1))
+    a.leases.on_message(B, BeatAnswer(Incarnation(2), Incarnation(9), 1, CONFIG.lease_ns, CONFIG.grace_ns))
     assert a.leases.lease(B) is None
 
 
@@ -321,7 +403,7 @@ def test_promises_are_kept_for_the_last_processes_of_a_host_only() -> None:
     apart.beats.start([A])
     for incarnation in range(1, 20):
         apart.beats.on_message(A, Beat(Incarnation(incarnation), 1, 0))
-    assert list(apart.beats.peers[A].promised.until) == list(range(20 - PROCESSES_KEPT, 20))
+    assert list(apart.beats.peers[A].promised.to) == list(range(20 - PROCESSES_KEPT, 20))
 
 
 def test_a_host_that_comes_later_is_met_and_what_was_promised_to_others_stands() -> None:

@@ -337,7 +337,5 @@ def test_another_file_size_takes_effect_with_the_next_file() -> None:
 
 
 def test_the_configuration_reports_all_problems() -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        LogConfig(sector_bytes=100, file_bytes=10, files_max=1, batch_bytes_max=10).validate()
-    for word in ("sector_bytes", "file_bytes", "files_max", "batch_bytes_max"):
-        assert word in str(caught.value)
+    problems = LogConfig(sector_bytes=100, file_bytes=10, files_max=1, batch_bytes_max=10).validate()
+    assert [name for name, _ in problems] == ["sector_bytes", "file_bytes", "batch_bytes_max", "files_max"]

@@ -14,11 +14,12 @@ from holdfast.execution.capture import InvalidState, NoStateAvailable
 from holdfast.execution.records import encode_arguments
 from holdfast.model.calls import Request
 from holdfast.model.errors import Corruption, Overloaded, Unavailable
-from holdfast.model.ids import SECOND, Position
+from holdfast.model.ids import SECOND, HostId, Position
 from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
 from holdfast.sequence.ports import Captured
 from holdfast.sequence.role import Rank
 from holdfast.styles.config import StyleConfig
+from holdfast.styles.serving_state import TRIAL_NS
 
 
 class Fickle:
@@ -469,6 +470,7 @@ def test_an_object_that_cannot_give_its_state_is_asked_now_and_then_however_long
 def test_a_primary_whose_checkpoints_fail_hands_over_once_its_log_is_full(style: str) -> None:
     """E9: only to a member that could make checkpoints, and so has a short log; and not again and again."""
     made = group(style, Broken, StyleConfig(long_log_bytes=600, log_bytes_max=1000))
+    made.members["a"].short_logs = [HostId("b")]
     for number in range(1, 4):
         made.replicas["a"].on_calls("t", sent(call(number, "add")))
         made.settle()
@@ -483,6 +485,41 @@ def test_a_primary_whose_checkpoints_fail_hands_over_once_its_log_is_full(style:
     name, why = made.passed_on[0]
     assert name == "a"
     assert "log here is full" in why
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_primary_whose_checkpoints_fail_lets_another_try_if_all_logs_are_full(style: str) -> None:
+    """E9: perhaps the class cannot be made on this host alone. If nobody fares better, the group does not go
+    round and round."""
+    made = group(style, Broken, StyleConfig(long_log_bytes=600, log_bytes_max=1000))
+    with pytest.raises(Overloaded, match="the last one failed"):
+        for number in range(1, 100):
+            made.replicas["a"].on_calls("t", sent(call(number, "add")))
+            made.settle()
+    for _ in range(10):
+        made.settle()
+    assert made.passed_below == [None]
+    made.clock.time_ns += TRIAL_NS
+    made.settle()
+    assert made.passed_below == [None, None]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_full_log_keeps_no_answer_back_that_is_known(style: str) -> None:
+    """E10, X1: a repetition needs no room, nor does a query while no operation waits."""
+    made, again = group(style), call(1, "write", "line 1")
+    write(made, 1)
+    made.settle()
+    made.replicas["a"].tune(StyleConfig(log_bytes_max=0))
+    made.answers.clear()
+    made.replicas["a"].on_calls("again", sent(again))
+    made.replicas["a"].on_calls("query", sent(call(2, "read")))
+    made.settle()
+    assert [token for token, _, _ in made.answers] == ["again", "query"]
+    with pytest.raises(Overloaded):
+        made.replicas["a"].on_calls("both", sent(again, call(3, "write", "line 3")))
+    with pytest.raises(Overloaded):
+        write(made, 3)
 
 
 @pytest.mark.parametrize("style", ["active", "warm"])

@@ -156,6 +156,27 @@ def test_a_warm_backup_that_is_read_from_keeps_up_and_the_next_state_does_not_co
     assert made.faults == []
 
 
+def test_a_warm_backup_that_claims_replays_what_is_committed_before_it_has_won() -> None:
+    """E5: the authority takes its time to answer, and the object is ready when it has. A claim that is lost
+    does no harm: the next state covers what was replayed."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    backup = made.replicas["b"]
+    assert backup.reached < made.members["b"].committed
+    backup.on_claiming()
+    assert backup.reached < made.members["b"].committed, "the claim leaves first"
+    backup.turn()
+    assert backup.reached == made.members["b"].committed
+    write(made, 2)
+    pass_interval(made)
+    made.fail_over("b", is_crash=True)
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+    assert made.faults == []
+
+
 def test_a_cold_backup_cannot_be_read_from() -> None:
     made = group("cold")
     write(made, 1)

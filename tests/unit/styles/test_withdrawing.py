@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from fake_group import FakeGroup
-from group_classes import A, Spy, call, definition, sent
+from group_classes import LATER_S, A, Spy, call, definition, sent
 from style_groups import ALL, lines, told
 
 from holdfast.model.calls import Request
@@ -28,7 +28,7 @@ def with_two_in_line(style: str) -> FakeGroup:
 
 
 def withdraw(made: FakeGroup, number: int) -> None:
-    made.replicas[made.primary].withdraw(Request(A, number), encode_outcome(REFUSED))
+    made.replicas[made.primary].withdraw(Request(A, number), LATER_S, encode_outcome(REFUSED))
     made.settle()
 
 
@@ -58,12 +58,11 @@ def held(made: FakeGroup, number: int, *, has_room: bool = True) -> Any:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_call_that_finds_no_room_waits_for_all_that_must_end_before_there_is_some(style: str) -> None:
-    """E10: otherwise nobody detects the cycle. The call is not queued, so it cannot be the one to give
-    way."""
+    """E10: otherwise nobody detects the cycle."""
     made = with_two_in_line(style)
     assert held(made, 9) is None
     found = held(made, 9, has_room=False)
-    assert not found.is_in_line
+    assert found.is_unbegun
     assert found.by == held(made, 2).by
     resume(made)
     assert held(made, 9, has_room=False) is None
@@ -116,8 +115,8 @@ def test_what_has_begun_goes_on(style: str) -> None:
 @pytest.mark.parametrize("style", ALL)
 def test_what_a_call_waits_for_is_known_while_it_does(style: str) -> None:
     made = with_two_in_line(style)
-    assert held(made, 1).is_in_line is False
-    assert held(made, 2).is_in_line is True
+    assert held(made, 1).is_unbegun is False
+    assert held(made, 2).is_unbegun is True
     assert [each.caller for each in held(made, 2).by] == [Request(A, 1)]
     assert held(made, 4) is None
     withdraw(made, 2)
@@ -134,7 +133,7 @@ def test_an_end_that_comes_after_the_call_has_begun_changes_nothing(style: str) 
     primary = made.replicas["a"]
     primary.on_nested_outcome(Request(A, 1), 1, encode_outcome(Returned("x")))
     if style == "active":
-        primary.withdraw(Request(A, 2), encode_outcome(REFUSED))  # where it is still queued
+        primary.withdraw(Request(A, 2), LATER_S, encode_outcome(REFUSED))  # where it is still queued
     made.settle()
     assert lines(made, "a") == ["asked", "second", "third"]
     assert made.faults == []

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from holdfast.authority.client import ClientConfig
 from holdfast.authority.move.following import Backend
 from holdfast.authority.move.place import EtcdAccess, EtcdSettings, Place
 from holdfast.authority.remote import RemoteAuthority
@@ -29,12 +30,17 @@ FILE_BYTES_MAX: Final = 1 << 20
 
 
 def connect_place(
-    place: Place, endpoint: ConnectionSettings, directory: Path, *, where: Callable[[], Address] | None = None
+    place: Place,
+    endpoint: ConnectionSettings,
+    directory: Path,
+    *,
+    where: Callable[[], Address] | None = None,
+    config: ClientConfig | None = None,
 ) -> Backend:
     """Connect to the authority at *place*. *where* says, at each attempt, where an embedded one is by now."""
     if place.etcd is not None:
         return open_etcd(place.etcd, directory)
-    return RemoteAuthority(where or Address.parse(place.address), endpoint)
+    return RemoteAuthority(where or Address.parse(place.address), endpoint, config=config)
 
 
 def open_etcd(settings: EtcdSettings, directory: Path) -> "EtcdAuthority":

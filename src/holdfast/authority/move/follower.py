@@ -35,9 +35,12 @@ from holdfast.authority.move.seat import NEVER_MOVED, At, SeenSeat
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import MILLISECOND, SECOND, LeaseId, Nonce, Revision
 from holdfast.model.ports import Clock, Timers, Trace
+from holdfast.model.validation import Problem, below
 
 REQUESTS_MAX: Final = 16_384
 """The most requests that may be unanswered at once."""
+HOLD_NS_MAX: Final = 2 * SECOND
+"""A third of what a host's session lasts."""
 _FIND: Final = "find"
 _HELD: Final = "held"
 
@@ -52,6 +55,12 @@ class FollowerConfig(Struct, frozen=True, kw_only=True):
     give_up_ns: int = 5 * SECOND
     """A move is given up when its mover has shown no life for so long. It shows some with every part that it
     copies; longer pauses are a list of all keys, or one request without an answer."""
+
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
+        if self.hold_ns > HOLD_NS_MAX:
+            problems.append(("hold_ns", "must be at most 2 s, a third of a host's session"))
+        return problems
 
 
 @dataclass(slots=True)

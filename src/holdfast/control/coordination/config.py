@@ -1,9 +1,11 @@
 """The times and bounds of the control plane."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.model.ids import MILLISECOND, SECOND
+from holdfast.model.validation import Problem, below
 
 CONTEXT_BYTES_MAX: Final = 8 << 20
 """The largest context; a whole context fits in one frame between hosts."""
@@ -11,8 +13,11 @@ CHANGES_BYTES_MAX: Final = 4 << 20
 """The most bytes of changes in one transaction, because they travel in one frame too."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlConfig:
+ISOLATION_NS_MAX: Final = 5 * SECOND
+PARTICIPANTS_MAX: Final = 7
+
+
+class ControlConfig(Struct, frozen=True, kw_only=True):
     """The settings of one host. The hosts of a domain should agree on the times."""
 
     participants: int = 3
@@ -36,3 +41,13 @@ class ControlConfig:
     """How many changes one transaction may carry (T5)."""
     patience_ns: int = 5 * SECOND
     """How long changes wait for a second participant (T4)."""
+
+    def validate(self) -> list[Problem]:
+        problems = below(self, 1, self.__struct_fields__)
+        if self.silence_ns < 3 * self.beat_ns:
+            problems.append(("silence_ns", "must be at least three times beat_ns"))
+        if self.isolation_ns > ISOLATION_NS_MAX:
+            problems.append(("isolation_ns", "must be at most 5 s: a host's session lasts for 6 s"))
+        if self.participants > PARTICIPANTS_MAX:
+            problems.append(("participants", f"must be at most {PARTICIPANTS_MAX}"))
+        return problems

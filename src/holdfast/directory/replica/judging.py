@@ -105,10 +105,17 @@ def _add(sight: Sight, request: AddRequest, who: str, new_id: EntryId) -> Steps:
         if spelling in values:
             raise _wrong(ResultCode.ATTRIBUTE_OR_VALUE_EXISTS, f"the attribute {spelling} is given twice")
         values[spelling] = list(each.values)
+    name = name_of(schema, rdn)
+    for ava in rdn:
+        # RFC 4511, 4.7: clients may leave out what the name says.
+        described = schema.describe(ava.attribute)
+        given = values.setdefault(described.name, [])
+        key = described.type.key(ava.value, schema)
+        if all(described.type.key(each, schema) != key for each in given):
+            given.append(ava.value)
     check_size(values)
     check_entry(schema, values, rdn=rdn)
     check_passwords(values.get("userPassword", []))
-    name = name_of(schema, rdn)
     named = [(each.attribute, each.value.key) for each in name.values]
     steps: Steps = [lambda operation: operation.add_entry(new_id, parent, name)]
     for description, contents in values.items():

@@ -1,8 +1,8 @@
 """What is written and not committed yet, over what is: how a master sees its own latest state.
 
 Clients are shown what is committed. To judge the next operation the master must see all that it has accepted
-before, also what is still on its way to the disk: transactions are committed in order, so that what it relies
-on is never lost alone.
+before (G8), also what is still on its way to the disk: transactions are committed in order, so that what it
+relies on is never lost alone.
 """
 
 from collections.abc import Iterator, MutableMapping

@@ -4,7 +4,7 @@ An index may find too much, never too little. Where it finds exactly what the fi
 and nobody asks the entries again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -104,7 +104,7 @@ class _Planning:
         if described is None:
             return NONE  # undefined, so true of no entry
         found: dict[EntryId, None] = {}
-        for attribute in self._covered(described.type):
+        for attribute in self._schema.covered[described.type.oid]:
             try:
                 part = self._of_type(filter_, attribute)
             except NotComparable:
@@ -116,9 +116,6 @@ class _Planning:
                 return None
         is_exact = not described.options and isinstance(filter_, Equality | Present)
         return Candidates(tuple(sorted(found)), is_exact)
-
-    def _covered(self, attribute: AttributeType) -> Iterable[AttributeType]:
-        return (each for each in self._schema.attribute_types if attribute.oid in each.lineage)
 
     def _of_type(self, filter_: Filter, attribute: AttributeType) -> Iterator[EntryId] | None:
         word = type_name(attribute)

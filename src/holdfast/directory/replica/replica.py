@@ -17,13 +17,14 @@ import msgspec
 from holdfast.clock import Generator
 from holdfast.clock.vector import Vector
 from holdfast.directory.conflicts import Conflict, conflicts
+from holdfast.directory.dn import Dn
 from holdfast.directory.entry import EntryState
 from holdfast.directory.issuing import Operation, settle
 from holdfast.directory.operations import Change
 from holdfast.directory.primitives import ENTRY_ID_BYTES, EntryId, MoveEntry
 from holdfast.directory.purging import purge
 from holdfast.directory.replica import changelog
-from holdfast.directory.replica.indexes import write_difference
+from holdfast.directory.replica.derived import DerivedRows
 from holdfast.directory.replica.judging import judged
 from holdfast.directory.replica.maps import (
     ENTRIES,
@@ -41,12 +42,12 @@ from holdfast.directory.replica.maps import (
 )
 from holdfast.directory.replica.overlay import Overlay, StoredEntries
 from holdfast.directory.replica.seam import ReplicaListener
-from holdfast.directory.replica.shown import ShownRows
+from holdfast.directory.replica.shown import Oddity
 from holdfast.directory.replica.sight import Sight
 from holdfast.directory.replica.snapshot import Snapshot, Suffix, ViewCache
 from holdfast.directory.replica.transactions import Done, Sequel, Transactions
 from holdfast.directory.replica.update import Update, check_update, encoded_update
-from holdfast.directory.replica.view import visible_values
+from holdfast.directory.replica.view import EntryView
 from holdfast.directory.resolving import DirectoryState, NeedsInitialisation
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.schema import Schema
@@ -92,7 +93,7 @@ class Replica:
         self._state = DirectoryState(self._entries)
         self._tree = Tree()
         self.sight = Sight(self._state, self._tree, schema, self.suffix_name)
-        self._shown = ShownRows(self._tree, schema, self._overlay)
+        self._derived = DerivedRows(self._state, self._tree, schema, self._overlay)
         self._vector: Vector | None = None
         self._accepted: Vector | None = None
         """The vector with what is on its way."""
@@ -195,14 +196,28 @@ class Replica:
         """Judge what a client asks, in the name of *who*, and carry it out; *done* follows when it is on the
         disk. Access was judged before. Raises ``DirectoryError`` if it is refused: then nothing changes."""
         self._check_room()
-        new_id = EntryId(self._ids.getrandbits(8 * ENTRY_ID_BYTES).to_bytes(ENTRY_ID_BYTES, "big"))
-        steps = judged(self.sight, request, who, new_id)
+        steps = judged(self.sight, request, who, self._new_id())
 
         def issue(operation: Operation) -> None:
             for step in steps:
                 step(operation)
 
         return self._issue(issue, done)
+
+    def view_now(self, dn: Dn) -> EntryView:
+        """An entry as this master sees it, committed or not: what the next operation will meet."""
+        entry = self.sight.find(dn)
+        shown = self._derived.shown.before(entry)
+        state = self._state.entries.get(entry)
+        oddity = Oddity.NONE if shown is None else shown.oddity
+        return EntryView(self.schema, entry, state, str(dn), dn.key(self.schema), oddity)
+
+    def _new_id(self) -> EntryId:
+        """A random UUID (RFC 4122, 4.4)."""
+        digits = bytearray(self._ids.getrandbits(8 * ENTRY_ID_BYTES).to_bytes(ENTRY_ID_BYTES, "big"))
+        digits[6] = digits[6] & 0x0F | 0x40
+        digits[8] = digits[8] & 0x3F | 0x80
+        return EntryId(bytes(digits))
 
     def settle(self, conflict: Conflict, done: Done, *, keep: bool) -> Csn:
         """Resolve a conflict: as it stands, or in favour of what lost."""
@@ -364,7 +379,7 @@ class Replica:
             batch.put(UPDATES, update_row(update.csn), encoded_update(update))
         for entry in before:
             self._tree.update(self._state.entries[entry])
-        is_tree_changed, touches_rules = self._write_shown(before, batch)
+        consequences = self._derived.write(before, batch)
         for entry, row in self._entries.take_changed():
             _put_entry(batch, entry, row)
         csns = [update.csn for update in updates] + list(marks) + ([] if own is None else [own])
@@ -376,31 +391,10 @@ class Replica:
             done=done,
             tokens=tokens,
             changed=tuple(before),
-            is_tree_changed=is_tree_changed,
-            touches_rules=touches_rules,
+            is_tree_changed=consequences.is_tree_changed,
+            touches_rules=consequences.touches_rules,
         )
         self._write(batch, sequel)
-
-    def _write_shown(self, before: dict[EntryId, EntryState | None], batch: Batch) -> tuple[bool, bool]:
-        """Write rows and indexes of what is shown otherwise than before; return whether names changed that
-        others are below, and whether access rules may have."""
-        touched = self._tree.take_touched()
-        is_tree_changed = touches_rules = False
-        for entry, (was, now) in self._shown.write(dict.fromkeys((*before, *touched)), batch).items():
-            state = self._state.entries.get(entry)
-            old_state = before.get(entry, state)
-            old = {} if was is None else visible_values(old_state, was.oddity)
-            new = {} if now is None else visible_values(state, now.oddity)
-            write_difference(self.schema, entry, old, new, batch)
-            if was != now:
-                # An entry without anyone below it changes no name but its own.
-                is_tree_changed = is_tree_changed or entry not in before or self._tree.has_children(entry)
-                touches_rules = True
-            touches_rules = touches_rules or any(
-                old.get(each) != new.get(each)
-                for each in ("anonymousread", "administrator", "member", "uniquemember")
-            )
-        return is_tree_changed, touches_rules
 
     def _write(self, batch: Batch, sequel: Sequel | None = None) -> None:
         self._transactions.write(batch, self.accepted, sequel or Sequel())
@@ -413,7 +407,9 @@ class Replica:
             self._fail("a transaction could not be committed")
             return
         self._vector, sequel = self._transactions.take_committed(token)
-        self.cache.advance(sequel.changed, is_tree_changed=sequel.is_tree_changed)
+        self.cache.advance(
+            sequel.changed, is_tree_changed=sequel.is_tree_changed, is_name_changed=sequel.touches_rules
+        )
         if sequel.touches_rules:
             self.rules_changed += 1
         if sequel.own is not None:

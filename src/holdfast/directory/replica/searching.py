@@ -9,8 +9,8 @@ from typing import Final
 
 from holdfast.directory.dn import ROOT, Dn, is_below
 from holdfast.directory.filters.evaluation import matcher
-from holdfast.directory.filters.filter import PRESENT_CLASS, Filter
-from holdfast.directory.operations import AliasDereferencing, Scope, SearchRequest
+from holdfast.directory.filters.filter import And, Filter, Not, Or, Present
+from holdfast.directory.operations import AliasDereferencing, Scope
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.planning import candidates, described_in, looks_at_names
 from holdfast.directory.replica.snapshot import Snapshot
@@ -27,38 +27,50 @@ Readable = Callable[[EntryView], bool]
 """Whether whoever asks may know of an entry."""
 
 
-def base_of(snapshot: Snapshot, request: SearchRequest, readable: Readable) -> EntryView:
+def base_of(
+    snapshot: Snapshot, dn: Dn, key: bytes, dereference: AliasDereferencing, readable: Readable
+) -> EntryView:
     """The entry at which a search begins. What the client may not read is as if it were not there."""
-    view = _readable_view(snapshot, Dn.parse(request.base), readable)
-    if request.dereference in (AliasDereferencing.FINDING_BASE, AliasDereferencing.ALWAYS):
+    view = _readable_view(snapshot, dn, key, readable)
+    if dereference in (AliasDereferencing.FINDING_BASE, AliasDereferencing.ALWAYS):
         for _ in range(ALIASES_MAX):
             target = view.attributes.get("aliasedObjectName")
             if not target:
                 return view
-            view = _readable_view(snapshot, Dn.parse(target[0].decode("utf-8", "replace")), readable)
+            name = Dn.parse(target[0].decode("utf-8", "replace"))
+            view = _readable_view(snapshot, name, name.key(snapshot.schema), readable)
         raise DirectoryError(ResultCode.LOOP_DETECT, f"more than {ALIASES_MAX} aliases lead to one another")
     return view
 
 
-def _readable_view(snapshot: Snapshot, dn: Dn, readable: Readable) -> EntryView:
-    view = snapshot.view(snapshot.find(dn))
+def _readable_view(snapshot: Snapshot, dn: Dn, key: bytes, readable: Readable) -> EntryView:
+    view = snapshot.view(snapshot.find(dn, key))
     if view is None or not readable(view):
         raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "there is no such entry")
     return view
 
 
 def found(
-    snapshot: Snapshot, base: EntryView, scope: Scope, filter_: Filter, readable: Readable
+    snapshot: Snapshot,
+    base: EntryView,
+    scope: Scope,
+    filter_: Filter,
+    readable: Readable,
+    hidden: tuple[str, ...] = (),
 ) -> Iterator[EntryView | None]:
-    """The entries of the scope that match, and None now and then."""
-    plan = None if scope is Scope.BASE else candidates(filter_, snapshot.schema, snapshot.reader)
+    """The entries of the scope that match, and None now and then. What a filter says of *hidden* attributes
+    is undefined: nobody finds out by asking what must not be seen."""
+    filter_ = without(filter_, hidden, snapshot.schema) if hidden else filter_
+    is_everything = isinstance(filter_, Present) and filter_.description.lower() == "objectclass"
+    is_planned = scope is not Scope.BASE and not is_everything
+    plan = candidates(filter_, snapshot.schema, snapshot.reader) if is_planned else None
     is_in_scope = _in_scope(snapshot, base, scope)
     entries: Iterable[EntryId]
-    if plan is None or filter_ == PRESENT_CLASS:
-        entries, check_scope, check_filter = _scope(snapshot, base, scope), False, filter_ != PRESENT_CLASS
+    if plan is None:
+        entries, check_scope, check_filter = _scope(snapshot, base, scope), False, not is_everything
     else:
         entries, check_scope, check_filter = plan.entries, True, not plan.is_exact
-    is_match = Question(filter_, snapshot) if check_filter else None
+    is_match = Question(filter_, snapshot, hidden) if check_filter else None
     for looked, entry in enumerate(entries, start=1):
         if looked % PAUSE_AFTER == 0:
             yield None
@@ -107,9 +119,11 @@ def _is_child(snapshot: Snapshot, view: EntryView, key: bytes) -> bool:
 class Question:
     """A filter, prepared once, asked of entries with what it needs to know of them."""
 
-    def __init__(self, filter_: Filter, snapshot: Snapshot) -> None:
+    def __init__(self, filter_: Filter, snapshot: Snapshot, hidden: tuple[str, ...] = ()) -> None:
         self._matcher = matcher(filter_, snapshot.schema)
         self._snapshot = snapshot
+        looks_at_all = any(each is None for each in described_in(filter_, snapshot.schema))
+        self._hidden = hidden if looks_at_all else ()
         self._is_operational, self._is_counted = needs(filter_, snapshot.schema)
         self._is_about_names = looks_at_names(filter_)
 
@@ -117,6 +131,8 @@ class Question:
         attributes: Attributes = view.everything() if self._is_operational else view.attributes
         if self._is_counted:
             attributes = {**attributes, **subordinates(self._snapshot, view)}
+        if self._hidden:
+            attributes = {name: values for name, values in attributes.items() if name not in self._hidden}
         return self._matcher(attributes, view.name if self._is_about_names else ROOT) is True
 
 
@@ -126,6 +142,25 @@ def needs(filter_: Filter, schema: Schema) -> tuple[bool, bool]:
     is_operational = any(each is None or each.type.is_operational for each in described)
     counted = ("hasSubordinates", "numSubordinates")
     return is_operational, any(each is not None and each.type.name in counted for each in described)
+
+
+def without(filter_: Filter, hidden: tuple[str, ...], schema: Schema) -> Filter:
+    """The filter with the parts about *hidden* attributes undefined."""
+    if not any(each is not None and each.type.name in hidden for each in described_in(filter_, schema)):
+        return filter_
+    match filter_:
+        case And(operands):
+            return And(tuple(without(each, hidden, schema) for each in operands))
+        case Or(operands):
+            return Or(tuple(without(each, hidden, schema) for each in operands))
+        case Not(operand):
+            return Not(without(operand, hidden, schema))
+        case _:
+            return UNDEFINED
+
+
+UNDEFINED: Final = Present("")
+"""A part that is about no attribute there is."""
 
 
 def subordinates(snapshot: Snapshot, view: EntryView) -> Attributes:

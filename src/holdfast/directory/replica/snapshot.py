@@ -1,7 +1,7 @@
 """One snapshot of the store, as searches see it: entries by name, by index, and below one another.
 
-It needs the store and the schema, and nothing else of the master: whoever can read the store can answer
-searches.
+It sees what is committed, at one moment (G8). It needs the store and the schema, and nothing else of the
+master: whoever can read the store can answer searches.
 """
 
 from collections.abc import Iterable, Iterator
@@ -45,10 +45,16 @@ class ViewCache:
         self.moment = 0
         """How many transactions are committed: snapshots of other moments keep out."""
         self.views: dict[EntryId, EntryView] = {}
+        self.found: dict[bytes, EntryId] = {}
+        """Entries by the keys of their names."""
 
-    def advance(self, changed: Iterable[EntryId], *, is_tree_changed: bool) -> None:
-        """A transaction is committed that changed these entries, or names with others below them."""
+    def advance(
+        self, changed: Iterable[EntryId], *, is_tree_changed: bool = False, is_name_changed: bool = False
+    ) -> None:
+        """A transaction is committed that changed these entries, names, or names with others below them."""
         self.moment += 1
+        if is_name_changed:
+            self.found.clear()
         if is_tree_changed:
             self.views.clear()
         for each in changed:
@@ -79,8 +85,21 @@ class Snapshot:
         row = self.reader.get(NAMES, name_row(ROOT, self.suffix.rdn_key))
         return None if row is None else EntryId(row)
 
-    def find(self, dn: Dn) -> EntryId:
-        """The entry of a name. Raises ``DirectoryError`` with the part of it that exists."""
+    def find(self, dn: Dn, key: bytes | None = None) -> EntryId:
+        """The entry of a name, whose *key* may be known. Raises ``DirectoryError`` with the part of it that
+        exists."""
+        cache = self._cache if self._cache is not None and self._cache.moment == self._moment else None
+        if cache is None or key is None:
+            return self._find(dn)
+        known = cache.found.get(key)
+        if known is None:
+            known = self._find(dn)
+            if len(cache.found) >= VIEWS_MAX:
+                cache.found.clear()
+            cache.found[key] = known
+        return known
+
+    def _find(self, dn: Dn) -> EntryId:
         depth = len(dn) - len(self.suffix.dn)
         if depth < 0 or not self.suffix.covers(dn, self.schema):
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, f"this server holds {self.suffix.text} alone")

@@ -75,6 +75,7 @@ class Transactions:
         self._overlay.add(self._number, batch)
         self._pending.append(_Pending(self._number, batch.bytes, vector, sequel))
         self._bytes += batch.bytes
+        self._overlay.close()  # who reads while others write makes the store keep what they replace
         self._store.write(batch, (TOKEN, self._number))
 
     def take_committed(self, token: Token) -> tuple[Vector, Sequel]:

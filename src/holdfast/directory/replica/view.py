@@ -3,9 +3,11 @@
 Creation and modification times are those of the entry's CSNs, so all masters show the same.
 """
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from holdfast.directory.conflicts import entry_conflicts
 from holdfast.directory.dn import ROOT as ROOT_DN
 from holdfast.directory.dn import Dn
 from holdfast.directory.entry import EntryState
@@ -92,8 +94,24 @@ class EntryView:
             found["createTimestamp"] = (generalized_time(self.state.added),)
             found["modifyTimestamp"] = (generalized_time(self.state.modified),)
             found["lastModifiedCSN"] = (self.state.modified.operation.text().encode(),)
+            disputes = tuple(self.disputes())
+            if disputes:
+                found["conflict"] = disputes
         found.update(self._operational)
         return found
+
+    def disputes(self) -> Iterator[bytes]:
+        """What masters did at once with the entry, of which not all could be, for people to read."""
+        if self.oddity & Oddity.LACKS_NAME:
+            yield b"name: another entry has the name that this one was given"
+        if self.oddity & Oddity.MISPLACED:
+            yield b"cycle: it was moved below an entry that was moved below it"
+        if self.oddity & Oddity.GLUE:
+            yield b"glue: it was removed, and has entries below it of which its removal did not know"
+        if self.state is not None and not self.oddity & Oddity.GLUE:
+            for each in entry_conflicts(self.state):
+                lost = f"{each.lost.change} of {each.attribute}" if each.attribute else each.lost.change
+                yield f"{each.kind}: {lost} {each.lost.csn} lost to {each.kept.csn}".encode()
 
     def everything(self) -> Attributes:
         """All attributes, for a filter to look at."""

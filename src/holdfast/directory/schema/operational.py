@@ -68,7 +68,8 @@ ATTRIBUTES: Final = """
   those below it: a person, or a group of persons' EQUALITY distinguishedNameMatch SYNTAX DN
   USAGE directoryOperation )
 ( 2.25.201733915087124226513986227104352196921.4 NAME 'conflict' DESC 'what masters did at once with the
-  entry, of which not all could be' EQUALITY caseIgnoreMatch SYNTAX DirectoryString NO-USER-MODIFICATION
+  entry, of which not all could be' EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch
+  SYNTAX DirectoryString NO-USER-MODIFICATION
   USAGE directoryOperation )
 ( 2.25.201733915087124226513986227104352196921.5 NAME 'csnstate' DESC 'system time, offsets and sequence
   number of the generator of change sequence numbers' EQUALITY caseExactIA5Match SYNTAX IA5String

@@ -223,6 +223,15 @@ class Schema:
     def attribute_types(self) -> tuple[AttributeType, ...]:
         return tuple(self._types[each.oid] for each in self.attributes)
 
+    @cached_property
+    def covered(self) -> dict[str, tuple[AttributeType, ...]]:
+        """The attribute types that a type covers, itself first, by its OID."""
+        found: dict[str, list[AttributeType]] = {}
+        for each in sorted(self.attribute_types, key=lambda one: len(one.lineage)):
+            for oid in each.lineage:
+                found.setdefault(oid, []).append(each)
+        return {oid: tuple(types) for oid, types in found.items()}
+
     def subschema(self) -> dict[str, tuple[str, ...]]:
         """The attributes of the subschema entry that say what there is (RFC 4512, 4.2)."""
         return {

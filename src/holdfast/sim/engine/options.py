@@ -65,5 +65,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Each timer fires early by up to this much. Zero in options that were kept before this field existed."""
     in_memory: bool = False
     """Whether groups of the scenario that may be kept in memory are, instead of that being drawn."""
+    retunes: bool = False
+    """Whether hosts of the scenario are given other settings while they run, if it has any to give."""
     planted: str | None = None
     """The planted bug that the run is meant to find."""

@@ -11,6 +11,7 @@ otherwise. Where the lint is wrong, a line may end in ``# fence: <why this is th
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -53,6 +54,7 @@ MACHINE: Final = (
     "client/*",
     "demo/*",
     "directory/lmdb_store.py",
+    "directory/master.py",
     "fsift/*",
     "iiop/*",
     "ldap/*",
@@ -68,6 +70,7 @@ MACHINE: Final = (
     "net/tcp.py",
     "net/tls.py",
     "node/*",
+    "settings/*",
     "shipping/checkout.py",
     "shipping/service.py",
     "shipping/shipping_thread.py",
@@ -89,12 +92,22 @@ SIMULATED: Final = (
     "node/messages.py",
     "agent/restart_policy.py",
     "ldap/ber.py",
+    "ldap/binding.py",
+    "ldap/changing.py",
+    "ldap/comparing.py",
     "ldap/controls.py",
     "ldap/decoding.py",
     "ldap/encoding.py",
     "ldap/extended.py",
     "ldap/filter_ber.py",
+    "ldap/limits.py",
     "ldap/messages.py",
+    "ldap/rendering.py",
+    "ldap/search_task.py",
+    "ldap/server_entries.py",
+    "ldap/service.py",
+    "ldap/session.py",
+    "ldap/sorting.py",
 )
 """Modules that are cores although ``MACHINE`` matches them."""
 
@@ -135,6 +148,9 @@ FORBIDDEN_MODULES: Final = {
     "uvloop": _ONE_THREAD,
     "zoneinfo": _DISK,
 }
+LIBRARIES: Final = ("msgspec", "apsw")
+"""The libraries that a core may import: values, and SQLite, to which the simulator gives its own disk. Every
+other one brings clocks, threads, files or hash order along, whatever it is for."""
 FORBIDDEN_CALLS: Final = {
     "breakpoint": "the Trace port",
     "hash": "zlib.crc32 or hashlib, which every process computes alike",
@@ -144,6 +160,7 @@ FORBIDDEN_CALLS: Final = {
     "print": "the Trace port",
     "__import__": "an import statement",
 }
+_STANDARD: Final = sys.stdlib_module_names
 FORBIDDEN_TIMES: Final = ("now", "utcnow", "today")
 
 
@@ -186,6 +203,7 @@ def leaks_in(source: str, file: str) -> list[Leak]:
     found = [
         *(Leak(file, line, what, instead) for line, what, instead in touches(tree)),
         *(Leak(file, line, "the order of a set", ORDER_INSTEAD) for line in set_walks(tree)),
+        *(Leak(file, line, f"import of the library {name}", _DRIVER) for line, name in foreign_imports(tree)),
     ]
     return sorted(
         (leak for leak in found if leak.line not in excused), key=lambda leak: (leak.line, leak.what)
@@ -223,6 +241,22 @@ def touches(tree: ast.Module) -> Iterator[Touch]:
                 # Reported without a call too: ``sorted(things, key=id)`` also leaks.
                 if not (name == "hash" and node in in_hash_methods):
                     yield node.lineno, f"{name}()", FORBIDDEN_CALLS[name]
+
+
+def foreign_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield each import of a library that is neither Python's own nor ours nor one of ``LIBRARIES``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                imported = [each.name for each in names]
+            case ast.ImportFrom(module=str(module), level=0):
+                imported = [module]
+            case _:
+                continue
+        for module in imported:
+            name = module.partition(".")[0]
+            if name not in (*LIBRARIES, "holdfast", *FORBIDDEN_MODULES) and name not in _STANDARD:
+                yield node.lineno, name
 
 
 def _import_touch(line: int, module: str) -> Iterator[Touch]:

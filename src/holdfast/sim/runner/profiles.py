@@ -40,6 +40,8 @@ SWARM: Final = "swarm"
 CALM: Final = "calm"
 NARROW_SHARE: Final = 0.3
 """The share of seeds of the default profile that get a narrow profile."""
+RETUNED_SHARE: Final = 0.25
+"""The share of runs in which hosts are given other settings while they run."""
 FAULTS_MAX: Final = 200
 GAPS_NS: Final = (150 * MILLISECOND, 400 * MILLISECOND, 700 * MILLISECOND, 2 * SECOND)
 """Mean times between two faults; one is drawn for each run."""
@@ -53,6 +55,7 @@ class Narrow(Struct, frozen=True, kw_only=True):
     disk: DiskOptions | None = None
     network: NetworkOptions | None = None
     in_memory: bool = False
+    retunes: bool = False
     about: str | None = None
     """The profile is drawn only for scenarios that take this kind of fault; None: for those that take any of
     *kinds*."""
@@ -147,6 +150,11 @@ AIMED: Final[dict[str, Narrow]] = {
     "movers-pause": Narrow(
         kinds=("mover_pauses", "falls_at_step"), gap_ns=300 * MILLISECOND, network=SLOW_NETWORK
     ),
+    # Leases of many lengths, and primaries that rest their reads on them.
+    "retuned": Narrow(kinds=("primary_parted",), gap_ns=500 * MILLISECOND, retunes=True),
+    "retuned-kills": Narrow(
+        kinds=("primary_parted", "quick_restart", "kill"), gap_ns=400 * MILLISECOND, retunes=True
+    ),
     "rot": Narrow(kinds=("rot_tail", "rot_checkpoint"), gap_ns=300 * MILLISECOND),
     # Coordinators that are replaced while their decisions are being carried out.
     "usurpers": Narrow(kinds=("usurp", "stall"), gap_ns=250 * MILLISECOND, network=SLOW_NETWORK),
@@ -187,6 +195,8 @@ def expand_for(
         points=0.0 if chosen == CALM else rng.choice((0.0, 0.25, 0.5)),
         timers_early_ns=rng.choice((0, TIMERS_EARLY_NS, TIMERS_EARLY_NS)),
         in_memory=mix.in_memory,
+        # Drawn last, so that all else stays the same.
+        retunes=mix.retunes or (chosen != CALM and rng.random() < RETUNED_SHARE),
         planted=planted,
     )
 
@@ -217,6 +227,7 @@ class _Mix(Struct, frozen=True, kw_only=True):
     disk: DiskOptions | None = None
     network: NetworkOptions | None = None
     in_memory: bool = False
+    retunes: bool = False
 
 
 def _mix(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> _Mix:
@@ -234,6 +245,7 @@ def _mix(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> _Mix:
         disk=narrow.disk,
         network=narrow.network,
         in_memory=narrow.in_memory,
+        retunes=narrow.retunes,
     )
 
 

@@ -3,11 +3,14 @@
 The outcome of a seed does not depend on which process ran it or what ran there before. So the work can be cut
 into pieces in any way, and the results are put together in the order of the seeds.
 
-A mix first searches for planted bugs; then the scenarios take turns with fresh seeds, within a given time.
-The search takes as long as it needs, because a bug that was not searched for is no evidence. The seeds get
-the remaining time, and never less than ``SEEDS_SHARE`` of the whole. A turn ends after a few seeds, or
-earlier when the turns after it in the same round would otherwise get less time than it. The first turn of
-each scenario gets at least ``FIRST_TURN_S``, so that a mix includes some seeds of every scenario.
+A mix first searches for planted bugs, then the scenarios take turns with fresh seeds, within a given time.
+The planted bugs of all scenarios get ``PLANTED_SHARE`` of it, each scenario's the same part: there are more
+bugs than such a time can hold, and those of one scenario must not crowd out another's. A search that its
+scenario's part cut off says so, and is no evidence either way; which bugs come first is drawn, so that all
+have their turn over many mixes. ``holdfast sim planted`` takes as long as it needs.
+A turn of seeds ends after a few of them, or earlier when the turns after it in the same round would otherwise
+get less time than it. The first turn of each scenario gets at least ``FIRST_TURN_S``, so that a mix includes
+some seeds of every scenario.
 """
 
 import gc
@@ -82,6 +85,16 @@ class Search(Struct, frozen=True, kw_only=True):
     violation: str = ""
     """The violation that revealed the bug."""
     cpu_seconds: float = 0.0
+    is_cut: bool = False
+    """The search was ended by the time, so that a bug that was not found may still be."""
+
+
+class SearchPiece(Struct, frozen=True, kw_only=True):
+    """A bug for one process to search for."""
+
+    name: str
+    until: float | None = None
+    """When to stop, by the machine's monotonic clock."""
 
 
 def run_seeds(
@@ -129,22 +142,25 @@ def search_planted(
     jobs: int | None = None,
     run: Run | None = None,
     progress: Callable[[Search], None] = lambda search: None,
+    until: float | None = None,
 ) -> list[Search]:
     """Search for each bug, from seed 0 on, until it makes a run fail or its budget is spent.
 
-    With *run* the search uses processes that the caller provides.
+    With *until* no search goes on after that time, and bugs that were not begun are not in the result. With
+    *run* the search uses processes that the caller provides.
     """
     _fails_alone.cache_clear()  # the code may have changed since then in this process
     found: dict[str, Search] = {}
     # A bug with a small budget has expensive runs. Those go first, so that no core waits for a long search at
     # the end.
-    dearest_first = sorted(bugs, key=lambda bug: bug.runs_max)
+    ordered = sorted(bugs, key=lambda bug: bug.runs_max) if until is None else bugs
+    pieces = [msgspec.json.encode(SearchPiece(name=bug.name, until=until)) for bug in ordered]
     with _own_or(run, jobs, len(bugs)) as run:
-        for done in run(_search_one, [bug.name.encode() for bug in dearest_first], None):
+        for done in run(_search_one, pieces, until):
             search = msgspec.json.decode(done, type=Search)
             found[search.name] = search
             progress(search)
-    return [found[bug.name] for bug in bugs]
+    return [found[bug.name] for bug in bugs if bug.name in found]
 
 
 def shrink_failure(options: Options, outcome: Outcome, *, seal: bool = True, shrink: bool = True) -> Failure:
@@ -196,18 +212,21 @@ def _run_piece(encoded: bytes) -> bytes:
 
 
 def _search_one(encoded: bytes) -> bytes:
-    bug = planted_bug(encoded.decode())
+    piece = msgspec.json.decode(encoded, type=SearchPiece)
+    bug = planted_bug(piece.name)
     gc.set_threshold(*COLLECTOR)
     started = time.process_time()
     violation = None
     runs = 0
-    while violation is None and runs < bug.runs_max:
+    is_cut = False
+    while violation is None and runs < bug.runs_max and not is_cut:
         options = expand(bug.scenario, runs, bug.profile or DEFAULT, planted=bug.name)
         outcome = simulate(options)
         runs += 1
         # A run that also fails without the bug says nothing about the bug.
         if outcome.violations and not _fails_alone(bug.scenario, options.seed, bug.profile or DEFAULT):
             violation = outcome.violations[0]
+        is_cut = violation is None and piece.until is not None and time.monotonic() >= piece.until
     search = Search(
         name=bug.name,
         rule=bug.rule,
@@ -216,6 +235,7 @@ def _search_one(encoded: bytes) -> bytes:
         runs=runs,
         violation="" if violation is None else f"{violation.rule}: {violation.message}",
         cpu_seconds=round(time.process_time() - started, 3),
+        is_cut=is_cut and runs < bug.runs_max,
     )
     return msgspec.json.encode(search)
 
@@ -303,7 +323,7 @@ TURN_SEEDS: Final = 6
 """Seeds per process in one turn: so few that they are handed out one by one, and a turn can end after any."""
 FIRST_TURN_S: Final = 1.0
 """The least time of every scenario's first turn, even when the total time is over."""
-SEEDS_SHARE: Final = 1 / 6
+PLANTED_SHARE: Final = 2 / 3
 FIRST_SEEDS: Final = 2**40
 """The range from which the first seed is drawn."""
 
@@ -314,11 +334,14 @@ class Mixed(Struct, frozen=True, kw_only=True):
     runs: list[Summary]
     """One summary for each scenario."""
     bugs: list[Search]
+    not_begun: list[str] = []
+    """The planted bugs for which there was no time."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether every bug was found, and no rule was broken without a planted bug."""
-        return all(bug.found for bug in self.bugs) and not any(run.violation_count for run in self.runs)
+        """Whether every bug that was searched for to the end was found, and no rule broken without one."""
+        is_found = all(bug.found or bug.is_cut for bug in self.bugs)
+        return is_found and not any(run.violation_count for run in self.runs)
 
 
 def run_mix(
@@ -334,10 +357,27 @@ def run_mix(
     """Search for *bugs*, then run seeds of *scenarios*; failing runs are kept below *keep*."""
     until = time.monotonic() + within_s
     with processes(jobs) as run:
-        searches = search_planted(bugs, run=run, progress=on_search)
-        until = max(until, time.monotonic() + within_s * SEEDS_SHARE)
+        searches = _share(bugs, time.monotonic() + within_s * PLANTED_SHARE, run, on_search)
+        until = max(until, time.monotonic() + within_s * (1 - PLANTED_SHARE))
         runs = _take_turns(scenarios, TURN_SEEDS * job_count(jobs), until, run, keep, say)
-    return Mixed(runs=runs, bugs=searches)
+    begun = [search.name for search in searches]
+    return Mixed(runs=runs, bugs=searches, not_begun=[bug.name for bug in bugs if bug.name not in begun])
+
+
+def _share(
+    bugs: Sequence[Planted], until: float, run: Run, on_search: Callable[[Search], None]
+) -> list[Search]:
+    """Search for the bugs of each scenario in the same part of the time; what one leaves goes to the next."""
+    by_scenario: dict[str, list[Planted]] = {}
+    for bug in bugs:
+        by_scenario.setdefault(bug.scenario, []).append(bug)
+    found: list[Search] = []
+    for done, own in enumerate(by_scenario.values()):
+        now, first = time.monotonic(), secrets.randbelow(len(own))
+        ends = max(now + FIRST_TURN_S, turn_ends(now, until, turns=len(by_scenario) - done))
+        ordered = [*own[first:], *own[:first]]
+        found += search_planted(ordered, run=run, progress=on_search, until=ends)
+    return found
 
 
 def _take_turns(

@@ -17,6 +17,7 @@ from directory_replica import (
 )
 
 from holdfast.clock.vector import Vector
+from holdfast.directory.dn import Dn
 from holdfast.directory.filters.text import parse_filter
 from holdfast.directory.operations import Change, Scope
 from holdfast.directory.replica.searching import Question
@@ -72,12 +73,14 @@ def test_an_entry_is_added_changed_and_removed(master: Master) -> None:
         (add(f"uid=x,ou=nowhere,{SUFFIX}", "account", uid="x"), ResultCode.NO_SUCH_OBJECT),
         (add(f"uid=ada,{PEOPLE}", "account", uid="ada"), ResultCode.ENTRY_ALREADY_EXISTS),
         (add(f"uid=x,{PEOPLE}", "inetOrgPerson", uid="x"), ResultCode.OBJECT_CLASS_VIOLATION),
-        (add(f"uid=x,{PEOPLE}", "account", uid="y"), ResultCode.NAMING_VIOLATION),
+        (add(f"dc=x,{SUFFIX}", "domain", dc="y"), ResultCode.CONSTRAINT_VIOLATION),
+        (add(f"modifyTimestamp=x,{SUFFIX}", "domain", dc="y"), ResultCode.NAMING_VIOLATION),
         (add("dc=other", "domain", dc="other"), ResultCode.NO_SUCH_OBJECT),
         (add("no name", "domain"), ResultCode.INVALID_DN_SYNTAX),
         (add(f"uid=x,{PEOPLE}", "account", uid="x", entryUUID="x"), ResultCode.CONSTRAINT_VIOLATION),
         (add(f"uid=x,{PEOPLE}", "account", uid="x", nonsense="x"), ResultCode.UNDEFINED_ATTRIBUTE_TYPE),
         (person("x", userPassword="in clear"), ResultCode.CONSTRAINT_VIOLATION),
+        (modify(f"uid=ada,{PEOPLE}", ("add", "userPassword", "clear")), ResultCode.CONSTRAINT_VIOLATION),
         (delete(f"uid=nobody,{PEOPLE}"), ResultCode.NO_SUCH_OBJECT),
         (delete(PEOPLE), ResultCode.NOT_ALLOWED_ON_NON_LEAF),
         (modify(f"uid=ada,{PEOPLE}", ("add", "sn", "ada")), ResultCode.ATTRIBUTE_OR_VALUE_EXISTS),
@@ -165,6 +168,46 @@ def test_what_is_not_committed_is_not_shown(master: Master) -> None:
     assert master.dns("(mail=a@x)") == [f"uid=ada,{PEOPLE}"]
 
 
+def test_operations_that_are_committed_together_leave_no_row_behind(master: Master) -> None:
+    """An operation undoes what one before it wrote, also while that is on its way to the disk."""
+    dn = f"uid=ada,{PEOPLE}"
+    for request in (
+        person("ada", mail="a@x"),
+        modify(dn, ("replace", "mail", "b@x")),
+        rename(dn, "uid=eve"),
+        person("bob"),
+        delete(f"uid=bob,{PEOPLE}"),
+    ):
+        master.replica.execute(request, ADMIN, lambda csn: None)
+    master.store.commit()
+    assert stored_rows(master, decoded_shown) == derived_rows(master.replica)
+    assert master.dns("(uid=*)") == [f"uid=eve,{PEOPLE}"]
+
+
+def test_an_older_snapshot_stays_as_it_was(master: Master) -> None:
+    """What is kept ready for newer ones is not shown to it (G8)."""
+    master.do(person("ada"))
+    dn = Dn.parse(f"uid=ada,{PEOPLE}")
+    key = dn.key(master.replica.schema)
+    older = master.replica.snapshot()
+    entry = older.find(dn, key)
+    master.do(modify(str(dn), ("replace", "sn", "new")))
+    (newer,) = master.search("(uid=ada)")
+    before = older.view(entry)
+    assert before is not None
+    assert (before.attributes["sn"], newer.attributes["sn"]) == ((b"ada",), (b"new",))
+    master.do(rename(str(dn), "uid=eve"))
+    master.do(person("ada"))
+    (other,) = master.search("(uid=ada)", str(dn), Scope.BASE)
+    assert other.id != entry
+    assert older.find(dn, key) == entry
+    older.close()
+    master.do(delete(str(dn)))
+    with pytest.raises(DirectoryError) as error:
+        master.search("(uid=ada)", str(dn), Scope.BASE)
+    assert error.value.result == ResultCode.NO_SUCH_OBJECT
+
+
 @pytest.mark.parametrize("survivors", [0, 1, 2])
 def test_a_power_cut_takes_back_whole_operations(master: Master, survivors: int) -> None:
     """Data, indexes, changelog and vector come back from the same moment, and CSNs go on above it (G1)."""
@@ -214,12 +257,17 @@ def test_masters_that_exchange_updates_are_equal() -> None:
     (loser,) = [each for each in one.search("(uid=ada)") if each.dn.startswith("entryUUID=")]
     assert one.search("(objectClass=*)", loser.dn, Scope.BASE)[0].id == loser.id
     assert len(one.replica.conflicts()) == 1
+    assert one.dns("(conflict=*)") == one.dns("(conflict=name: another*)") == [loser.dn]
     with one.replica.updates_since(Vector.of("g")) as reader:
         updates = list(reader)
+    with two.replica.updates_since(Vector.of("g")) as reader:
+        assert list(reader) == updates  # each keeps the other's, to pass them on
+    told = len(two.told.committed)
     two.replica.apply("m1", updates, "again")
     two.store.commit()
     assert one.replica.dump() == two.replica.dump()
     assert two.told.applied[-1] == "again"
+    assert len(two.told.committed) == told
     # The one that lost its name can be renamed under the name that it is shown with.
     one.do(rename(loser.dn, "uid=ada2"))
     assert one.replica.conflicts() == []

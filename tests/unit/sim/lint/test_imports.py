@@ -124,6 +124,20 @@ def test_harmless_code_passes(kind: str) -> None:
     assert leaks_in(HARMLESS[kind], "core.py") == []
 
 
+@pytest.mark.parametrize("library", ["tantivy", "h11", "numpy", "cryptography.x509", "ldap3"])
+def test_a_library_of_others_is_caught(library: str) -> None:
+    """It brings its own clocks, threads and files; a core takes a port instead."""
+    (leak,) = leaks_in(f"import {library}\n", "sequence/member.py")
+    assert (leak.line, library.partition(".")[0]) == (1, leak.what.rpartition(" ")[2])
+    (leak,) = leaks_in(f"def f():\n    from {library} import x\n", "sequence/member.py")
+    assert leak.line == 2
+
+
+def test_what_cores_are_made_of_passes() -> None:
+    assert leaks_in("import msgspec\nfrom apsw import VFS\nimport collections.abc\n", "a.py") == []
+    assert leaks_in("from holdfast.model.ids import HostId\n", "a.py") == []
+
+
 def test_an_excuse_needs_a_reason() -> None:
     assert leaks_in("x = hash(y)  # fence:\n", "core.py") != []
 

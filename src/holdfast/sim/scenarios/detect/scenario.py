@@ -39,7 +39,7 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY
 from holdfast.sim.scenarios.groups.failing_objects import FOR_EVER_NS
 from holdfast.sim.scenarios.groups.scenario import Groups
 from holdfast.sim.scenarios.groups.setup import HOST_COUNTS, HOSTS, Stage
-from holdfast.sim.scenarios.sequence.host import LEASES
+from holdfast.sim.scenarios.sequence.lease_settings import LEASES
 
 LOAD_NS: Final = LEASES.lease_ns // 4
 """The stated bound: load that delays no process longer than this at a time costs no host a group."""

@@ -15,7 +15,8 @@ from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.objects import CLASSES
-from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG, LEASES
+from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG
+from holdfast.sim.scenarios.sequence.lease_settings import LEASES
 from holdfast.styles.config import StyleConfig
 
 HOSTS: Final = ("h1", "h2", "h3", "h4", "h5")
@@ -186,7 +187,9 @@ def _config(rng: random.Random) -> GroupsConfig:
         uncommitted_max=100,
     )
     invariant(not style.validate(), "a run's settings are valid ones")
-    sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT)
+    sequence = msgspec.structs.replace(
+        CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT, hold_bytes=24_000
+    )
     return GroupsConfig(
         leases=LEASES,
         sequence=sequence,

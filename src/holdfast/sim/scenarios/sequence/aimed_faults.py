@@ -234,6 +234,11 @@ def _part_primary(world: World, event: FaultEvent) -> bool:
     readers = [client for client in clients.values() if client.group == view.group]
     for reader in readers[:1]:
         reader.read_at(primary, for_ns)
+    backups = [each.host for each in view.members if each.host != primary]
+    for backup in backups[:1]:
+        core = world.nodes[backup].core
+        if isinstance(core, Host):
+            core.settings.restart_edited(backup)
     return True
 
 

@@ -121,11 +121,16 @@ class TokenList:
     def on_serving(self, epoch: Epoch) -> None:
         self._book.serving(self.group, epoch, self._process, len(self.member.standing.listed))
 
+    def on_claiming(self) -> None:
+        return
+
     def on_following(self) -> None:
         self._gathered.clear()
         self._waiting.clear()
 
     def on_committed(self, up_to: Position) -> None:
+        if self.member.standing.own_entry is not None:
+            self._book.is_listed(self.group, self._process)
         self.catch_up()
 
     def capture(self, at_least: Position = ORIGIN.position) -> Captured:
@@ -138,6 +143,7 @@ class TokenList:
         self._table = Retention.load(saved.table)
         self._digest = saved.digest
         self.applied = self.checkpointed = position
+        self._book.took_state(self.group, self._process, self.member.primary)
         self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
     def keeps(self, kept: Kept) -> None:

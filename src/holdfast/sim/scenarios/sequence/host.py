@@ -12,7 +12,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Posit
 from holdfast.sequence import view_state
 from holdfast.sequence.catchup_limiter import CatchupLimiter
 from holdfast.sequence.claim_batches import ClaimBatches
-from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
@@ -27,6 +27,7 @@ from holdfast.sim.faults import DAMAGE_KINDS
 from holdfast.sim.scenarios.authority.server import authority_client
 from holdfast.sim.scenarios.sequence.application import Ask, TokenList
 from holdfast.sim.scenarios.sequence.heart import Heart
+from holdfast.sim.scenarios.sequence.lease_settings import LeaseSettings
 from holdfast.sim.scenarios.sequence.observer import Book
 from holdfast.sim.scenarios.sequence.startup import HostProcess, InMemory, OnDisk, Opened
 
@@ -38,9 +39,6 @@ TRANSACTIONS: Final = 1
 """Concurrent transactions of claims: so few that three groups reach the bound (K4)."""
 ASKING_MAX: Final = 1
 """Members that may ask to catch up at a time: so few that members wait for each other."""
-LEASES: Final = LeaseConfig(
-    lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
-)
 CONFIG: Final = SequenceConfig(
     min_in_sync=2,
     silence_ns=400 * MILLISECOND,
@@ -55,6 +53,8 @@ CONFIG: Final = SequenceConfig(
     turn_ns=50 * MILLISECOND,
     clock_wait_ns=600 * MILLISECOND,
     notify_ns=15 * MILLISECOND,
+    hold_ns=1200 * MILLISECOND,
+    hold_bytes=64 << 10,
 )
 
 
@@ -72,9 +72,12 @@ class Host(HostProcess):
         hosts: tuple[str, ...],
         disk: list[GroupId],
         memory: list[GroupId],
+        settings: LeaseSettings,
         hand_overs: float = HAND_OVERS,
     ) -> None:
-        """*hand_overs*: the probability that a primary hands over, at each poll."""
+        """*settings*: the leases that this host's file asks for, and what it noted of them.
+        *hand_overs*: the probability that a primary hands over, at each poll."""
+        self.settings = settings
         self.members: dict[GroupId, Member] = {}
         self.applications: dict[GroupId, TokenList] = {}
         self._ports = ports
@@ -123,10 +126,11 @@ class Host(HostProcess):
             timers=ports.timers,
             network=ports.network,
             trace=ports.trace,
-            config=LEASES,
+            config=self.settings.of(self._name),
             on_lapsed=self._on_lapsed,
             is_in=self._is_in,
             on_confirmed=self._on_confirmed,
+            note=self.settings.note(self._name),
         )
         durability = Durability(lambda: opened.log.durable)
         opened.on_durable = durability.on_durable
@@ -134,7 +138,8 @@ class Host(HostProcess):
         memory = MemoryLog(memory_durability.on_durable)
         self._checkpoints = OnDisk(opened.log, opened.checkpoints)
         disk_ports = self._host_ports(leases, opened.log, durability, opened.log.flush, self._checkpoints)
-        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, InMemory())
+        self._memory_checkpoints = in_memory = InMemory(memory)
+        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, in_memory)
         for group in self._disk_groups:
             if not self._add_disk_member(group, disk_ports):
                 opened.give_up()
@@ -257,6 +262,11 @@ class Host(HostProcess):
 
     # --- events
 
+    def retune(self) -> None:
+        """Take what the host's file asks for now."""
+        if self._leases is not None:
+            self._leases.retune(self.settings.of(self._name))
+
     def pour(self, records: int) -> None:
         """Give every group that is served here that many records to order."""
         for application in self.applications.values():
@@ -308,10 +318,8 @@ class Host(HostProcess):
             captured = application.due_checkpoint()
             if captured is None:
                 continue
-            if group in self._memory_groups:
-                self._memory.set_floor(group, captured.position)
-            else:
-                self._checkpoints.keep(group, captured)
+            is_in_memory = group in self._memory_groups
+            (self._memory_checkpoints if is_in_memory else self._checkpoints).keep(group, captured)
 
     def _later(self, group: GroupId) -> None:
         if not self._turns:

@@ -7,13 +7,18 @@ the second of them, not at the end of the run.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.authority.views import View
-from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
 from holdfast.sim.engine.world import World
+
+STATES_MAX: Final = 5
+"""The most states that a learner takes from one primary, one after the other, before it is listed. One is
+enough, unless messages are lost or it falls silent meanwhile."""
 
 
 @dataclass(slots=True)
@@ -32,6 +37,8 @@ class Book:
     _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
     _primaries: dict[tuple[GroupId, Epoch], str] = field(default_factory=dict)
     _views: dict[GroupId, View] = field(default_factory=dict)
+    _taken: dict[tuple[GroupId, str], tuple[HostId | None, int]] = field(default_factory=dict)
+    """How many states each process has taken of its group's primary since it was last listed."""
 
     @classmethod
     def of(cls, world: World, min_in_sync: int) -> "Book":
@@ -75,6 +82,20 @@ class Book:
             self.world.sometimes("a learner was let in")
         elif before is not None and len(before.members) > len(view.members):
             self.world.sometimes("a backup was dropped")
+
+    def took_state(self, group: GroupId, process: str, primary: HostId | None) -> None:
+        """Check that a learner is not sent one state after the other (M4)."""
+        known, states = self._taken.get((group, process), (None, 0))
+        states = states + 1 if known == primary else 1
+        self._taken[group, process] = (primary, states)
+        if states > STATES_MAX:
+            said = f"group {group}: {process} took {states} states of {primary}, and is still not in sync"
+            self.world.violation("M4", said)
+        self.world.sometimes("a learner takes a state")
+
+    def is_listed(self, group: GroupId, process: str) -> None:
+        """Record that a process has something committed as a listed member."""
+        self._taken.pop((group, process), None)
 
     # --- what clients report
 

@@ -8,8 +8,8 @@ import msgspec
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import HostId
 from holdfast.node.heartbeats import Heartbeats, Vitals
-from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import Lease, LeaseHeartbeats, Peer
+from holdfast.sequence.leases import Leases
 from holdfast.sequence.messages import Beat, BeatAnswer
 from holdfast.sequence.primary import ReadRights
 from holdfast.sim.runner.planted import Planting
@@ -33,16 +33,30 @@ def _any_answer_confirms(reads: ReadRights, member: ViewMember) -> bool:
 def _lease_revives(beats: LeaseHeartbeats, peer: Peer, answer: BeatAnswer) -> None:
     sent_at = beats._sent_at.get(answer.number)
     if answer.of_incarnation == beats._incarnation and sent_at is not None:
-        until = max(peer.lease.until, sent_at + beats.config.lease_ns)
-        peer.lease = Lease(answer.incarnation, peer.lease.first or answer.number, until)
+        until = max(peer.lease.until, sent_at + beats._held_ns(answer))
+        peer.lease = Lease(answer.incarnation, peer.lease.first or answer.number, until, answer.lease_ns)
 
 
 def _answer_the_deaf(beats: LeaseHeartbeats, host: HostId, peer: Peer, beat: Beat) -> None:
     _on_beat(beats, host, peer, msgspec.structs.replace(beat, heard_age_ns=0))
 
 
-def _short_grace(config: LeaseConfig) -> int:
-    return config.lease_ns // 2
+def _short_grace(beats: LeaseHeartbeats, known: int, until: int) -> int:
+    return until - beats.config.grace_ns + beats.config.lease_ns // 2
+
+
+def _by_its_own_settings(beats: LeaseHeartbeats, answer: BeatAnswer) -> int:
+    """Goes on for as long as its own file says, whatever was granted."""
+    return beats.config.lease_ns
+
+
+def _by_its_new_settings(beats: LeaseHeartbeats, known: int, until: int) -> int:
+    """Counts the grace by the settings that it has now, whatever it granted before them."""
+    return until
+
+
+def _nothing_was_promised(leases: Leases) -> int:
+    return 0
 
 
 def _confirm_unasked(reads: ReadRights, then: Callable[[bool], None]) -> None:
@@ -127,9 +141,36 @@ PLANTED: Final = (
         "short-grace",
         "R3",
         "A backup waits for less than the lease it gave.",
-        LeaseConfig,
-        "grace_ns",
-        property(_short_grace),
+        LeaseHeartbeats,
+        "_promise_until",
+        _short_grace,
         "alone",
+    ),
+    _bug(
+        "lease-by-own-settings",
+        "R5",
+        "A primary goes on by the longer lease of its own file.",
+        LeaseHeartbeats,
+        "_held_ns",
+        _by_its_own_settings,
+        "retuned",
+    ),
+    _bug(
+        "grace-by-new-settings",
+        "R5",
+        "A backup whose file was shortened counts the grace by the shorter lease.",
+        LeaseHeartbeats,
+        "_promise_until",
+        _by_its_new_settings,
+        "retuned",
+    ),
+    _bug(
+        "grace-of-new-process",
+        "R5",
+        "A restarted backup counts the grace by its own file, not by what its predecessor granted.",
+        Leases,
+        "bound_until",
+        property(_nothing_was_promised),
+        "retuned-kills",
     ),
 )

@@ -10,6 +10,7 @@ from holdfast.model.ids import Position
 from holdfast.sequence import claim
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.catchup_limiter import CatchupLimiter
+from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import Submit
 from holdfast.sequence.submission import Submission
@@ -156,6 +157,15 @@ PLANTED = (
         Membership,
         "_lags",
         lambda membership, follower: False,
+        "lags",
+    ),
+    _bug(
+        "lets-go-what-it-offers",
+        "M4",
+        "The log behind a state is let go while a learner fetches that state.",
+        LogHold,
+        "_renew",
+        lambda hold: None,
         "lags",
     ),
     _bug(

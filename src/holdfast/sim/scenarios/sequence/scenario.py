@@ -30,6 +30,7 @@ from holdfast.sim.scenarios.sequence.aimed_faults import LAGGING, LAGS, PARTING
 from holdfast.sim.scenarios.sequence.application import Client, Codec
 from holdfast.sim.scenarios.sequence.heart import Agents
 from holdfast.sim.scenarios.sequence.host import CONFIG, Host
+from holdfast.sim.scenarios.sequence.lease_settings import LeaseSettings
 from holdfast.sim.scenarios.sequence.observer import Book
 from holdfast.sim.scenarios.sequence.orderly_stop import ORDERLY_STOP
 
@@ -62,14 +63,19 @@ class Sequence(Scenario):
 
     def __init__(self) -> None:
         self._book: Book
+        self._settings: LeaseSettings
 
     def build(self, world: World) -> None:
         self._book = book = Book.of(world, CONFIG.min_in_sync)
         world.network.codec = Codec()
         leases = LeaseBook(world)
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=Truth(world), leases=leases))
+        self._settings = settings = LeaseSettings(world, HOSTS)
+        settings.start()
         for name in HOSTS:
-            build = partial(Host, book=book, hosts=HOSTS, disk=DISK_GROUPS, memory=MEMORY_GROUPS)
+            build = partial(
+                Host, book=book, hosts=HOSTS, disk=DISK_GROUPS, memory=MEMORY_GROUPS, settings=settings
+            )
             world.add_node(name, build)
         for index, name in enumerate(CLIENTS):
             group = GROUPS[index % len(GROUPS)]
@@ -79,6 +85,7 @@ class Sequence(Scenario):
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
+        self._settings.on_healed()
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
         if aimed_faults.unusable_host(world.options) is not None:
             # What was answered before a host stopped working says nothing about the time after (K3).

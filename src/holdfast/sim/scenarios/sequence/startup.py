@@ -23,8 +23,9 @@ from holdfast.groups.checkpoint_keeper import CheckpointReceiver
 from holdfast.groups.stamps import Stamps
 from holdfast.model.code import Code
 from holdfast.model.errors import Corruption, HoldfastError
-from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Opening, ReplicaId, StoreId
+from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Opening, Position, ReplicaId, StoreId
 from holdfast.model.ports import Token
+from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sim.engine.node import NodePorts
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
@@ -274,6 +275,7 @@ class OnDisk:
         self._log = log
         self._checkpoints = checkpoints
         self._under_way: Counter[GroupId] = Counter()
+        self._held: dict[GroupId, Position] = {}
 
     def is_under_way(self, group: GroupId) -> bool:
         """Whether a checkpoint of the group is being written: its files must not be removed then."""
@@ -289,7 +291,16 @@ class OnDisk:
         assert point is not None
         received = self.receive(group, point)
         received.write(captured.state)
-        received.finish(partial(self._raise_floor, group))
+        received.finish(lambda _: self._raise_floor(group))
+
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the log beyond *position*, and a checkpoint there, for members that catch up (M4)."""
+        if position is None:
+            self._held.pop(group, None)
+        else:
+            self._held[group] = position
+        self._checkpoints.hold(group, position)
+        self._raise_floor(group)
 
     def _finish(self, group: GroupId, writer: CheckpointWriter, then: Callable[[Kept], None]) -> None:
         self._under_way[group] += 1
@@ -299,8 +310,11 @@ class OnDisk:
         self._under_way[group] -= 1
         then(self._checkpoints.stored(done))
 
-    def _raise_floor(self, group: GroupId, _: Kept) -> None:
+    def _raise_floor(self, group: GroupId) -> None:
         floor = self._checkpoints.floor(group)
+        held = self._held.get(group)
+        if floor is not None and held is not None:
+            floor = min(floor, held)
         if floor is not None and floor > self._log.floor(group).position:
             self._log.set_floor(group, floor)
             self._log.flush()
@@ -308,6 +322,32 @@ class OnDisk:
 
 class InMemory:
     """Checkpoints that are never kept: a member in memory ends with its process."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._held: dict[GroupId, Position] = {}
+        self._newest: dict[GroupId, Position] = {}
+
+    def keep(self, group: GroupId, captured: Captured) -> None:
+        """Keep only the part of the log that follows a member's own state."""
+        self._newest[group] = captured.position
+        self._prune(group)
+
+    def hold(self, group: GroupId, position: Position | None) -> None:
+        """Keep the log beyond *position* for members that catch up (M4)."""
+        if position is None:
+            self._held.pop(group, None)
+        else:
+            self._held[group] = position
+        self._prune(group)
+
+    def _prune(self, group: GroupId) -> None:
+        newest = self._newest.get(group)
+        if newest is not None:
+            floor = min(newest, self._held.get(group, newest))
+            is_there = self._log.point_at(group, floor) is not None
+            if is_there and floor > self._log.floor(group).position:
+                self._log.set_floor(group, floor)
 
     def receive(self, group: GroupId, point: Point) -> MemoryCheckpointReceiver:
         return MemoryCheckpointReceiver(point, lambda captured, then: then(captured))

@@ -1,0 +1,190 @@
+"""What people type after ``holdfast directory``."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import uvloop
+from cyclopts import App, Parameter
+
+from holdfast.cli.directory.serving import Serving, plant, serve
+from holdfast.cli.output import Output, print_json, say, talk
+from holdfast.directory.master import Master, read_about
+from holdfast.ldap.service import DoorPolicy
+from holdfast.machine.files import close_to_others
+from holdfast.machine.process_tuning import allow_open_files
+from holdfast.model.errors import InvalidRequest
+
+EXIT_DONE, EXIT_FAILED = 0, 1
+DEFAULT_PORT = 1389
+PASSWORD_FILE_BYTES_MAX = 1_024
+
+app = App(name="directory", help="Run a master of an LDAP directory.")
+
+
+@app.command
+def init(
+    *,
+    dir: Path,
+    suffix: str,
+    replica_id: int = 1,
+    admin_password_file: Path | None = None,
+    output: Output = "table",
+) -> int:
+    """Make the files of a new directory: the suffix's own entry, and its administrator.
+
+    Parameters
+    ----------
+    dir
+        Where the directory keeps its files; it is made, and readable by this user alone.
+    suffix
+        The name of the tree's top, such as dc=example,dc=com.
+    replica_id
+        The number of this master, from 1 to 65534. No two masters of a suffix have the same.
+    admin_password_file
+        A file with the administrator's password on its first line. Without it one is made, and shown once.
+    output
+        A sentence for people, one JSON object for scripts.
+    """
+    if read_about(dir) is not None:
+        raise InvalidRequest(
+            f"{dir} holds a directory already; `holdfast directory serve --dir {dir}` runs it"
+        )
+    serving = _serving(dir, suffix, replica_id, admin_password_file=admin_password_file)
+
+    async def make() -> dict[str, object]:
+        master = await Master.open(serving.directory, serving.suffix, replica=serving.replica)
+        try:
+            return await plant(serving, master)
+        finally:
+            master.close()
+
+    made = _run(make())
+    if output == "json":
+        print_json(made)
+    else:
+        say(f"{suffix} is in {dir}; its administrator is {made['admin_dn']}")
+        if admin_password_file is None:
+            say(f"password (shown this once): {made['admin_password']}")
+    return EXIT_DONE
+
+
+@app.command(name="serve")
+def serve_(
+    *,
+    dir: Path,
+    suffix: str | None = None,
+    replica_id: int | None = None,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    ldaps_port: int | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    anonymous_read: bool = True,
+    require_tls: Annotated[bool, Parameter(negative="")] = False,
+    admin_password_file: Path | None = None,
+    output: Output = "table",
+) -> int:
+    """Run one master of a directory in the foreground, and say where it is reached.
+
+    What is not there yet is made as `directory init` would. SIGTERM and Ctrl-C stop it; what was answered is
+    on the disk.
+
+    Parameters
+    ----------
+    dir
+        Where the directory keeps its files.
+    suffix
+        The name of the tree's top; may be left out if the files are there.
+    replica_id
+        The number of this master, 1 if nothing else is said; may be left out if the files are there.
+    host
+        The address to listen at. Only clients of this machine reach the default.
+    port
+        The port for LDAP (with StartTLS, if there is a certificate); 0 takes any that is free.
+    ldaps_port
+        The port for LDAPS; 0 takes any that is free. Without it there is none.
+    certificate
+        The server's certificate, with its chain (PEM).
+    key
+        Its private key (PEM), if it is not in the same file.
+    ca
+        Certificates of those whose client certificates are trusted, for SASL EXTERNAL (PEM).
+    anonymous_read
+        Whether clients that have not bound may read where no entry says otherwise (anonymousRead).
+    require_tls
+        Take passwords over TLS alone.
+    admin_password_file
+        For new files: a file with the administrator's password on its first line.
+    output
+        Lines for people, one JSON object on one line for scripts.
+    """
+    known = read_about(dir)
+    if known is None and suffix is None:
+        raise InvalidRequest(f"{dir} holds no directory yet: say --suffix, such as dc=example,dc=com")
+    if known is not None:
+        suffix = suffix or known.suffix
+        replica_id = replica_id or known.replica
+    serving = _serving(
+        dir,
+        suffix or "",
+        1 if replica_id is None else replica_id,
+        admin_password_file=admin_password_file,
+        host=host,
+        port=port,
+        ldaps_port=ldaps_port,
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        policy=DoorPolicy(anonymous_read=anonymous_read, require_tls=require_tls),
+    )
+    allow_open_files()
+
+    def tell(about: dict[str, object]) -> None:
+        if output == "json":
+            print_json(about)
+            return
+        say(f"{about['suffix']} is served at ldap://{about['ldap']}")
+        if "ldaps" in about:
+            say(f"and at ldaps://{about['ldaps']}")
+        if "admin_dn" in about:
+            say(f"administrator: {about['admin_dn']}")
+            if admin_password_file is None:
+                say(f"password (shown this once): {about['admin_password']}")
+        say(f"try: ldapsearch -x -H ldap://{about['ldap']} -b {about['suffix']}")
+
+    failure = _run(serve(serving, tell))
+    if failure is not None:
+        talk.print(f"the directory has stopped: {failure}")
+        return EXIT_FAILED
+    return EXIT_DONE
+
+
+def _serving(
+    dir: Path, suffix: str, replica_id: int, *, admin_password_file: Path | None, **rest: object
+) -> Serving:
+    if not 0 < replica_id < 0xFFFF:
+        raise InvalidRequest(f"a replica's number is from 1 to {0xFFFF - 1}, not {replica_id}")
+    password = None if admin_password_file is None else _first_line(admin_password_file)
+    return Serving(directory=dir, suffix=suffix, replica=replica_id, admin_password=password, **rest)  # type: ignore[arg-type]  # the fields are those of the options above
+
+
+def _first_line(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        line = opened.read(PASSWORD_FILE_BYTES_MAX + 1).split(b"\n", 1)[0].rstrip(b"\r")
+    if not 0 < len(line) <= PASSWORD_FILE_BYTES_MAX:
+        raise InvalidRequest(
+            f"{file}: a password of 1 to {PASSWORD_FILE_BYTES_MAX} bytes is expected on its first line"
+        )
+    return line
+
+
+Answer = TypeVar("Answer")
+
+
+def _run(work: Coroutine[object, object, Answer]) -> Answer:
+    close_to_others()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)

@@ -1,0 +1,196 @@
+"""One master on one machine: a directory of files with a store, a clock, and what they belong to.
+
+This is the driver of a :class:`.Replica`. The files:
+
+``master.json``  the suffix, and the number of the replica
+``clock/``       the generator's future timestamp
+``store/``       entries, indexes, changelog and vector, in LMDB
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.clock import ClockPorts, Generator
+from holdfast.directory.dn import Dn
+from holdfast.directory.lmdb_store import FILE, LmdbStore
+from holdfast.directory.operations import AddRequest, Attribute, Change
+from holdfast.directory.replica.access import SERVER
+from holdfast.directory.replica.maps import MAPS
+from holdfast.directory.replica.passwords import SALT_BYTES, hashed
+from holdfast.directory.replica.replica import Replica, ReplicaPorts
+from holdfast.directory.schema.schema import Schema
+from holdfast.directory.schema.standard import standard_schema
+from holdfast.machine.files import make_private, open_private
+from holdfast.machine.real_ports import LoopTimers, MachineClock, MachineRandom
+from holdfast.machine.trace import LogTrace
+from holdfast.model.csn import Csn
+from holdfast.model.errors import DiskFailed, InvalidRequest
+from holdfast.model.ids import ReplicaId
+from holdfast.model.ports import Token
+from holdfast.storage.disk import FileDisk
+from holdfast.storage.lock import DirectoryLock
+
+ABOUT: Final = "master.json"
+STORED_WAIT_S: Final = 60.0
+"""How long the first future timestamp may take to be on the disk."""
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a directory of files is."""
+
+    suffix: str
+    replica: int
+
+
+def read_about(directory: Path) -> About | None:
+    """What *directory* was made for; None if nothing was."""
+    try:
+        return msgspec.json.decode((directory / ABOUT).read_bytes(), type=About)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f"{directory / ABOUT} cannot be read: {error}") from error
+
+
+class Master:
+    """An open replica. ``failed`` is done, with the reason, when the process must end (D1)."""
+
+    def __init__(self, directory: Path, suffix: str, replica: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.directory = directory
+        self.failed: asyncio.Future[str] = loop.create_future()
+        self._loop = loop
+        make_private(directory)
+        self._lock = DirectoryLock.take(directory)
+        self.is_new = not (directory / "store" / FILE).exists()
+        self._note(About(suffix=suffix, replica=replica))
+        self._stored = asyncio.Event()
+        trace = LogTrace(suffix=suffix)
+        self._timers = LoopTimers(loop, self._on_timer)
+        self._disk = FileDisk(directory / "clock", self._on_synced, loop.call_soon_threadsafe)
+        self.generator = Generator(
+            ClockPorts(MachineClock(), self._timers, self._disk, trace),
+            ReplicaId(replica),
+            on_stored=self._stored.set,
+            on_failed=self._fail,
+        )
+        self._store = LmdbStore(directory / "store", MAPS, self._on_committed, self._post)
+        self.schema: Schema = standard_schema()
+        ports = ReplicaPorts(self._store, self.generator, MachineRandom(), trace)
+        self.replica = Replica(ports, self.schema, suffix, on_failed=self._fail)
+
+    def _note(self, about: About) -> None:
+        known = read_about(self.directory)
+        if known == about:
+            return
+        if known is not None:
+            raise InvalidRequest(
+                f"{self.directory} holds replica {known.replica} of {known.suffix}, "
+                f"not replica {about.replica} of {about.suffix}"
+            )
+        with open_private(self.directory / ABOUT, os.O_WRONLY) as file:
+            file.write(msgspec.json.encode(about))
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    async def open(cls, directory: Path, suffix: str, *, replica: int = 1) -> "Master":
+        """Open the files of *directory*, making them if they are not there."""
+        master = cls(directory, suffix, replica, asyncio.get_running_loop())
+        try:
+            master.generator.open(is_new=master.is_new)
+            await asyncio.wait_for(master._stored.wait(), STORED_WAIT_S)
+            master.replica.open(generation=secrets.token_hex(8) if master.is_new else None)
+        except TimeoutError:
+            master.close()
+            raise DiskFailed(f"{directory}: the clock was not stored within {STORED_WAIT_S:g} s") from None
+        except BaseException:
+            master.close()
+            raise
+        return master
+
+    async def execute(self, request: Change, who: str = SERVER.dn) -> Csn:
+        """Have the server itself change something, and wait until it is on the disk."""
+        done: asyncio.Future[Csn] = self._loop.create_future()
+        self.replica.execute(request, who, lambda csn: None if done.done() else done.set_result(csn))
+        await asyncio.wait((done, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise DiskFailed(self.failed.result())
+        return done.result()
+
+    async def plant(self, password: bytes, *, rounds: int) -> str:
+        """Make the first two entries of new data: the suffix's own, and its administrator, whose name is
+        returned."""
+        admin = f"cn=admin,{self.replica.suffix}"
+        secret = await asyncio.to_thread(hashed, password, secrets.token_bytes(SALT_BYTES), rounds)
+        await self.execute(top_entry(self.replica.suffix_name.dn, admin))
+        await self.execute(
+            AddRequest(
+                admin,
+                (
+                    Attribute("objectClass", (b"organizationalRole", b"simpleSecurityObject")),
+                    Attribute("cn", (b"admin",)),
+                    Attribute("description", (b"administers the directory",)),
+                    Attribute("userPassword", (secret,)),
+                ),
+            )
+        )
+        return admin
+
+    def close(self) -> None:
+        """Commit what waits, and let the files go."""
+        self.generator.close()
+        self.replica.close()
+        self._store.close()
+        self._disk.close()
+        self._timers.close()
+        self._lock.release()
+
+    def _post(self, work: Callable[[], None]) -> None:
+        """Run *work* on the loop; called on the store's thread."""
+        self._loop.call_soon_threadsafe(work)
+
+    def _on_timer(self, tag: Hashable) -> None:
+        self.generator.on_timer(tag)
+
+    def _on_synced(self, token: Token, ok: bool) -> None:
+        self.generator.on_synced(token, ok)
+
+    def _on_committed(self, token: Token, ok: bool) -> None:
+        self.replica.on_committed(token, ok)
+
+    def _fail(self, why: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(self._store.failure or why)
+
+
+TOP_CLASSES: Final = {
+    "dc": ("domain",),
+    "o": ("organization",),
+    "ou": ("organizationalUnit",),
+    "c": ("country",),
+    "l": ("locality",),
+}
+
+
+def top_entry(dn: Dn, admin: str) -> AddRequest:
+    """The suffix's own entry, of the class that its name calls for."""
+    ava = dn.rdn[0]
+    classes = TOP_CLASSES.get(ava.attribute.lower())
+    if classes is None or len(dn.rdn) != 1:
+        raise InvalidRequest(
+            f"a suffix begins with one of {', '.join(TOP_CLASSES)} (such as dc=example,dc=com), not {ava}"
+        )
+    return AddRequest(
+        str(dn),
+        (
+            Attribute("objectClass", tuple(each.encode() for each in classes)),
+            Attribute(ava.attribute, (ava.value,)),
+            Attribute("administrator", (admin.encode(),)),
+        ),
+    )

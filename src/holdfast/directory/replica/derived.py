@@ -1,0 +1,53 @@
+"""What follows from changed entries: rows of what is shown, and indexes, kept in step with the state."""
+
+from dataclasses import dataclass
+
+from holdfast.directory.entry import EntryState
+from holdfast.directory.primitives import EntryId
+from holdfast.directory.replica.access import RULE_ATTRIBUTES
+from holdfast.directory.replica.indexes import write_difference
+from holdfast.directory.replica.overlay import Overlay
+from holdfast.directory.replica.shown import ShownRows
+from holdfast.directory.replica.view import visible_values
+from holdfast.directory.resolving import DirectoryState
+from holdfast.directory.schema.schema import Schema
+from holdfast.directory.store import Batch
+from holdfast.directory.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """What a transaction changed besides its entries' own values."""
+
+    is_tree_changed: bool = False
+    """Whether names changed that other entries are below."""
+    touches_rules: bool = False
+    """Whether access rules may have changed."""
+
+
+class DerivedRows:
+    """Writes, with changed entries, all that is derived from them (G1, G6)."""
+
+    def __init__(self, state: DirectoryState, tree: Tree, schema: Schema, overlay: Overlay) -> None:
+        self._state = state
+        self._tree = tree
+        self._schema = schema
+        self.shown = ShownRows(tree, schema, overlay)
+
+    def write(self, before: dict[EntryId, EntryState | None], batch: Batch) -> Consequences:
+        """The tree has followed the changes of the entries in *before*, which has their states before
+        them."""
+        is_tree_changed = touches_rules = False
+        touched = dict.fromkeys((*before, *self._tree.take_touched()))
+        for entry, (was, now) in self.shown.write(touched, batch).items():
+            state = self._state.entries.get(entry)
+            old_state = before.get(entry, state)
+            old = {} if was is None else visible_values(old_state, was.oddity)
+            new = {} if now is None else visible_values(state, now.oddity)
+            write_difference(self._schema, entry, old, new, batch)
+            if was != now:
+                # An entry without anyone below it changes no name but its own.
+                is_tree_changed = is_tree_changed or entry not in before or self._tree.has_children(entry)
+                touches_rules = True
+            touches_rules = touches_rules or any(old.get(each) != new.get(each) for each in RULE_ATTRIBUTES)
+        return Consequences(is_tree_changed, touches_rules)

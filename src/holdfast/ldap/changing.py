@@ -1,0 +1,233 @@
+"""A client's changes at the door: who may make them, passwords hashed first, reads before and after.
+
+Passwords in clear come as far as here. They are hashed off the loop, and only then is the request judged.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import structs
+
+from holdfast.directory.dn import Dn, parse_rdn
+from holdfast.directory.filters.evaluation import matches
+from holdfast.directory.operations import (
+    AddRequest,
+    Attribute,
+    Change,
+    DeleteRequest,
+    Modification,
+    ModificationKind,
+    ModifyDnRequest,
+    ModifyRequest,
+)
+from holdfast.directory.replica.access import Identity
+from holdfast.directory.replica.passwords import PASSWORD_BYTES_MAX, SALT_BYTES, hashed, is_hashed, verified
+from holdfast.directory.replica.view import EntryView
+from holdfast.directory.results import DirectoryError, ResultCode
+from holdfast.ldap.controls import (
+    ASSERTION,
+    MANAGE_DSA_IT,
+    POST_READ,
+    PRE_READ,
+    RequestControls,
+    write_entry_read,
+)
+from holdfast.ldap.messages import Control, SearchResultEntry
+from holdfast.ldap.search_task import Referral, referrals_of
+from holdfast.ldap.service import Service
+
+CHANGE_CONTROLS: Final = (MANAGE_DSA_IT, ASSERTION, PRE_READ, POST_READ)
+PASSWORD: Final = "userPassword"
+
+Answer = Callable[[tuple[Control, ...]], None]
+
+
+class Changing:
+    """Carries out one connection's changes. What can be refused at once raises ``DirectoryError``."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def begin(
+        self,
+        identity: Identity,
+        request: Change,
+        controls: RequestControls,
+        done: Answer,
+        refused: Callable[[DirectoryError], None],
+    ) -> None:
+        """Check who asks, hash what must be hashed, and have the replica do the rest; *done* follows when
+        the change is on the disk, and *refused* if it turns out to be wrong after this has returned."""
+        service = self._service
+        dn = Dn.parse(request.dn)
+        if service.entries.is_below_config(dn):
+            raise DirectoryError(
+                ResultCode.UNWILLING_TO_PERFORM, "the server's own entries cannot be changed"
+            )
+        self._check_access(identity, request, dn)
+        work = self._hashing(request)
+        if work is None:
+            self._execute(identity, request, controls, done)
+            return
+
+        def then(result: Any) -> None:
+            try:
+                if isinstance(result, DirectoryError):
+                    raise result
+                self._execute(identity, result, controls, done)
+            except DirectoryError as error:
+                refused(error)
+
+        if not service.ports.hasher.submit(work, then):
+            raise DirectoryError(ResultCode.BUSY, "too many passwords wait to be hashed; try again")
+
+    def _execute(self, identity: Identity, request: Change, controls: RequestControls, done: Answer) -> None:
+        service, replica = self._service, self._service.replica
+        dn = Dn.parse(request.dn)
+        before = None if isinstance(request, AddRequest) else replica.view_now(dn)
+        if before is not None and not controls.manage_dsa_it and (urls := referrals_of(before)):
+            raise Referral(urls)
+        if controls.assertion is not None:
+            attributes = {} if before is None else before.everything()
+            if not matches(controls.assertion, attributes, service.schema, dn):
+                raise DirectoryError(ResultCode.ASSERTION_FAILED, "the entry does not match the assertion")
+        answers = []
+        if controls.pre_read is not None and before is not None:
+            answers.append(write_entry_read(PRE_READ, self._read(identity, before, controls.pre_read)))
+        who = identity.dn
+        csn = replica.execute(request, who, lambda csn: done(tuple(answers)))
+        if controls.post_read is not None and not isinstance(request, DeleteRequest):
+            after = replica.view_now(_name_after(request, dn))
+            answers.append(write_entry_read(POST_READ, self._read(identity, after, controls.post_read)))
+        service.ports.note(
+            "directory_change", csn=csn.text(), operation=type(request).__name__, dn=request.dn, who=who
+        )
+
+    def _read(self, identity: Identity, view: EntryView, attributes: tuple[str, ...]) -> SearchResultEntry:
+        service = self._service
+        sees_all = service.is_administrator(identity, view.dn_key)
+        selection = service.selection(attributes, types_only=False, sees_all=sees_all)
+        chosen = selection.of(view.attributes, view.operational())
+        return SearchResultEntry(view.dn, tuple(Attribute(name, values) for name, values in chosen))
+
+    # --- who may
+
+    def _check_access(self, identity: Identity, request: Change, dn: Dn) -> None:
+        key = dn.key(self._service.schema)
+        rules = self._service.rules
+        names = [key]
+        if isinstance(request, ModifyDnRequest) and request.new_superior is not None:
+            names.append(Dn.parse(request.new_superior).key(self._service.schema))
+        if all(rules.is_administrator(identity, each) for each in names):
+            return
+        if (
+            isinstance(request, ModifyRequest)
+            and identity.key == key
+            and not identity.is_anonymous
+            and all(self._is_password(each.description) for each in request.changes)
+        ):
+            return
+        raise DirectoryError(
+            ResultCode.INSUFFICIENT_ACCESS_RIGHTS,
+            "bind first: only administrators may change this entry"
+            if identity.is_anonymous
+            else "only administrators may change this entry",
+        )
+
+    def _is_password(self, description: str) -> bool:
+        found = self._service.schema.find(description)
+        return found is not None and found.type.name == PASSWORD
+
+    # --- passwords
+
+    def _hashing(self, request: Change) -> Callable[[], Change | DirectoryError] | None:
+        """The work of making a request without passwords in clear; None if it has none."""
+        match request:
+            case AddRequest(attributes=attributes):
+                clear = [each for each in attributes if self._is_password(each.description)]
+                if not _has_clear(value for each in clear for value in each.values):
+                    return None
+                hash_ = self._hash()
+                return lambda: _hashed_add(request, clear, hash_)
+            case ModifyRequest(changes=changes):
+                steps = [each for each in changes if self._is_password(each.description)]
+                if not _has_clear(value for each in steps for value in each.values):
+                    return None
+                hash_ = self._hash()
+                stored = self._stored(request.dn)
+                return lambda: _hashed_modify(request, steps, stored, hash_)
+        return None
+
+    def _stored(self, dn: str) -> tuple[bytes, ...]:
+        return self._service.replica.view_now(Dn.parse(dn)).attributes.get(PASSWORD, ())
+
+    def _hash(self) -> Callable[[bytes], bytes]:
+        random_bytes, rounds = self._service.ports.random_bytes, self._service.policy.password_rounds
+        return lambda clear: hashed(clear, random_bytes(SALT_BYTES), rounds)
+
+
+def _name_after(request: Change, dn: Dn) -> Dn:
+    if not isinstance(request, ModifyDnRequest):
+        return dn
+    above = dn.rdns[1:] if request.new_superior is None else Dn.parse(request.new_superior).rdns
+    return Dn((parse_rdn(request.new_rdn), *above))
+
+
+def _has_clear(values: Any) -> bool:
+    return any(not is_hashed(each) for each in values)
+
+
+def _replaced(value: bytes, hash_: Callable[[bytes], bytes]) -> bytes:
+    if is_hashed(value):
+        return value
+    if not 0 < len(value) <= PASSWORD_BYTES_MAX:
+        raise DirectoryError(
+            ResultCode.CONSTRAINT_VIOLATION, f"a password has 1 to {PASSWORD_BYTES_MAX} bytes"
+        )
+    return hash_(value)
+
+
+def _hashed_add(
+    request: AddRequest, clear: list[Attribute], hash_: Callable[[bytes], bytes]
+) -> AddRequest | DirectoryError:
+    try:
+        attributes = tuple(
+            structs.replace(each, values=tuple(_replaced(value, hash_) for value in each.values))
+            if each in clear
+            else each
+            for each in request.attributes
+        )
+    except DirectoryError as error:
+        return error
+    return structs.replace(request, attributes=attributes)
+
+
+def _hashed_modify(
+    request: ModifyRequest,
+    steps: list[Modification],
+    stored: tuple[bytes, ...],
+    hash_: Callable[[bytes], bytes],
+) -> ModifyRequest | DirectoryError:
+    def of(step: Modification) -> Modification:
+        if step not in steps:
+            return step
+        if step.kind is ModificationKind.DELETE:
+            values = tuple(_stored_for(value, stored) for value in step.values)
+        else:
+            values = tuple(_replaced(value, hash_) for value in step.values)
+        return structs.replace(step, values=values)
+
+    try:
+        return structs.replace(request, changes=tuple(map(of, request.changes)))
+    except DirectoryError as error:
+        return error
+
+
+def _stored_for(value: bytes, stored: tuple[bytes, ...]) -> bytes:
+    """The hash of a password that a client names in clear, to delete it."""
+    if is_hashed(value):
+        return value
+    found = next((each for each in stored if verified(value, each)), None)
+    if found is None:
+        raise DirectoryError(ResultCode.NO_SUCH_ATTRIBUTE, "userPassword has no such value")
+    return found

@@ -1,0 +1,135 @@
+"""The server's own entries: the root DSE, the subschema, and what it says of itself below ``cn=config``.
+
+They are made when they are asked for, and nobody changes them over LDAP. Of controls, extensions and features
+only those are listed that are done.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.directory.dn import Dn
+from holdfast.directory.filters.evaluation import matches
+from holdfast.directory.operations import Scope, SearchRequest
+from holdfast.directory.replica.view import SUBSCHEMA_DN, Attributes
+from holdfast.directory.results import DirectoryError, ResultCode
+from holdfast.directory.schema.schema import Schema
+from holdfast.ldap.controls import KNOWN as CONTROLS
+from holdfast.ldap.extended import CANCEL, PASSWORD_MODIFY, START_TLS, WHO_AM_I
+from holdfast.ldap.messages import VERSION
+from holdfast.ldap.rendering import Selection, encoded
+
+FEATURES: Final = (
+    "1.3.6.1.1.14",  # increment (RFC 4525)
+    "1.3.6.1.4.1.4203.1.5.1",  # all operational attributes (RFC 3673)
+    "1.3.6.1.4.1.4203.1.5.3",  # absolute true and false filters (RFC 4526)
+)
+CONFIG_DN: Final = "cn=config"
+GENERATOR_DN: Final = "cn=csnGenerator,cn=config"
+EXTERNAL: Final = "EXTERNAL"
+
+
+class ServerEntry:
+    """One of them: user attributes, and the operational ones."""
+
+    def __init__(self, dn: str, user: Attributes, operational: Attributes) -> None:
+        self.dn = dn
+        self.user = user
+        self.operational = operational
+
+
+class ServerEntries:
+    """All of them, by name."""
+
+    def __init__(
+        self, schema: Schema, suffixes: tuple[str, ...], csnstate: Callable[[], str], version: str
+    ) -> None:
+        self._schema = schema
+        self._suffixes = suffixes
+        self._csnstate = csnstate
+        self._version = version
+        self._keys = {
+            Dn.parse(each).key(schema): each for each in ("", SUBSCHEMA_DN, CONFIG_DN, GENERATOR_DN)
+        }
+        self._subschema = {
+            name: tuple(each.encode() for each in values) for name, values in schema.subschema().items()
+        }
+
+    def name_of(self, dn: Dn) -> str | None:
+        """Which of them is meant; None if it is none."""
+        return self._keys.get(dn.key(self._schema))
+
+    def is_below_config(self, dn: Dn) -> bool:
+        """Whether a name is the server's own, whether or not there is an entry of it."""
+        top = Dn(dn.rdns[-1:]).key(self._schema) if dn.rdns else b""
+        return top in self._keys
+
+    def is_private(self, dn: Dn) -> bool:
+        """Whether only administrators may read it."""
+        return bool(dn.rdns) and Dn(dn.rdns[-1:]).key(self._schema) == Dn.parse(CONFIG_DN).key(self._schema)
+
+    def search(
+        self,
+        request: SearchRequest,
+        dn: Dn,
+        selection: Selection,
+        *,
+        can_start_tls: bool,
+        has_certificate: bool,
+    ) -> list[bytes]:
+        """What a search that begins at one of them finds, encoded."""
+        base = self.name_of(dn)
+        if base is None:
+            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "there is no such entry")
+        found = []
+        for name in self._in_scope(base, request.scope):
+            entry = self._entry(name, can_start_tls=can_start_tls, has_certificate=has_certificate)
+            if matches(request.filter, {**entry.user, **entry.operational}, self._schema, Dn.parse(name)):
+                found.append(encoded(entry.dn, selection.of(entry.user, entry.operational)))
+        return found
+
+    def _in_scope(self, base: str, scope: Scope) -> list[str]:
+        below = [GENERATOR_DN] if base == CONFIG_DN else []
+        match scope:
+            case Scope.BASE:
+                return [base]
+            case Scope.SUBTREE:
+                return [base, *below]
+            case _:
+                return below
+
+    def _entry(self, name: str, *, can_start_tls: bool, has_certificate: bool) -> ServerEntry:
+        common: Attributes = {"entryDN": (name.encode(),), "subschemaSubentry": (SUBSCHEMA_DN.encode(),)}
+        if name == "":
+            return ServerEntry("", {"objectClass": (b"top",)}, self._root(can_start_tls, has_certificate))
+        if name == SUBSCHEMA_DN:
+            user: Attributes = {
+                "objectClass": (b"top", b"subentry", b"subschema", b"extensibleObject"),
+                "cn": (b"subschema",),
+            }
+            return ServerEntry(name, user, {**self._subschema, **common, "subtreeSpecification": (b"{}",)})
+        if name == CONFIG_DN:
+            user = {"objectClass": (b"top", b"extensibleObject"), "cn": (b"config",)}
+            return ServerEntry(name, user, common)
+        # The source's entry: its state is an attribute that every read shows (CSN-41, CSN-42).
+        user = {
+            "objectClass": (b"top", b"csnGenerator"),
+            "cn": (b"csnGenerator",),
+            "csnstate": (self._csnstate().encode(),),
+        }
+        return ServerEntry(name, user, common)
+
+    def _root(self, can_start_tls: bool, has_certificate: bool) -> Attributes:
+        # StartTLS cannot be done twice, and EXTERNAL needs a certificate.
+        extensions = [WHO_AM_I, PASSWORD_MODIFY, CANCEL, *([START_TLS] if can_start_tls else [])]
+        found: Attributes = {
+            "namingContexts": tuple(each.encode() for each in self._suffixes),
+            "subschemaSubentry": (SUBSCHEMA_DN.encode(),),
+            "supportedLDAPVersion": (str(VERSION).encode(),),
+            "supportedControl": tuple(each.encode() for each in CONTROLS),
+            "supportedExtension": tuple(each.encode() for each in sorted(extensions)),
+            "supportedFeatures": tuple(each.encode() for each in FEATURES),
+            "supportedSASLMechanisms": (EXTERNAL.encode(),) if has_certificate else (),
+            "vendorName": (b"Holdfast",),
+            "vendorVersion": (self._version.encode(),),
+        }
+        return {name: values for name, values in found.items() if values}
