@@ -169,7 +169,10 @@ class Recorder:
             for csn, issue in counted.items():
                 if not self.has(name, csn):
                     what = "acknowledged" if issue.is_acknowledged else "known elsewhere"
-                    self._violation("G1", f"{name} lacks {csn}, which was {what}")
+                    claimed = site.vector(name)
+                    is_late = claimed is not None and not claimed.covers(csn)
+                    rule = "progress" if is_late else "G1"
+                    self._violation(rule, f"{name} lacks {csn}, which was {what}")
                     return
         states = {name: state_of(site.images[name]) for name in site.names}
         reference = DirectoryState()

@@ -145,8 +145,8 @@ def _topology(rng: random.Random, names: tuple[str, ...]) -> dict[str, tuple[str
 
 
 def _is_slow(world: World) -> bool:
-    """Whether a copy in many pieces would never arrive: what is lost is not sent again on a simulated
-    connection, and each piece waits for the disk."""
+    """Whether many small messages would not arrive in time: what is lost is not sent again on a simulated
+    connection, and each waits for the disk."""
     network, disk = world.options.network, world.options.disk
     return bool(network.loss or network.late) or disk.sync_mean_ns > 2 * MILLISECOND
 
@@ -158,12 +158,17 @@ def _is_put_back(world: World) -> bool:
 
 
 def _config(rng: random.Random, *, world: World) -> ReplicationConfig:
+    window_updates, window_bytes = rng.choice((1, 3, 50)), rng.choice((200, 4_000, 100_000))
+    batch_updates, batch_bytes = rng.choice((1, 4, 20)), rng.choice((500, 5_000))
     piece_bytes = rng.choice((300, 2_000, 20_000))
+    if _is_slow(world):
+        window_updates, window_bytes, batch_updates, batch_bytes = 50, 100_000, 20, 50_000
+        piece_bytes = 100_000
     return ReplicationConfig(
-        window_updates=rng.choice((1, 3, 50)),
-        window_bytes=rng.choice((200, 4_000, 100_000)),
-        batch_updates=rng.choice((1, 4, 20)),
-        batch_bytes=rng.choice((500, 5_000)),
+        window_updates=window_updates,
+        window_bytes=window_bytes,
+        batch_updates=batch_updates,
+        batch_bytes=batch_bytes,
         relay_ns=rng.choice((1, 10, 60)) * MILLISECOND,
         have_ns=3 * MILLISECOND,
         tick_ns=80 * MILLISECOND,
@@ -175,6 +180,6 @@ def _config(rng: random.Random, *, world: World) -> ReplicationConfig:
         log_updates=rng.choice((12, 40, 1_000, 1_000)),
         acknowledge_ns=200 * MILLISECOND,
         copies_max=4,
-        piece_bytes=100_000 if _is_slow(world) else piece_bytes,
+        piece_bytes=piece_bytes,
         copy_window=rng.choice((1, 3)),
     )
