@@ -4,7 +4,7 @@ The order matters (G4). Whether the peer has the same data is looked at first; o
 clock: a peer of another data set moves nobody's time. A refusal concerns the peer alone. Local writes go on.
 """
 
-from holdfast.clock.errors import DuplicateReplica, SkewTooLarge
+from holdfast.clock.errors import DifferentGeneration, DuplicateReplica, SkewTooLarge
 from holdfast.clock.vector import Vector
 from holdfast.directory.replication.messages import FORMAT, Hello, Reason, Refused, shortened
 from holdfast.directory.replication.ports import SessionClock
@@ -27,7 +27,7 @@ def objection(hello: Hello, *, suffix: str, own: Vector, roster: Roster) -> Refu
     try:
         vector = Vector.parse(hello.vector)
         vector.check_generation(own)
-    except InvalidRequest as fault:
+    except (InvalidRequest, DifferentGeneration) as fault:
         return Refused(Reason.INVALID, shortened(fault))
     if hello.replica in roster.over or hello.replica in roster.final or hello.replica in own.retired:
         return Refused(

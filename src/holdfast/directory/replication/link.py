@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
+from holdfast.clock.errors import DifferentGeneration
 from holdfast.clock.vector import Vector
 from holdfast.directory.replication.consumer import Consumer, PeerRefused
 from holdfast.directory.replication.greeting import clock_objection, objection
@@ -106,7 +107,7 @@ class Link:
             self._on_message(message)
         except PeerRefused as fault:
             self.refuse(fault.refused)
-        except InvalidRequest as fault:
+        except (InvalidRequest, DifferentGeneration) as fault:
             self.refuse(Refused(Reason.INVALID, shortened(fault)))
 
     def _on_message(self, message: Message) -> None:

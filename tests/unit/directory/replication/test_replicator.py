@@ -279,6 +279,16 @@ def test_a_peer_with_another_suffix_or_format_is_refused() -> None:
         assert refused.reason is reason
 
 
+def test_vectors_of_other_data_end_the_session_and_nothing_else() -> None:
+    """Whoever says one generation and sends vectors of another is refused; the process goes on."""
+    mesh = populated(2, ((1, 2),))
+    refused = refusal(mesh[1], hello(mesh[1], vector=Vector.of("other", [Csn(1, 0, ReplicaId(7))]).text()))
+    assert refused is not None
+    assert refused.reason is Reason.INVALID
+    mesh[1].replicator.on_message("m2", Have("other", 0))
+    assert mesh[1].replicator.links["m2"].phase is Phase.ENDED
+
+
 def test_words_before_a_greeting_end_the_session() -> None:
     mesh = populated(1, ())
     mesh[1].replicator.on_up("stranger")
