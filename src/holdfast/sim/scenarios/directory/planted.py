@@ -159,7 +159,7 @@ def _only_trimmed(trimmed: Vector, roster: Roster) -> Vector:
     return trimmed
 
 
-_bug: Final = Planting("directory")
+_bug: Final = Planting("directory", runs_max=60)
 
 PLANTED = (
     _bug(
