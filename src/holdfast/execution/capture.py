@@ -13,15 +13,27 @@ takes the state and must then have the same attributes or return the same state.
 
 import dataclasses
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
 from holdfast.execution.method import run_own
-from holdfast.execution.read_back import difference, in_short, is_same, misfit, named
+from holdfast.execution.read_back import (
+    UNENCODABLE,
+    difference,
+    in_short,
+    is_same,
+    is_state_same,
+    misfit,
+    named,
+    why_not_encoded,
+    why_not_read,
+    why_undecoded,
+)
+from holdfast.execution.shared_parts import HeldTwice, MetParts, in_words
 from holdfast.execution.state_pieces import PIECE_BYTES, Piece, is_cut, joined, parts
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.outcome import error_in_words, text_of
@@ -33,7 +45,7 @@ OWN_PIECE_BYTES: Final = 1 << 20
 
 AT_ONCE_BYTES: Final = 4 * PIECE_BYTES
 """An encoded value longer than this is decoded and compared in parts."""
-_UNENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
+
 _digests: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -112,12 +124,11 @@ class Capture:
             if fresh is not None:
                 self._read_back_own(instance, state, partial(self.restored, state, fresh, version))
             return state
-        return msgspec.msgpack.encode(
-            {
-                name: self._encoded(name, value, is_read_back=fresh is not None)
-                for name, value in _attributes(instance)
-            }
-        )
+        met, encoded = MetParts() if fresh is not None else None, {}
+        for name, value in _attributes(instance):
+            with self._naming(instance, name):
+                encoded[name] = self._encoded(name, value, met)
+        return msgspec.msgpack.encode(encoded)
 
     def restored(self, state: bytes, fresh: Callable[[], Any], version: str = "") -> Any:
         """Return a new object with that state, which was captured by *version* of the class. If the class has
@@ -148,13 +159,15 @@ class Capture:
                 piece = msgspec.msgpack.encode(state[start : start + OWN_PIECE_BYTES])
                 yield _piece("", msgspec.Raw(piece))
             return
+        met = MetParts()
         for name, value in _attributes(instance):
-            if not is_cut(value, self._types.get(name, Any)):
-                yield _piece(name, self._encoded(name, value, is_read_back=True))
-                continue
-            encode = partial(self._encoded, name, is_read_back=True)
-            for number, part in enumerate(parts(value, encode)):
-                yield _piece(name, part, is_part=number > 0)
+            with self._naming(instance, name):
+                if not is_cut(value, self._types.get(name, Any)):
+                    yield _piece(name, self._encoded(name, value, met))
+                    continue
+                met.meet_attribute(value)
+                for number, part in enumerate(parts(value, partial(self._encoded_part, name, met))):
+                    yield _piece(name, part, is_part=number > 0)
 
     def restoring(self, fresh: Callable[[], Any], version: str = "") -> "Restoring":
         """Return a :class:`Restoring` that builds an object piece by piece; the arguments are those of
@@ -176,6 +189,8 @@ class Capture:
         except TypeError:
             # msgspec cannot sort the keys of this dictionary, because they are not text.
             return _digests.encode(_ordered(attributes))
+        except UNENCODABLE:
+            return self.state_of(instance)  # which raises, and says what is wrong
 
     def update_of(self, instance: object) -> bytes:
         """Return what changed since the last state or update. The class must be updateable."""
@@ -198,23 +213,41 @@ class Capture:
 
     # --- checking that a captured state comes back
 
-    def _encoded(self, name: str, value: object, first: int = 0, *, is_read_back: bool) -> msgspec.Raw:
+    @contextmanager
+    def _naming(self, instance: object, name: str) -> Iterator[None]:
+        """Turn a part of the attribute *name* that is held elsewhere too into an error that names the
+        places."""
+        try:
+            yield
+        except HeldTwice as twice:
+            text = in_words(twice.part, self._cls.__name__, name, _attributes(instance))
+            raise NotCapturable(text) from None
+
+    def _encoded(self, name: str, value: object, met: MetParts | None) -> msgspec.Raw:
+        """Encode an attribute's value. If *met* is given, it is read back as well."""
+        if met is not None:
+            met.meet_attribute(value)
+        return self._encoded_part(name, met, value)
+
+    def _encoded_part(self, name: str, met: MetParts | None, value: object, first: int = 0) -> msgspec.Raw:
         """Encode an attribute's value, or a part of it. *first* is the index of the part's first item."""
         try:
             encoded = msgspec.msgpack.encode(value)
-        except _UNENCODABLE as error:
-            found = misfit(value, Any, _why_not_encoded, text_of(error), first)
+        except UNENCODABLE as error:
+            found = misfit(value, Any, why_not_encoded, text_of(error), first)
             raise NotCapturable(
                 f"{self._cls.__name__}.{name}{found.path} cannot be captured ({found.why}): "
                 "leave it out of the object, or write get_state and set_state"
             ) from None
         raw = msgspec.Raw(encoded)
-        if is_read_back and len(encoded) > AT_ONCE_BYTES and is_cut(value, self._types.get(name, Any)):
+        if met is None:
+            return raw
+        if len(encoded) > AT_ONCE_BYTES and is_cut(value, self._types.get(name, Any)):
             # Decoding it in one step would hold the interpreter so long that no other thread could run.
-            for _ in parts(value, lambda part, at: self._encoded(name, part, first + at, is_read_back=True)):
+            for _ in parts(value, lambda part, at: self._encoded_part(name, met, part, first + at)):
                 pass
-        elif is_read_back:
-            self._read_back(name, value, raw, first)
+        else:
+            self._read_back(name, value, raw, first, met)
         return raw
 
     def _decoded(self, name: str, encoded: msgspec.Raw) -> Any:
@@ -225,7 +258,7 @@ class Capture:
             decoder = self._decoders[name] = msgspec.msgpack.Decoder(self._types.get(name, Any))
         return decoder.decode(encoded)
 
-    def _read_back(self, name: str, value: object, encoded: msgspec.Raw, first: int) -> None:
+    def _read_back(self, name: str, value: object, encoded: msgspec.Raw, first: int, met: MetParts) -> None:
         path = f"{self._cls.__name__}.{name}"
         try:
             back = run_own(self._decoded, name, encoded)
@@ -233,12 +266,12 @@ class Capture:
             # The annotation does not fit the value, or one of the user's own types rejects it with any
             # exception.
             kind = self._types.get(name, Any)
-            found = misfit(value, kind, _why_not_read, _in_words(error), first)
+            found = misfit(value, kind, why_not_read, why_undecoded(error), first)
             raise NotCapturable(
                 f"{path}{found.path}: annotated {named(found.kind)}, "
                 f"holds {_holds(found.value)}, which cannot be read back ({found.why})"
             ) from None
-        if not run_own(is_same, value, back):
+        if not run_own(is_same, value, back, met):
             differs = difference(value, back, first)
             raise NotCapturable(
                 f"{path}{differs.path} holds {_holds(differs.went)} and would come back as "
@@ -382,34 +415,6 @@ def _have_same_attributes(one: object, other: object) -> bool:
         return run_own(is_same, dict(_attributes(one)), dict(_attributes(other)))
     except Exception:
         return False
-
-
-def is_state_same(one: bytes, other: bytes) -> bool:
-    """Whether two states that a class encoded itself are equal, or contain the same bytes in another order:
-    the order of a set changes when it is rebuilt, and does not matter."""
-    return one == other or (len(one) == len(other) and Counter(one) == Counter(other))
-
-
-def _why_not_encoded(value: object, kind: Any) -> str:
-    """Return why *value* cannot be encoded; empty if it can."""
-    try:
-        msgspec.msgpack.encode(value)
-    except _UNENCODABLE as error:
-        return text_of(error)
-    return ""
-
-
-def _why_not_read(value: object, kind: Any) -> str:
-    """Return why *value*, annotated as *kind*, cannot be decoded again; empty if it can."""
-    try:
-        run_own(msgspec.msgpack.decode, msgspec.msgpack.encode(value), type=kind)
-    except Exception as error:
-        return _in_words(error)
-    return ""
-
-
-def _in_words(error: Exception) -> str:
-    return text_of(error) if isinstance(error, msgspec.DecodeError) else error_in_words(error)
 
 
 def _holds(value: object) -> str:

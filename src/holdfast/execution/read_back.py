@@ -15,6 +15,7 @@ import datetime
 import enum
 import types
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -34,6 +35,11 @@ from typing import (
     is_typeddict,
 )
 
+import msgspec
+
+from holdfast.execution.method import run_own
+from holdfast.execution.shared_parts import HELD_ONCE, MetParts, is_mutable
+from holdfast.model.outcome import error_in_words, text_of
 from holdfast.model.set_order import fields_of
 
 _PLAIN: Final = frozenset({int, str, bytes, bytearray, bool, type(None)})
@@ -52,9 +58,16 @@ class Difference:
     came: Any
 
 
-def is_same(one: Any, other: Any) -> bool:
-    """Whether *other* equals *one* in value and type. Raises what a user's own ``__eq__`` raises."""
-    return _are_same([one], [other])
+def is_same(one: Any, other: Any, met: MetParts | None = None) -> bool:
+    """Whether *other* equals *one* in value and type. Raises what a user's own ``__eq__`` raises, and
+    ``HeldTwice`` for a mutable part of *one* that was *met* before."""
+    return type(one) is type(other) and _are_same_of(type(one), [one], [other], met)
+
+
+def is_state_same(one: bytes, other: bytes) -> bool:
+    """Whether two states that a class encoded itself are equal, or contain the same bytes in another order:
+    the order of a set changes when it is rebuilt, and does not matter."""
+    return one == other or (len(one) == len(other) and Counter(one) == Counter(other))
 
 
 def difference(one: Any, other: Any, first: int = 0, path: str = "") -> Difference:
@@ -64,27 +77,35 @@ def difference(one: Any, other: Any, first: int = 0, path: str = "") -> Differen
         for step, mine, its in _pairs(one, other, first):
             if not is_same(mine, its):
                 return difference(mine, its, path=path + step)
-    return Difference(path, one, other)
+    return Difference(_cut(path), one, other)
 
 
-def _are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+def _are_same(ones: Sequence[Any], others: Sequence[Any], met: MetParts | None) -> bool:
     if len(ones) != len(others) or not all(map(is_, map(type, ones), map(type, others))):
         return False
     kinds = list(dict.fromkeys(map(type, ones)))
+    if met is not None:
+        for kind in filter(is_mutable, kinds):
+            if len(kinds) == 1:
+                met.meet(ones)
+            else:  # one reference more: they stand in two columns
+                met.meet([each for each in ones if type(each) is kind], HELD_ONCE + 1)
     if len(kinds) == 1:
-        return _are_same_of(kinds[0], ones, others)
+        return _are_same_of(kinds[0], ones, others, met)
     return all(
         _are_same_of(
             kind,
             [each for each in ones if type(each) is kind],
             [each for each in others if type(each) is kind],
+            met,
         )
         for kind in kinds
     )
 
 
-def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Compare *ones* and *others*, which have equal lengths and contain only values of *kind*."""
+def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any], met: MetParts | None) -> bool:
+    """Compare *ones* and *others*, which have equal lengths and contain only values of *kind*. The parts of
+    *ones*, not they themselves, are *met*."""
     if kind in _PLAIN:
         return ones == others
     if kind is float:
@@ -94,12 +115,12 @@ def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any]) -> bool
     if issubclass(kind, dict):
         return (
             list(map(len, ones)) == list(map(len, others))
-            and _are_same(list(chain.from_iterable(ones)), list(chain.from_iterable(others)))
-            and _are_same(_values(ones), _values(others))
+            and _are_same(list(chain.from_iterable(ones)), list(chain.from_iterable(others)), met)
+            and _are_same(_values(ones), _values(others), met)
         )
     if issubclass(kind, list | tuple):
         return list(map(len, ones)) == list(map(len, others)) and _are_same(
-            list(chain.from_iterable(ones)), list(chain.from_iterable(others))
+            list(chain.from_iterable(ones)), list(chain.from_iterable(others)), met
         )
     if issubclass(kind, set | frozenset):
         return ones == others and all(map(_are_members_same, ones, others))
@@ -112,8 +133,8 @@ def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any]) -> bool
     made_of: type = kind
     names = fields_of(made_of)
     if names is not None:
-        return all(_is_column_same(attrgetter(name), ones, others) for name in names) and (
-            not _may_have_more(kind, len(names), ones) or _is_column_same(_beside_fields, ones, others)
+        return all(_is_column_same(attrgetter(name), ones, others, met) for name in names) and (
+            not _may_have_more(kind, len(names), ones) or _is_column_same(_beside_fields, ones, others, None)
         )
     return all(map(_is_equal, ones, others))
 
@@ -122,8 +143,10 @@ def _values(dictionaries: Sequence[Any]) -> list[Any]:
     return list(chain.from_iterable(map(dict.values, dictionaries)))
 
 
-def _is_column_same(get: Callable[[Any], Any], ones: Sequence[Any], others: Sequence[Any]) -> bool:
-    return _are_same(list(map(get, ones)), list(map(get, others)))
+def _is_column_same(
+    get: Callable[[Any], Any], ones: Sequence[Any], others: Sequence[Any], met: MetParts | None
+) -> bool:
+    return _are_same(list(map(get, ones)), list(map(get, others)), met)
 
 
 def _is_same_number(one: float, other: float) -> bool:
@@ -133,7 +156,7 @@ def _is_same_number(one: float, other: float) -> bool:
 def _are_members_same(one: Any, other: Any) -> bool:
     """Compare the members of two equal sets, which may iterate in different orders."""
     found = {each: each for each in other}
-    return _are_same(list(one), [found[each] for each in one])
+    return _are_same(list(one), [found[each] for each in one], None)
 
 
 def _moment(value: Any) -> tuple[Any, ...]:
@@ -187,6 +210,11 @@ def _pairs(one: Any, other: Any, first: int) -> Iterator[tuple[str, Any, Any]]:
 SHORT_CHARACTERS: Final = 60
 
 
+def _cut(path: str) -> str:
+    """Leave the middle of a very long path out, so that what follows it is read."""
+    return path if len(path) <= 2 * SHORT_CHARACTERS else f"{path[:SHORT_CHARACTERS]} ... {path[-20:]}"
+
+
 def in_short(value: object) -> str:
     """A short text of *value* for people, whatever its ``__repr__`` does."""
     try:
@@ -220,7 +248,7 @@ def misfit(
         of_part_why = why_not(part, of_part)
         if of_part_why:
             return misfit(part, of_part, why_not, of_part_why, path=path + step)
-    return Misfit(path, value, kind, why)
+    return Misfit(_cut(path), value, kind, why)
 
 
 def named(kind: Any) -> str:
@@ -300,3 +328,30 @@ def _hints(kind: Any) -> dict[str, Any]:
     except Exception:
         # Some names exist only for the type checker.
         return {}
+
+
+UNENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
+"""What the encoder raises for a value that has no encoding."""
+
+
+def why_not_encoded(value: object, kind: Any) -> str:
+    """Return why *value* cannot be encoded; empty if it can."""
+    try:
+        msgspec.msgpack.encode(value)
+    except UNENCODABLE as error:
+        return text_of(error)
+    return ""
+
+
+def why_not_read(value: object, kind: Any) -> str:
+    """Return why *value*, annotated as *kind*, cannot be decoded again; empty if it can."""
+    try:
+        run_own(msgspec.msgpack.decode, msgspec.msgpack.encode(value), type=kind)
+    except Exception as error:
+        return why_undecoded(error)
+    return ""
+
+
+def why_undecoded(error: Exception) -> str:
+    """Why something cannot be decoded."""
+    return text_of(error) if isinstance(error, msgspec.DecodeError) else error_in_words(error)

@@ -180,6 +180,14 @@ def exercise(
     return result
 
 
+def _digest(subject: Subject) -> bytes:
+    """Return the digest of the object's state. Raises :class:`_Wrong` if it has none."""
+    try:
+        return subject.execution.digest()
+    except NotCapturable as error:
+        raise _Wrong("state", str(error)) from None
+
+
 class _Sequence:
     """One sequence of operations on three objects.
 
@@ -202,9 +210,9 @@ class _Sequence:
     def do(self, done: Done) -> list[bytes]:
         """Execute one operation on all objects. Raises :class:`_Wrong` when they disagree."""
         self._number += 1
-        before = self._first.execution.digest() if done.is_query and self._first.is_at_rest else b""
+        before = _digest(self._first) if done.is_query and self._first.is_at_rest else b""
         outcomes = self._on(self._first, done)
-        if before and self._first.execution.digest() != before:
+        if before and _digest(self._first) != before:
             raise _Wrong("query", f"{done.method} is marked as a query and changes the state")
         again = self._on(self._second, done)
         if again != outcomes:
@@ -226,10 +234,10 @@ class _Sequence:
         if not self._first.is_at_rest:
             return
         try:
-            digest = self._first.execution.digest()
-            if self._second.execution.digest() != digest:
+            digest = _digest(self._first)
+            if _digest(self._second) != digest:
                 raise _Wrong("replay", "the state of an object that executed the same is another")
-            if self._restored is not None and self._restored.execution.digest() != digest:
+            if self._restored is not None and _digest(self._restored) != digest:
                 raise _Wrong("state", "an object whose state was read back goes on to another state")
             self._restored = self._first.restored(self._first.execution.save())
         except NoStateAvailable:

@@ -161,15 +161,42 @@ def test_nothing_is_found_in_a_class_that_is_well() -> None:
 
 
 class Sharing:
-    """A class with two attributes that are one list: when read back they are two."""
+    """A class with two attributes that become one list: when read back they are two."""
 
     def __init__(self) -> None:
         self.all: list[int] = []
-        self.latest = self.all
+        self.latest: list[int] = []
 
     def add(self, number: int) -> int:
+        self.latest = self.all
         self.latest.append(number)
         return len(self.all)
+
+
+class Growing:
+    """A class whose number outgrows what can be encoded, while queries are made."""
+
+    def __init__(self) -> None:
+        self.number = 1
+
+    def grow(self) -> None:
+        self.number = 1 << 70
+
+    @hf.query
+    def read(self) -> int:
+        return self.number % 7
+
+
+class Nesting:
+    def __init__(self) -> None:
+        self.held: list[list[int]] = []
+
+    def nest(self) -> None:
+        self.held.append(self.held)  # type: ignore[arg-type]  # the mistake
+
+    @hf.query
+    def read(self) -> int:
+        return len(self.held)
 
 
 class Guessing:
@@ -225,7 +252,9 @@ class Losing:
 @pytest.mark.parametrize(
     ("cls", "kind", "says", "operations"),
     [
-        (Sharing, "state", "after its state was read back add gives", 2),
+        (Sharing, "state", "Sharing.latest holds the same list as Sharing.all", 1),
+        (Growing, "state", "Growing.number", 1),
+        (Nesting, "state", "Nesting.held", 1),
         (Guessing, "replay", "a replay of mark gives", 1),
         (Remembering, "replay", "a replay of add gives", 1),
         (Asking, "query", "ask is marked as a query and changes the state", 1),
