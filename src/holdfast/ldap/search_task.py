@@ -28,13 +28,13 @@ from holdfast.ldap.encoding import envelope, operation_bytes
 from holdfast.ldap.messages import SUCCESS, Control, Result, SearchResultDone, SearchResultReference
 from holdfast.ldap.rendering import Selection, rendered
 from holdfast.ldap.service import NamedDn, Service
-from holdfast.ldap.sorting import Order, in_order, orders
+from holdfast.ldap.sorting import Order, in_order, orders, sort_keys
 
 SEARCH_CONTROLS: Final = (PAGED_RESULTS, SORT_REQUEST, MANAGE_DSA_IT)
 SLICE_BYTES: Final = 64 << 10
 """How many bytes of answers a search writes before others have their turn."""
 SLICE_STEPS: Final = 64
-"""How many steps a search takes before others have their turn."""
+"""How many entries it writes before others have their turn; it also stops where the walk pauses."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class SearchTask:
                     if self._service.ports.now() > self._deadline:
                         self._end(out, Result(ResultCode.TIME_LIMIT_EXCEEDED, "", "the search took too long"))
                         return True
-                    continue
+                    return False
                 if self._page == 0:
                     walk.ahead = view
                     self._end_page(out, keep)
@@ -208,12 +208,12 @@ def _sorted(
         if view is None:
             yield None
             continue
-        kept.append(view)
+        kept.append((view, sort_keys(view, wanted, snapshot.schema)))
         if len(kept) > service.limits.sorted:
             raise DirectoryError(
                 ResultCode.ADMIN_LIMIT_EXCEEDED, f"at most {service.limits.sorted} entries can be sorted"
             )
-    yield from in_order(kept, wanted, snapshot.schema)
+    yield from in_order(kept, wanted)
 
 
 class Referral(DirectoryError):

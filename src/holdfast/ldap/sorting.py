@@ -40,11 +40,20 @@ def orders(keys: tuple[SortKey, ...], schema: Schema) -> list[Order] | SortResul
     return found
 
 
-def in_order(views: list[EntryView], wanted: list[Order], schema: Schema) -> list[EntryView]:
+SortKeys = tuple[tuple[int, bytes], ...]
+"""By which values an entry is sorted."""
+
+
+def sort_keys(view: EntryView, wanted: list[Order], schema: Schema) -> SortKeys:
+    """Made entry by entry as they are found, so that sorting itself is short."""
+    return tuple(_least(view, order, schema) for order in wanted)
+
+
+def in_order(found: list[tuple[EntryView, SortKeys]], wanted: list[Order]) -> list[EntryView]:
     """The entries sorted; those that are equal stay as they were."""
-    for order in reversed(wanted):
-        views = sorted(views, key=lambda view: _least(view, order, schema), reverse=order.is_reverse)
-    return views
+    for at, order in reversed(list(enumerate(wanted))):
+        found = sorted(found, key=lambda each: each[1][at], reverse=order.is_reverse)
+    return [view for view, _ in found]
 
 
 def _least(view: EntryView, order: Order, schema: Schema) -> tuple[int, bytes]:

@@ -1,7 +1,7 @@
 """A connection's conversation: what is answered, in which order, within which bounds."""
 
 import pytest
-from directory_replica import ADMIN, SUFFIX, modify, person, rename
+from directory_replica import ADMIN, SUFFIX, add, modify, person, rename
 from ldap_session import PASSWORD, Client, Door
 
 from holdfast.directory.filters.text import parse_filter
@@ -402,3 +402,57 @@ def test_limits_are_checked() -> None:
 
 def test_a_bind_response_has_its_form(door: Door) -> None:
     assert isinstance(door.client().bind("", b""), BindResponse)
+
+
+def test_access_rules_follow_their_entries(door: Door, client: Client) -> None:
+    """Rules hold where their entry is now, for whoever is in the group now, under the group's name now."""
+    ada = f"uid=ada,{PEOPLE}"
+    group = f"cn=keepers,{SUFFIX}"
+    client.ask(person("ada", userPassword="x"))
+    client.ask(add(f"ou=kept,{SUFFIX}", "organizationalUnit", ou="kept", administrator=group))
+    client.ask(add(group, "groupOfNames", cn="keepers", member=ADMIN))
+    keeper = door.client()
+    keeper.bind(ada, b"x")
+    count = iter(range(100))
+
+    def may(place: str) -> bool:
+        number = next(count)
+        unit = add(f"ou=n{number},{place}", "organizationalUnit", ou=f"n{number}")
+        return code(keeper.result(unit)) == ResultCode.SUCCESS
+
+    assert not may(f"ou=kept,{SUFFIX}")
+    client.ask(modify(group, ("add", "member", ada)))
+    assert may(f"ou=kept,{SUFFIX}")
+    assert not may(SUFFIX)
+    client.ask(rename(f"ou=kept,{SUFFIX}", "ou=moved", PEOPLE))
+    assert may(f"ou=moved,{PEOPLE}")
+    client.ask(rename(group, "cn=others"))
+    assert not may(f"ou=moved,{PEOPLE}")
+    client.ask(rename(f"cn=others,{SUFFIX}", "cn=keepers"))
+    assert may(f"ou=moved,{PEOPLE}")
+    client.ask(modify(group, ("delete", "member", ada)))
+    assert not may(f"ou=moved,{PEOPLE}")
+    assert code(door.client().result(search("(ou=moved)"))) == ResultCode.SUCCESS
+    client.ask(modify(f"ou=moved,{PEOPLE}", ("add", "anonymousRead", "FALSE")))
+    stranger = door.client()
+    assert len(stranger.ask(search("(ou=moved)"))) == 1
+    hidden = SearchRequest(f"ou=moved,{PEOPLE}", Scope.BASE, parse_filter("(ou=*)"))
+    assert code(stranger.result(hidden)) == ResultCode.NO_SUCH_OBJECT
+    assert len(keeper.ask(hidden)) == 2
+
+
+def test_a_search_s_turn_is_short(door: Door, client: Client) -> None:
+    """However many entries a search looks at in vain, others have their turn meanwhile."""
+    fill(door, 200)
+    client.send(search("(description=nothing)"))
+    turns = 0
+    while client.session.has_work:
+        client.session.work()
+        turns += 1
+    assert turns == 0  # an index answers it
+    client.send(search("(!(description=nothing))", attributes=("1.1",), size_limit=1))
+    client.send(search("(&(!(uid=p*))(!(objectClass=*)))"))
+    while client.session.has_work:
+        client.session.work()
+        turns += 1
+    assert turns >= 4

@@ -10,7 +10,9 @@ from cyclopts import App, Parameter
 
 from holdfast.cli.directory.serving import Serving, plant, serve
 from holdfast.cli.output import Output, print_json, say, talk
-from holdfast.directory.master import Master, read_about
+from holdfast.directory.master import Master, read_about, top_entry
+from holdfast.directory.replica.snapshot import Suffix
+from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
 from holdfast.machine.files import close_to_others
 from holdfast.machine.process_tuning import allow_open_files
@@ -167,6 +169,8 @@ def _serving(
 ) -> Serving:
     if not 0 < replica_id < 0xFFFF:
         raise InvalidRequest(f"a replica's number is from 1 to {0xFFFF - 1}, not {replica_id}")
+    # Before any file is made: a name that cannot be a suffix, or has no class for its top.
+    top_entry(Suffix(suffix, standard_schema()).dn, suffix)
     password = None if admin_password_file is None else _first_line(admin_password_file)
     return Serving(directory=dir, suffix=suffix, replica=replica_id, admin_password=password, **rest)  # type: ignore[arg-type]  # the fields are those of the options above
 

@@ -1,6 +1,7 @@
 """What follows from changed entries: rows of what is shown, and indexes, kept in step with the state."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast.directory.entry import EntryState
 from holdfast.directory.primitives import EntryId
@@ -19,10 +20,15 @@ from holdfast.directory.tree import Tree
 class Consequences:
     """What a transaction changed besides its entries' own values."""
 
+    is_name_changed: bool = False
+    """Whether an entry is shown elsewhere, under another name, no longer or for the first time."""
     is_tree_changed: bool = False
     """Whether names changed that other entries are below."""
     touches_rules: bool = False
     """Whether access rules may have changed."""
+
+
+NO_CONSEQUENCES: Final = Consequences()
 
 
 class DerivedRows:
@@ -37,7 +43,7 @@ class DerivedRows:
     def write(self, before: dict[EntryId, EntryState | None], batch: Batch) -> Consequences:
         """The tree has followed the changes of the entries in *before*, which has their states before
         them."""
-        is_tree_changed = touches_rules = False
+        is_name_changed = is_tree_changed = touches_rules = False
         touched = dict.fromkeys((*before, *self._tree.take_touched()))
         for entry, (was, now) in self.shown.write(touched, batch).items():
             state = self._state.entries.get(entry)
@@ -46,8 +52,10 @@ class DerivedRows:
             new = {} if now is None else visible_values(state, now.oddity)
             write_difference(self._schema, entry, old, new, batch)
             if was != now:
+                is_name_changed = True
                 # An entry without anyone below it changes no name but its own.
                 is_tree_changed = is_tree_changed or entry not in before or self._tree.has_children(entry)
-                touches_rules = True
-            touches_rules = touches_rules or any(old.get(each) != new.get(each) for each in RULE_ATTRIBUTES)
-        return Consequences(is_tree_changed, touches_rules)
+            touches_rules = touches_rules or any(
+                old.get(each) != new.get(each) or (was != now and each in new) for each in RULE_ATTRIBUTES
+            )
+        return Consequences(is_name_changed, is_tree_changed, touches_rules or is_tree_changed)

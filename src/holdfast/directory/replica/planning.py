@@ -30,8 +30,9 @@ from holdfast.directory.schema.checking import OBJECT_CLASS
 from holdfast.directory.schema.schema import AttributeType, Described, Schema
 from holdfast.directory.store import Reader, prefix_end
 
-CANDIDATES_MAX: Final = 100_000
-"""How many entries an index may find: with more, looking at all entries of the scope costs no more."""
+CANDIDATES_MAX: Final = 20_000
+"""How many entries an index may find: they are found at one go, and nobody else has a turn meanwhile. With
+more, all entries of the scope are looked at, a few at a time."""
 FEW: Final = 64
 """So few candidates that looking for fewer costs more than looking at them."""
 BOUND_BYTES: Final = 200
@@ -207,6 +208,11 @@ def described_in(filter_: Filter, schema: Schema) -> Iterator[Described | None]:
     for each in _simple_parts(filter_):
         name = each.description
         yield None if name is None else schema.find(name)
+
+
+def parts_of(filter_: Filter) -> int:
+    """How many comparisons a filter may take."""
+    return sum(1 for _ in _simple_parts(filter_))
 
 
 def looks_at_names(filter_: Filter) -> bool:

@@ -82,10 +82,13 @@ class Replica:
         suffix: str,
         *,
         on_failed: Callable[[str], None] = lambda why: None,
+        purge_rows: int = PURGE_ROWS_MAX,
     ) -> None:
-        """*on_failed* is called once, when nothing can be committed any more: the process must end (D1)."""
+        """*on_failed* is called once, when nothing can be committed any more: the process must end (D1).
+        *purge_rows* is how many entries one transaction of a purge writes."""
         self._ports = ports
         self._on_failed = on_failed
+        self._purge_rows = purge_rows
         self.schema = schema
         self.suffix_name = Suffix(suffix, schema)
         self._overlay = Overlay(ports.store)
@@ -321,7 +324,7 @@ class Replica:
                 batch.erase(LEFT, bytes(key))
         for at, (entry, row) in enumerate(rows):
             _put_entry(batch, entry, row)
-            if at % PURGE_ROWS_MAX == PURGE_ROWS_MAX - 1:
+            if at % self._purge_rows == self._purge_rows - 1:
                 self._write(batch)
                 batch = Batch()
         batch.erase(REPLICA, PURGING)
@@ -391,8 +394,7 @@ class Replica:
             done=done,
             tokens=tokens,
             changed=tuple(before),
-            is_tree_changed=consequences.is_tree_changed,
-            touches_rules=consequences.touches_rules,
+            consequences=consequences,
         )
         self._write(batch, sequel)
 
@@ -407,10 +409,13 @@ class Replica:
             self._fail("a transaction could not be committed")
             return
         self._vector, sequel = self._transactions.take_committed(token)
+        follows = sequel.consequences
         self.cache.advance(
-            sequel.changed, is_tree_changed=sequel.is_tree_changed, is_name_changed=sequel.touches_rules
+            sequel.changed,
+            is_tree_changed=follows.is_tree_changed,
+            is_name_changed=follows.is_name_changed,
         )
-        if sequel.touches_rules:
+        if follows.touches_rules:
             self.rules_changed += 1
         if sequel.own is not None:
             self._ports.generator.commit(sequel.own)

@@ -12,14 +12,15 @@ from holdfast.directory.filters.evaluation import matcher
 from holdfast.directory.filters.filter import And, Filter, Not, Or, Present
 from holdfast.directory.operations import AliasDereferencing, Scope
 from holdfast.directory.primitives import EntryId
-from holdfast.directory.replica.planning import candidates, described_in, looks_at_names
+from holdfast.directory.replica.planning import candidates, described_in, looks_at_names, parts_of
 from holdfast.directory.replica.snapshot import Snapshot
 from holdfast.directory.replica.view import Attributes, EntryView
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.schema import Schema
 
 PAUSE_AFTER: Final = 32
-"""How many entries are looked at before others may have their turn: about a millisecond's work."""
+"""How many entries are looked at before others may have their turn: about a millisecond's work. With a filter
+of many parts it is fewer."""
 ALIASES_MAX: Final = 16
 """How many aliases may lead to one another before it counts as a loop."""
 
@@ -71,8 +72,9 @@ def found(
     else:
         entries, check_scope, check_filter = plan.entries, True, not plan.is_exact
     is_match = Question(filter_, snapshot, hidden) if check_filter else None
+    pause_after = max(1, PAUSE_AFTER // (1 + parts_of(filter_) // 8)) if check_filter else PAUSE_AFTER
     for looked, entry in enumerate(entries, start=1):
-        if looked % PAUSE_AFTER == 0:
+        if looked % pause_after == 0:
             yield None
         view = snapshot.view(entry)
         if (

@@ -189,11 +189,14 @@ class Snapshot:
 
     def subtree(self, entry: EntryId) -> Iterator[EntryId]:
         """The entry and all below it, parents first."""
-        waiting = [entry]
-        while waiting:
-            each = waiting.pop()
-            yield each
-            waiting.extend(reversed(list(self.children(each))))
+        levels: list[Iterator[EntryId]] = [iter((entry,))]
+        while levels:
+            each = next(levels[-1], None)
+            if each is None:
+                levels.pop()
+            else:
+                yield each
+                levels.append(self.children(each))
 
     def is_odd(self, entry: EntryId) -> bool:
         shown = self.shown(entry)

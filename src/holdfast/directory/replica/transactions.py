@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.primitives import EntryId
+from holdfast.directory.replica.derived import NO_CONSEQUENCES, Consequences
 from holdfast.directory.replica.maps import REPLICA, VECTOR
 from holdfast.directory.replica.overlay import Overlay
 from holdfast.directory.replica.update import Update
@@ -40,8 +41,7 @@ class Sequel:
     tokens: tuple[Token, ...] = ()
     """What replication gave, to hear of it."""
     changed: tuple[EntryId, ...] = ()
-    is_tree_changed: bool = False
-    touches_rules: bool = False
+    consequences: Consequences = NO_CONSEQUENCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,6 +330,26 @@ def test_purging_to_one_vector_leaves_equal_states() -> None:
     assert len(one.image.maps["entries"].rows) == 3
 
 
+@pytest.mark.parametrize("survivors", range(5))
+def test_a_purge_that_is_cut_short_is_done_again(survivors: int) -> None:
+    """A purge of many entries takes several transactions; the next start finishes it."""
+    one = Master(1, purge_rows=2)
+    one.populate()
+    for each in ("ada", "bob", "cyd", "dan", "eve"):
+        one.do(person(each, mail="a@x"))
+        one.do(modify(f"uid={each},{PEOPLE}", ("delete", "mail", [])))
+    one.replica.purge(one.replica.vector, "purge")
+    purged = one.replica.dump()
+    assert one.store.on_its_way == 3
+    one.restart(survivors)
+    if survivors:
+        one.store.commit()
+        assert one.replica.dump() == purged
+        one.restart()
+        assert one.replica.dump() == purged
+    assert stored_rows(one, decoded_shown) == derived_rows(one.replica)
+
+
 FILTERS = (
     "(objectClass=*)",
     "(objectClass=person)",
