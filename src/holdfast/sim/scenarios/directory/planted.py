@@ -6,7 +6,6 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.clock.vector import Vector
-from holdfast.directory.replica.update import encoded_update
 from holdfast.directory.replication import greeting, identity, link, supplier
 from holdfast.directory.replication.greeting import clock_objection, objection
 from holdfast.directory.replication.identity import ReplicaIds
@@ -17,7 +16,6 @@ from holdfast.directory.replication.replicator import Replicator
 from holdfast.directory.replication.roster import Own, Roster, Rows
 from holdfast.directory.replication.supplier import Supplier
 from holdfast.directory.replication.taking import CopyLink, Phase, Taker
-from holdfast.model.csn import Csn
 from holdfast.model.ids import ReplicaId
 from holdfast.sim.runner.planted import Planting
 
@@ -111,25 +109,25 @@ def _go_on_with_another(taker: Taker, to: CopyLink) -> None:
     _ask(taker, to)
 
 
+_gather = Supplier._gather
+
+
 def _say_too_much(sender: Supplier, *, own_only: bool) -> Updates | None:
-    """Sends statements before the changes that they follow."""
-    room_updates, _ = sender._room()
-    updates: list[bytes] = []
-    newest: dict[ReplicaId, Csn] = {}
-    with sender._ports.replica.updates_since(sender._position) as reader:
-        for update in reader:
-            is_wanted = not own_only or update.csn.replica == sender._roster.replica
-            if is_wanted and len(updates) < room_updates:
-                updates.append(encoded_update(update))
-                newest[update.csn.replica] = update.csn
-        available = reader.vector
-    statements = tuple(
+    """Sends statements before all changes that they follow."""
+    batch = _gather(sender, own_only=own_only)
+    if batch is None:
+        return None
+    vector = sender._ports.replica.vector
+    early = [
         each
-        for each in sender._roster.statements.values()
-        if not sender._position.covers(each.csn) and available.covers(each.csn)
-    )
-    newest |= {each.replica: each.csn for each in statements}
-    return sender._batch(updates, sum(map(len, updates)), statements, newest) if newest else None
+        for replica, each in sorted(sender._roster.statements.items())
+        if not sender._position.covers(each.csn)
+        and vector.covers(each.csn)
+        and sender._is_sent(replica, own_only=own_only)
+    ]
+    csns = [each.csn for each in early]
+    sender._position = sender._position.merged(Vector.of(vector.generation, csns))
+    return structs.replace(batch, statements=(*batch.statements, *early))
 
 
 def _relay_nothing(replicator: Replicator) -> None:
