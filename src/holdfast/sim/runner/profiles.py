@@ -121,6 +121,19 @@ NARROW: Final[dict[str, Narrow]] = {
     "parcels": Narrow(
         kinds=("garbled", "kill", "power_cut", "bit_rot"), gap_ns=250 * MILLISECOND, about="garbled"
     ),
+    "stores": Narrow(
+        kinds=("store_wiped", "store_put_back", "store_copied", "kill", "isolation", "partial"),
+        gap_ns=250 * MILLISECOND,
+        about="store_put_back",
+    ),
+    "strangers": Narrow(
+        kinds=("strange_greeting", "kill", "isolation"), gap_ns=250 * MILLISECOND, about="strange_greeting"
+    ),
+    "retirements": Narrow(
+        kinds=("retired_by_force", "isolation", "partition", "quick_restart"),
+        gap_ns=250 * MILLISECOND,
+        about="retired_by_force",
+    ),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 
