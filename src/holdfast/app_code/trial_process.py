@@ -77,16 +77,31 @@ def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[R
         execution = Execution.load(definition, state)
         loaded = attributes(definition, execution.line.instance)
         before = execution.code
+        says = in_line(execution)
         execution.apply(Position(execution.position + 1), Upgraded(before, definition.code))
     except Exception as error:
         # The class's own code may fail in any way.
         return Tried(code=definition.code, refused=error_in_words(error)[:WORDS_MAX])
     instance = execution.line.instance
     after = attributes(definition, instance)
-    says = [*methods(definition, wanted.operations), *added(loaded, after), *shape(definition, instance)]
+    says += [*methods(definition, wanted.operations), *added(loaded, after), *shape(definition, instance)]
     kept = {name: each for name, each in after.items() if name in loaded}
     says += replayed(definition, before, wanted, kept, checkpoint, records)
     return Tried(code=definition.code, says=tuple(each[:WORDS_MAX] for each in says[:SAYS_MAX]))
+
+
+def in_line(execution: Execution) -> list[str]:
+    """Take out what stands in line behind a call that waits for another group, and say so.
+
+    A busy group's state is captured between two calls, so others may stand in line in it. The old code still
+    executes them before an upgrade (E12), but without the other groups nobody can execute them here.
+    """
+    count = len(execution.line.queue)
+    execution.line.queue.clear()
+    if not count:
+        return []
+    calls = "1 call that waits" if count == 1 else f"{count} calls that wait"
+    return [f"tried on the state at position {execution.position}, before {calls} in line there"]
 
 
 def methods(definition: Definition, before: Iterable[str]) -> Iterator[str]:
@@ -162,15 +177,15 @@ def replayed(
     except Exception as error:
         yield f"the new code could not execute {since}: {error_in_words(error)}"
         return
-    if isinstance(came, Execution):
-        found = attributes(definition, came.line.instance)
-        for name in sorted(found.keys() & kept.keys()):
-            if found[name].digest != kept[name].digest:
-                would, stays = found[name].text, kept[name].text
-                would = (
-                    f"would be {would}; it stays {stays}" if would else "would be another; it stays as it is"
-                )
-                yield f"had the new code executed {since}, {name} {would}"
+    if not isinstance(came, Execution):
+        yield f"{since} cannot be compared: one of them waits for another group or for its own end"
+        return
+    found = attributes(definition, came.line.instance)
+    for name in sorted(found.keys() & kept.keys()):
+        if found[name].digest != kept[name].digest:
+            would, stays = found[name].text, kept[name].text
+            would = f"would be {would}; it stays {stays}" if would else "would be another; it stays as it is"
+            yield f"had the new code executed {since}, {name} {would}"
 
 
 def called(records: Iterable[Record]) -> Iterator[str]:

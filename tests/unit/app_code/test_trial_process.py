@@ -6,12 +6,25 @@ import msgspec
 import pytest
 from old_counter import GROUP, records
 
-from holdfast.app_code.trial_process import Trial, Value, added, attributes, methods, replayed, shape
+import holdfast
+from holdfast.app_code.trial_process import (
+    Trial,
+    Value,
+    added,
+    attributes,
+    in_line,
+    methods,
+    replayed,
+    shape,
+)
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
-from holdfast.execution.records import Upgraded, decode_record
+from holdfast.execution.records import NestedReply, Stamp, Upgraded, decode_record
+from holdfast.model.calls import Request
 from holdfast.model.code import Code
-from holdfast.model.ids import Position
+from holdfast.model.csn import Csn
+from holdfast.model.ids import ClientId, Position, ReplicaId
+from holdfast.model.outcome import encode_returned
 
 ONE, TWO = Code("1", "1" * 32), Code("2", "2" * 32)
 
@@ -179,3 +192,52 @@ def test_calls_since_a_checkpoint_are_executed_on_a_state_that_is_upgraded() -> 
 def test_a_tail_that_does_not_reach_the_state_is_not_compared() -> None:
     last = list(records(ONE, "add 1", "add 2"))
     assert list(replayed(defined(Doubling, TWO), ONE, trial(9), {}, None, last)) == []
+
+
+class Asking(Counter):
+    """Each call waits for another group."""
+
+    async def ask(self) -> int:
+        self.count += await holdfast.context.group("other").total()
+        return self.count
+
+
+class AskingMore(Asking):
+    """New code that takes the state of `Asking` over."""
+
+    def upgraded(self, from_version: str) -> None:
+        self.count += 100
+
+
+def busy_state() -> bytes:
+    """The state between two calls of a busy group: the first has ended, the second stands in line."""
+    execution = Execution(defined(Asking, ONE))
+    saved: list[bytes] = []
+    for each in records(ONE, "ask", "ask"):
+        execution.apply(each.first, decode_record(each.body))
+    waits = execution.outgoing()
+    assert waits is not None
+    execution.when_at_rest(lambda: saved.append(execution.save()))
+    stamp = Stamp(Csn(2_000, 0, ReplicaId(1), 0))
+    answer = encode_returned(5)
+    caller = Request(ClientId("c"), 2)
+    execution.apply(Position(4), NestedReply(stamp, *caller, waits.call, answer))
+    return saved[0]
+
+
+def test_new_code_is_tried_on_the_state_before_calls_that_wait_in_line() -> None:
+    """*Without it:* a group that waits for another whenever it is looked at could not be upgraded."""
+    definition = defined(AskingMore, TWO)
+    execution = Execution.load(definition, busy_state())
+    assert in_line(execution) == ["tried on the state at position 4, before 1 call that waits in line there"]
+    execution.apply(Position(5), Upgraded(ONE, TWO))
+    assert execution.line.instance.count == 105
+    assert in_line(execution) == []
+
+
+def test_calls_that_wait_for_another_group_are_not_compared_and_that_is_told() -> None:
+    last = list(records(ONE, "add 1", "ask"))
+    assert list(replayed(defined(AskingMore, TWO), ONE, trial(3), {}, None, last)) == [
+        "the calls since the beginning cannot be compared: "
+        "one of them waits for another group or for its own end"
+    ]

@@ -18,7 +18,7 @@ from holdfast.cli.output import Output, is_agreed, print_json, talk
 from holdfast.cli.where import Dir
 from holdfast.model.admin.groups import GroupHistory, GroupInfo, ListGroups, Order
 from holdfast.model.admin.upgrades import TryUpgrade, UpgradeTried
-from holdfast.model.code import Code
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.errors import OutcomeUnknown, Rejected, Unavailable
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
@@ -134,7 +134,16 @@ async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
         found = await _tried(layout, info.name)
     except NothingToTry:
         return ""
-    return found.refused if found.code.code.is_same(new) else f"{info.class_name} is being edited"
+    return why_not(found, new, info.class_name)
+
+
+def why_not(found: UpgradeTried, new: Code, class_name: str) -> str:
+    """Why the trial refuses *new*. A trial that failed before it found a code says so itself; only another
+    code means that somebody edits the class."""
+    tried = found.code.code
+    if tried.is_same(new) or tried.is_same(UNKNOWN):
+        return found.refused
+    return f"{class_name} is being edited: {tried} was tried, not {new}"
 
 
 def _show(found: UpgradeTried, name: str, output: Output) -> int:
