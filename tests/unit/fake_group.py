@@ -125,14 +125,14 @@ class FakeOldCode:
         if self._running is not None:
             return False
         (definition,) = (each for each in self.kept if each.code.is_same(by or code))
-        definition = replace(definition, code=code)
+        definition, is_stand_in = replace(definition, code=code), by is not None and not by.is_same(code)
         given = list(records)
         assert given[-1].last == up_to
         self.began.append((str(code), kept.position if kept is not None else Position(0), up_to))
 
         def work() -> None:
             try:
-                found = continued(definition, kept, given)
+                found = continued(definition, kept, given, is_stand_in=is_stand_in)
             except Exception as error:
                 then(NotCopied(repr(error)))
                 return
@@ -305,6 +305,7 @@ class FakeGroup:
         self.kept_classes: dict[str, list[Definition]] = {name: [] for name in names}
         self.old_code: dict[str, FakeOldCode] = {}
         self.why_not_upgrade: Callable[[Code], str] = lambda _: ""
+        self.may_replay: Callable[[Code], bool] = lambda _: False
         self.primary = names[0]
         for name in names:
             self.start(name)
@@ -339,6 +340,7 @@ class FakeGroup:
             self.onlooker,
             self.old_code[name],
             lambda code: self.why_not_upgrade(code),
+            lambda code: self.may_replay(code),
             slow=self.slow[name] if self.is_slow_apart else None,
         )
         definition = self.classes.get(name, self.definition)

@@ -7,6 +7,7 @@ tries the new code at a host that has it.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -15,7 +16,7 @@ import msgspec
 from holdfast.admin.groups import GroupsAdmin
 from holdfast.app_code.loader import allowed_classes, app_directories
 from holdfast.app_code.replay_messages import Chunk, End, Ordered, framed
-from holdfast.app_code.replayer import MEMORY_BYTES, MEMORY_PER_BYTE
+from holdfast.app_code.replayer import MEMORY_BYTES, MEMORY_PER_BYTE, CodeReplayer
 from holdfast.app_code.trial_process import Trial, Tried
 from holdfast.authority.driver import insist
 from holdfast.authority.group_code import wish_upgrade, withdraw_upgrade
@@ -30,8 +31,10 @@ from holdfast.model.admin.upgrades import CodeInfo, TryUpgrade, UpgradeGroup, Up
 from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError, NoSuchGroup, Unavailable
 from holdfast.model.ids import Nonce, Position
-from holdfast.sequence.ports import Kept, chunks_of
+from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.storage.record import Record
+from holdfast.styles.code_replay import Tail
+from holdfast.styles.ports import NotCopied, Waits
 
 
 class UpgradeWishes:
@@ -65,6 +68,8 @@ READ_BACK_S: Final = 4.0
 POLL_S: Final = 0.05
 TAIL_BYTES_MAX: Final = 64 << 20
 """The limit on the records that are executed for comparison; a longer tail is skipped."""
+STRETCHES_MAX: Final = 16
+"""The most changes of the code since a checkpoint through which older code is tried."""
 _PROGRAM: Final = "holdfast.app_code.trial_process"
 
 
@@ -89,16 +94,59 @@ class UpgradeTrial:
             raise Unavailable(f"{self._groups.me.host} has no state of {order.name} to try it on")
         unreadable = _unreadable(hosted)
         async with self._one:
-            found = await self._tried(hosted, state)
+            until_s = asyncio.get_running_loop().time() + LIMIT_S
+            found = await self._tried(hosted, state, until_s)
+            last = self._last(hosted)
+            if found.code.digest and not order.replays:
+                came = await self._replayed(hosted, last, found.code, until_s)
+                if isinstance(came, Captured) and not hosted.is_ready:
+                    # Nobody serves, so what the old code makes of the log is the newest state.
+                    state, found = came, await self._tried(hosted, came, until_s)
+                found = _with(found, came, last)
         return UpgradeTried(
             code=CodeInfo.of(found.code),
-            from_code=CodeInfo.of(hosted.code),
+            from_code=CodeInfo.of(last.code if last.code.digest else hosted.code),
             position=state.position,
             refused=unreadable or found.refused,
             says=found.says if not unreadable else (),
         )
 
-    async def _tried(self, hosted: HostedGroup, state: Kept) -> Tried:
+    def _last(self, hosted: HostedGroup) -> "_Last":
+        kept = self._groups.kept(hosted.record)
+        return _Last(kept, _tail(hosted, kept, hosted.member.committed))
+
+    async def _replayed(
+        self, hosted: HostedGroup, last: "_Last", new: Code, until_s: float
+    ) -> Captured | NotCopied | Waits | None:
+        """What older code makes of the records since the checkpoint, as an upgrade to *new* lets it (E7).
+
+        None if there is nothing for it to replay, or if this host does not keep it and need not: the group is
+        served, and the member that takes over keeps its own copies.
+        """
+        port = hosted.old_code.port if hosted.old_code is not None else None
+        if not isinstance(port, CodeReplayer):
+            return None
+        kept: Kept | None = last.kept
+        came: Captured | None = None
+        for _ in range(STRETCHES_MAX):
+            tail = _after(kept, last.records)
+            if tail.foreign(new) is None:
+                return came
+            stretch = tail.first()
+            if hosted.is_ready and not port.is_kept(stretch.code):
+                return None
+            records = (each for each in last.records if tail.start < each.first <= stretch.last)
+            try:
+                async with asyncio.timeout_at(until_s):
+                    ended = await port.tried(hosted.record, stretch.code, tail.kept, records)
+            except TimeoutError:
+                return None
+            if not isinstance(ended, Captured):
+                return ended
+            kept = came = ended
+        return came
+
+    async def _tried(self, hosted: HostedGroup, state: Kept, until_s: float) -> Tried:
         checkpoint = self._groups.kept(hosted.record)
         records = _tail(hosted, checkpoint, state.position)
         (app, *_) = app_directories()
@@ -115,7 +163,7 @@ class UpgradeTrial:
         )
         process = await WorkerProcess.start(_PROGRAM)
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout_at(until_s):
                 with suppress(BrokenPipeError, ConnectionResetError):  # the answer or the exit says why
                     for each in _frames(wanted, state, checkpoint, records):
                         await process.write(each)
@@ -126,6 +174,40 @@ class UpgradeTrial:
             return Tried(refused=f"it could not be tried: {error}")
         finally:
             await process.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The newest checkpoint of a group on this host (None: its start), and the records after it; no records
+    if they are too long."""
+
+    kept: Kept | None
+    records: list[Record]
+
+    @property
+    def code(self) -> Code:
+        """The code that made the last of them."""
+        return _after(self.kept, self.records).code
+
+
+def _after(kept: Kept | None, records: list[Record]) -> Tail:
+    """What follows *kept*, or the last state among the records, which no code need execute."""
+    tail = Tail(kept)
+    tail.take(records)
+    if tail.state is not None and tail.state[0] > tail.start:
+        tail = Tail(Captured(*tail.state))
+        tail.take(records)
+    return tail
+
+
+def _with(found: Tried, came: Captured | NotCopied | Waits | None, last: _Last) -> Tried:
+    """The result of the trial with what the kept copy of the old code told."""
+    if not isinstance(came, NotCopied) or found.refused:
+        return found
+    since = f"checkpoint {last.kept.position}" if last.kept is not None else "the beginning"
+    why = f"older code must replay the calls since {since}, but {came.why or 'has no state to give'}"
+    helps = "put right what it lacks, upgrade after the next checkpoint, or let the new code replay them"
+    return msgspec.structs.replace(found, refused=f"{why}; {helps} with --replay")
 
 
 async def _state(hosted: HostedGroup) -> Kept | None:

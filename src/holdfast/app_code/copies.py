@@ -110,6 +110,11 @@ class CodeCopies:
             self._whole[code.digest] = None
         return path
 
+    def is_in(self, code: Code, app: Path) -> bool:
+        """Whether *app*, a directory of the application, holds the same modules as the copy of *code*."""
+        manifest = self._manifest(code.digest) if self.is_kept(code) else None
+        return manifest is not None and _has(app, manifest)
+
     def listed(self) -> list[Manifest]:
         """All copies, most recently used first."""
         found = []
@@ -153,17 +158,22 @@ class CodeCopies:
         found = self._manifest(digest)
         if found is None or len(found.modules) > CLASS_MODULES_MAX or found.size > BYTES_MAX:
             return False
-        try:
-            return digest_of_all(tuple(self._read(digest, found))) == digest
-        except (OSError, BadClass):
-            return False
+        return _has(self._at(digest) / MODULES, found)
 
-    def _read(self, digest: str, manifest: Manifest) -> Iterator[ModuleText]:
-        within = self._at(digest) / MODULES
-        for each in manifest.modules:
-            text = ModuleText(each.module, each.is_package, b"")
-            with (within / text.path).open("rb") as file:
-                yield ModuleText(each.module, each.is_package, file.read(SOURCE_BYTES_MAX + 1))
+
+def _has(directory: Path, manifest: Manifest) -> bool:
+    """Whether the modules of *manifest* lie in *directory*, with its digest."""
+    try:
+        return digest_of_all(tuple(_read(directory, manifest))) == manifest.digest
+    except (OSError, BadClass):
+        return False
+
+
+def _read(directory: Path, manifest: Manifest) -> Iterator[ModuleText]:
+    for each in manifest.modules:
+        text = ModuleText(each.module, each.is_package, b"")
+        with (directory / text.path).open("rb") as file:
+            yield ModuleText(each.module, each.is_package, file.read(SOURCE_BYTES_MAX + 1))
 
 
 def _is_digest(name: str) -> bool:

@@ -101,6 +101,14 @@ def records(following: Callable[[], ToProcess]) -> Iterator[Record]:
         yield decode(found.data)
 
 
+def inside(modules: str, why: str) -> str:
+    """The reason with paths as they are beside the class: where the copy is kept tells people nothing, and
+    takes the room of the name that they need."""
+    for each in (modules, str(Path(modules).resolve())):
+        why = why.replace(f"{each}{os.sep}", "")
+    return why
+
+
 def main() -> None:
     """Process one task, then end."""
     answers, read = begin_work(sys.argv), sys.stdin.buffer.read
@@ -116,7 +124,7 @@ def main() -> None:
         work(wanted, lambda: to_process.decode(read_frame(read)), say)
     except BaseException as error:
         # The class's own code may fail in any way, or memory may have run out.
-        say(Failed(error_in_words(error)[:WHY_CHARACTERS_MAX]))
+        say(Failed(inside(wanted.modules, error_in_words(error))[:WHY_CHARACTERS_MAX]))
     answers.flush()
     os._exit(0)  # ends everything that the class has started
 

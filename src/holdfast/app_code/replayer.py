@@ -33,7 +33,7 @@ from holdfast.machine.worker_process import WorkerProcess
 from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Position
-from holdfast.sequence.ports import Kept, chunks_of
+from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.storage.aside_file import AsideFailed, AsideFile
 from holdfast.storage.checkpoint import Framing
 from holdfast.storage.record import Record
@@ -103,20 +103,61 @@ class CodeReplayer:
             missing = NotCopied(f"the sources of {by} are not kept here")
             asyncio.get_running_loop().call_soon(then, missing)
             return True
-        wanted = Task(
+        wanted = self._wanted(record, code, by, modules, kept)
+        work = self._work(wanted, kept, records, name, framing, then)
+        self._task = asyncio.get_running_loop().create_task(work)
+        return True
+
+    async def tried(
+        self, record: GroupRecord, code: Code, kept: Kept | None, records: Iterator[Record]
+    ) -> Captured | NotCopied | Waits:
+        """Replay as :meth:`begin` does, but keep nothing: the resulting state is returned.
+
+        This serves trials, beside whatever replay is running. Ends its process when it is cancelled.
+        """
+        modules = self._copies.modules_of(code)
+        if modules is None:
+            return NotCopied(f"the sources of {code} are not kept here")
+        wanted = self._wanted(record, code, code, modules, kept)
+        process = await WorkerProcess.start(_PROGRAM, directory=modules)
+        state = bytearray()
+        try:
+            with suppress(BrokenPipeError, ConnectionResetError):  # as in `_replayed`
+                await _feed(process, wanted, kept, records)
+            while True:
+                match from_process.decode(await process.read()):
+                    case Piece(data=data):
+                        state += data
+                    case Done(position=position):
+                        return Captured(position, bytes(state))
+                    case Waiting() as waiting:
+                        return waiting.waits
+                    case Failed(why=why):
+                        return NotCopied(f"{code} could not replay it: {why}")
+        except (OSError, EOFError, msgspec.MsgspecError, HoldfastError) as error:
+            return NotCopied(str(error) or repr(error))
+        finally:
+            await process.end()
+
+    def _wanted(self, record: GroupRecord, code: Code, by: Code, modules: Path, kept: Kept | None) -> Task:
+        """Describe the work. Code that replays in the place of other code is imported from the application
+        while that has it still: it may need files beside it that are not kept."""
+        apps = self._apps
+        if not by.is_same(code):
+            here = next((each for each in apps if self._copies.is_in(by, Path(each))), None)
+            if here is not None:
+                modules, apps = Path(here), ()
+        return Task(
             record=record,
             code=code,
             by=by,
             modules=str(modules),
-            apps=self._apps,
+            apps=apps,
             memory_bytes=MEMORY_BYTES + MEMORY_PER_BYTE * (kept.size if kept is not None else 0),
             position=kept.position if kept is not None else Position(0),
             size=kept.size if kept is not None else 0,
             chunk_bytes=kept.chunk_bytes if kept is not None else 0,
         )
-        work = self._work(wanted, kept, records, name, framing, then)
-        self._task = asyncio.get_running_loop().create_task(work)
-        return True
 
     def cancel(self) -> None:
         if self._task is not None:

@@ -93,7 +93,7 @@ class ReplayJobs:
         keeping: KeepsCheckpoints,
     ) -> None:
         self._record = record
-        self._port = port
+        self.port = port
         self._checkpoints = checkpoints
         self._log = log
         self._keeping = keeping
@@ -101,7 +101,7 @@ class ReplayJobs:
         self._written: Checkpoint | None = None
 
     def is_kept(self, code: Code) -> bool:
-        return self._port.is_kept(code)
+        return self.port.is_kept(code)
 
     def begin(
         self,
@@ -116,7 +116,7 @@ class ReplayJobs:
         if point is None or self._is_running or self._written is not None:
             return False
         name, framing = self._checkpoints.framing(self._record.group, point)
-        self._is_running = self._port.begin(
+        self._is_running = self.port.begin(
             self._record, code, kept, records, name, framing, lambda result: self._ended(result, then), by
         )
         return self._is_running
@@ -138,7 +138,7 @@ class ReplayJobs:
     def drop(self) -> None:
         if self._is_running:
             self._is_running = False
-            self._port.cancel()
+            self.port.cancel()
         if self._written is not None:
             self._checkpoints.discard(self._written)
             self._written = None

@@ -190,6 +190,11 @@ class CodeReplay:
         """A description of what old code executes now or executed last."""
         self._failures = 0
         self._not_before = 0
+        self._unfit: Code | None = None
+        """The code whose kept copy failed last; None once the class loaded here has failed in its place, so
+        that each is tried in turn."""
+        self._copy: Code | None = None
+        """The code whose kept copy runs or ran last; None if the class loaded here replays in its place."""
 
     def tune(self, config: StyleConfig) -> None:
         self._config = config
@@ -238,7 +243,8 @@ class CodeReplay:
             return True
         if self._is_running:
             return False
-        if self._ports.clock.now() < self._not_before:
+        is_to_replay = leads and self._unfit is not None and self._may_replay(self._unfit)
+        if self._ports.clock.now() < self._not_before and not is_to_replay:
             if leads and self._failures > 1:
                 raise WaitsForCode(self.why)  # another member may be able to serve
             return False
@@ -317,6 +323,7 @@ class CodeReplay:
             stretch.code, kept, records, end, lambda result: self._ended(end, result), by
         )
         if self._is_running:
+            self._copy = stretch.code if by is stretch.code else None
             self.why = self._in_words(tail, foreign, "executes them now")
             self._about = self._made_by(tail, foreign)
             self._ports.trace.note(
@@ -338,9 +345,9 @@ class CodeReplay:
 
     def _may_replay(self, code: Code) -> bool:
         """Whether the class loaded here replays what other code made: an operator has ordered it, and the
-        other code is not available any more."""
+        other code is not available any more, or its kept copy failed."""
         old_code = self._ports.old_code
-        is_kept = old_code is not None and old_code.is_kept(code)
+        is_kept = old_code is not None and old_code.is_kept(code) and self._unfit != code
         return not is_kept and self._ports.may_replay(code)
 
     def _is_answer_awaited(self, stretch: Stretch) -> bool:
@@ -358,6 +365,8 @@ class CodeReplay:
         old_code = self._ports.old_code
         assert old_code is not None
         self.waits = None
+        if self._copy is not None or isinstance(result, NotCopied):
+            self._unfit = self._copy if isinstance(result, NotCopied) else None
         match result:
             case Copied(size=size):
                 old_code.keep(lambda is_kept: self._kept(position, size, is_kept=is_kept))

@@ -251,6 +251,83 @@ def test_one_that_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
     run(work)
 
 
+READING = """
+from pathlib import Path
+
+STEP = int((Path(__file__).parent / "step.txt").read_text())
+"""
+
+
+def reading_in(directory: Path) -> Code:
+    """Keep a class with a module that reads a file beside it, which is not kept."""
+    modules = (
+        ModuleText("old_counter", False, COUNTER.encode()),
+        ModuleText("old_rules", False, READING.encode()),
+    )
+    code = Code("2", digest_of_all(modules))
+    CodeCopies(directory).keep(ClassCode(code, modules))
+    app = directory / "app"
+    app.mkdir()
+    for each in modules:
+        (app / each.path).write_bytes(each.source)
+    (app / "step.txt").write_text("7")
+    return code
+
+
+def test_a_copy_that_lacks_a_file_names_it_as_it_lies_beside_the_class(tmp_path: Path) -> None:
+    """Not where the copy is kept: that path is so long that the name at its end was cut off."""
+    code, host = reading_in(tmp_path), Host(tmp_path, apps=(tmp_path / "app",))
+
+    async def work() -> None:
+        for result in (
+            await host.replay(code, code, "add 1"),
+            await host.processes.tried(GROUP, code, None, records(code, "add 1")),
+        ):
+            assert isinstance(result, NotCopied)
+            assert result.why.endswith("No such file or directory: 'step.txt'")
+
+    run(work)
+
+
+def test_code_in_the_place_of_another_finds_what_lies_beside_it_in_the_application(tmp_path: Path) -> None:
+    """While the application still has that code; another is never imported from there."""
+    old, new = kept_in(tmp_path, 1), reading_in(tmp_path)
+    host = Host(tmp_path, apps=(tmp_path / "app",))
+
+    async def replayed() -> Written | NotCopied | Waits:
+        ended: asyncio.Future[Written | NotCopied | Waits] = asyncio.get_running_loop().create_future()
+        framing = Framing(GroupId(7), Point(Position(2), Epoch(1), 9), salt=1, chunk_bytes=1 << 16)
+        given = records(old, "add 1")
+        assert host.processes.begin(GROUP, old, None, given, "it.copy", framing, ended.set_result, new)
+        return await ended
+
+    async def work() -> None:
+        result = await replayed()
+        assert isinstance(result, Written)
+        assert host.count(result) == 5 + 7
+        (tmp_path / "app" / "old_rules.py").write_text("STEP = 100\n")
+        assert isinstance(await replayed(), NotCopied)
+
+    run(work)
+
+
+def test_a_trial_returns_the_state_and_keeps_nothing(tmp_path: Path) -> None:
+    code, host = kept_in(tmp_path, 3), Host(tmp_path)
+
+    async def work() -> None:
+        result = await host.processes.tried(GROUP, code, None, records(code, "add 1", "add 2"))
+        assert isinstance(result, Captured)
+        (found,) = (each for each in read(iter([result.state]), Capture(Bare), Bare) if each is not None)
+        assert (result.position, found[1].count) == (3, 5 + 9)
+        assert isinstance(await host.processes.tried(GROUP, code, None, records(code, "ask")), Waits)
+        lost = await host.processes.tried(GROUP, Code("9", "9" * 32), None, records(code))
+        assert isinstance(lost, NotCopied)
+
+    run(work)
+    assert not list(host.store.iterdir())
+    assert not host.adopted
+
+
 def test_messages_are_bounded() -> None:
     with pytest.raises(msgspec.ValidationError):
         length_of(b"\xff\xff\xff\xff")

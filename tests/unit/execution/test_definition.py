@@ -220,6 +220,47 @@ def test_without_the_code_that_made_it_nothing_is_served(style: str) -> None:
     assert values(made)[-1] == 4
 
 
+class Lost:
+    """A kept copy that cannot run: what it needs beside its module is not kept."""
+
+    def __init__(self) -> None:
+        raise FileNotFoundError("rates.json")
+
+    def add(self, amount: int) -> int:
+        return amount
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_new_code_replays_if_a_person_wants_it_and_the_kept_copy_cannot_run(style: str) -> None:
+    """At once, and not only when the copy is due to be tried again; without the order it never does."""
+    made = group(style, keeps=False)
+    for kept in made.kept_classes.values():
+        kept += [Definition("g", Lost, Lost, code=ONE.code), TWO]
+    add(made, 1, 2, 3)
+    deploy(made, TWO, "a", "b", "c")
+    settle(made)
+    assert not made.replicas[made.primary].is_ready
+    assert "a kept copy was tried, and" in made.faults[-1][2]
+    made.may_replay = ONE.code.is_same
+    settle(made)
+    assert made.replicas[made.primary].is_ready
+    add(made, 4)
+    assert values(made)[-1] == 8
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_kept_copy_that_can_run_goes_before_new_code_that_may_replay(style: str) -> None:
+    made = group(style)
+    for kept in made.kept_classes.values():
+        kept.append(TWO)
+    made.may_replay = ONE.code.is_same
+    add(made, 1, 2, 3)
+    deploy(made, TWO, "a", "b", "c")
+    settle(made)
+    add(made, 4)
+    assert values(made)[-1] == 5
+
+
 @pytest.mark.parametrize("style", ALL)
 def test_who_may_not_upgrade_waits_and_says_why(style: str) -> None:
     made = group(style)
@@ -340,10 +381,15 @@ def saved_with_timer() -> bytes:
     return execution.save()
 
 
+@pytest.mark.parametrize("is_replay_ordered", [False, True])
 @pytest.mark.parametrize("style", ALL)
-def test_a_method_of_the_old_code_that_waits_is_ended_by_it(style: str) -> None:
-    """The new primary makes the call the method waits for, and the old code resumes with the answer."""
+def test_a_method_of_the_old_code_that_waits_is_ended_by_it(style: str, is_replay_ordered: bool) -> None:
+    """The new primary makes the call the method waits for, and the old code resumes with the answer. A copy
+    that waits has not failed."""
     made = group(style)
+    made.may_replay = lambda _: is_replay_ordered
+    for kept in made.kept_classes.values():
+        kept.append(TWO)
     add(made, 1)
     made.replicas["a"].on_calls("t", sent(call(2, "fetch", 10)))
     made.settle()

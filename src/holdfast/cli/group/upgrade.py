@@ -77,11 +77,11 @@ def upgrade(
     """
     layout = Layout(dir)
     if dry_run:
-        return _show(uvloop.run(_tried(layout, name)), name, output)
+        return _show(uvloop.run(_tried(layout, name, replay=replay)), name, output)
     info, new = uvloop.run(_looked(layout, name))
     if is_served_by(info, new) and all(has(info, host, new) for host in info.placed_on):
         raise NothingToUpgrade(f"nothing to upgrade: {name} is served by {new}, which all its hosts have")
-    refused = uvloop.run(_refused(layout, info, new))
+    refused = uvloop.run(_refused(layout, info, new, replay=replay))
     if refused:
         raise CannotUpgrade(f"{name} would not go on with {new}: {refused}")
     if not yes and sys.stdin.isatty() and not is_agreed(_question(info, new, replay=replay)):
@@ -98,7 +98,7 @@ def upgrade(
     return 0
 
 
-async def _tried(layout: Layout, name: str) -> UpgradeTried:
+async def _tried(layout: Layout, name: str, *, replay: bool) -> UpgradeTried:
     """Try the code at the primary, whose state is the newest; at the next primary if it dies."""
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -107,7 +107,8 @@ async def _tried(layout: Layout, name: str) -> UpgradeTried:
                 if not info.primary:
                     raise NothingToTry(f"{name} has no member yet to try it on")
                 with suppress(Unavailable, OutcomeUnknown):
-                    return await give_at(layout, TryUpgrade(name=name), UpgradeTried, host=info.primary)
+                    wanted = TryUpgrade(name=name, replays=replay)
+                    return await give_at(layout, wanted, UpgradeTried, host=info.primary)
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         said = f"nobody could try it on the state of {name} within {PATIENCE_S:g} s"
@@ -123,7 +124,7 @@ async def _groups(layout: Layout, name: str) -> tuple[GroupInfo, ...]:
     return await order_at(layout, ListGroups(name=name))
 
 
-async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
+async def _refused(layout: Layout, info: GroupInfo, new: Code, *, replay: bool) -> str:
     """Why the group could not continue with the code, as far as that can be tried.
 
     If nobody has the group's object there is nothing to try the code on, and it may be just what helps.
@@ -131,7 +132,7 @@ async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
     if is_served_by(info, new):
         return ""
     try:
-        found = await _tried(layout, info.name)
+        found = await _tried(layout, info.name, replay=replay)
     except NothingToTry:
         return ""
     return why_not(found, new, info.class_name)
@@ -191,7 +192,7 @@ async def _rolled(layout: Layout, name: str, new: Code, *, replay: bool) -> Grou
 
     async def try_it() -> str:
         (info,) = await _groups(layout, name)
-        return await _refused(layout, info, new)
+        return await _refused(layout, info, new, replay=replay)
 
     try:
         return await RollingUpgrade(layout, give, name, new, say, try_it).roll(replays=replay)

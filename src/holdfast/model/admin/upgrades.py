@@ -57,6 +57,8 @@ class TryUpgrade(Struct, frozen=True, kw_only=True, tag="try_upgrade"):
     host that has a member of it; changes nothing. Requires an admin."""
 
     name: Name
+    replays: bool = False
+    """Whether that code would also replay what older code has made, so that older code is not tried."""
 
 
 class UpgradeTried(Struct, frozen=True, kw_only=True, tag="upgrade_tried"):
@@ -65,7 +67,7 @@ class UpgradeTried(Struct, frozen=True, kw_only=True, tag="upgrade_tried"):
     code: CodeInfo
     """The code of the class as it is in the directory now."""
     from_code: CodeInfo
-    """The code of the class as the host has loaded it."""
+    """The code that made what the group holds."""
     position: int
     """The position of the state on which it was tried."""
     refused: str
