@@ -29,6 +29,7 @@ from holdfast.execution.read_back import (
     is_state_same,
     misfit,
     named,
+    placed,
     why_not_encoded,
     why_not_read,
     why_undecoded,
@@ -140,7 +141,7 @@ class Capture:
             return instance
         instance = object.__new__(self._cls)
         for name, encoded in msgspec.msgpack.decode(state, type=dict[str, msgspec.Raw]).items():
-            object.__setattr__(instance, name, self._decoded(name, encoded))
+            object.__setattr__(instance, name, placed(self._cls, self._decoded, name, encoded))
         return instance
 
     def set_state(self, instance: Any, state: bytes, version: str) -> None:
@@ -332,7 +333,7 @@ class Restoring:
         if self._restored is not None:
             self._state += msgspec.msgpack.decode(piece.value, type=bytes)
             return
-        value = self._decoded(piece.name, piece.value)
+        value = placed(self._cls, self._decoded, piece.name, piece.value)
         self._values[piece.name] = joined(self._values[piece.name], value) if piece.is_part else value
 
     def finish(self) -> Any:

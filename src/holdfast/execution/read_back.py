@@ -355,3 +355,14 @@ def why_not_read(value: object, kind: Any) -> str:
 def why_undecoded(error: Exception) -> str:
     """Why something cannot be decoded."""
     return text_of(error) if isinstance(error, msgspec.DecodeError) else error_in_words(error)
+
+
+def placed(cls: type, decode: Callable[[str, msgspec.Raw], Any], name: str, encoded: msgspec.Raw) -> Any:
+    """Decode the attribute *name* of an object of *cls*. If it does not fit its annotation, the error names
+    the place: a class may have changed since the state was captured, and people must find what to put back.
+    """
+    try:
+        return decode(name, encoded)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$")
+        raise msgspec.ValidationError(f"{cls.__name__}.{name}{path.removesuffix('`')}: {text}") from None

@@ -2,6 +2,7 @@
 name."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -136,3 +137,49 @@ def test_a_state_must_be_bytes() -> None:
     cls = type("Wrong", (), {"get_state": lambda self: {"a": 1}, "set_state": lambda self, state: None})
     with pytest.raises(NotCapturable, match=r"Wrong\.get_state returned a dict"):
         Capture(cls).check(cls(), cls)
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class FewerColours(Enum):
+    BLUE = "blue"
+
+
+class Painted:
+    colour: Colour
+    parts: dict[str, Colour]
+
+    def __init__(self) -> None:
+        self.colour = Colour.BLUE
+        self.parts = {}
+
+
+class Repainted(Painted):
+    colour: FewerColours  # type: ignore[assignment]
+    parts: dict[str, FewerColours]  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda made: setattr(made, "colour", Colour.RED), "Repainted.colour: "),
+        (lambda made: made.parts.update(door=Colour.RED), "Repainted.parts[...]: "),
+    ],
+    ids=["attribute", "part of one"],
+)
+def test_a_state_that_a_changed_class_cannot_load_is_refused_by_place(change: Any, place: str) -> None:
+    """*Without it:* the operator reads "Invalid enum value 'red'", and nothing about where it is."""
+    made = Painted()
+    change(made)
+    old, new = Capture(Painted), Capture(Repainted)
+    with pytest.raises(msgspec.ValidationError) as caught:
+        new.restored(old.state_of(made), Repainted)
+    assert str(caught.value) == f"{place}Invalid enum value 'red'"
+    restoring = new.restoring(Repainted)
+    with pytest.raises(msgspec.ValidationError) as caught:
+        for piece in old.pieces_of(made, Painted):
+            restoring.take(piece)
+    assert str(caught.value) == f"{place}Invalid enum value 'red'"
