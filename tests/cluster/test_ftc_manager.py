@@ -57,6 +57,9 @@ def test_a_group_is_made_with_its_types_properties_under_those_of_its_criteria_a
     manager: Manager,
 ) -> None:
     """The use case of infrastructure-controlled membership, step by step."""
+    for nothing in ("nope", NOTHING):
+        refused = manager.ask("POST", f"/v1/properties/types/{nothing}", {"properties": {}})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "bad_class")
     manager.done("POST", f"/v1/properties/types/{LEDGER}", {"properties": {"CheckpointInterval": 70_000}})
     criteria = {"name": "inf", PROPERTIES: {"InitialNumberReplicas": 2, "MinimumNumberReplicas": 2}}
     made = manager.done("POST", "/v1/objects", {"type_id": LEDGER, "criteria": criteria})

@@ -8,6 +8,7 @@ from holdfast.admin.groups import GroupsAdmin
 from holdfast.admin.notifier_group import NotifierGroups
 from holdfast.admin.proposals import DesiredStateView, changed
 from holdfast.admin.snapshot import made_with_of
+from holdfast.app_code.loader import check_offered
 from holdfast.authority.groups import GroupRecord
 from holdfast.control.desired import changes
 from holdfast.model.admin.errors import InterfaceNotFound
@@ -52,6 +53,8 @@ class PropertiesAdmin:
             case SetProperties(group=group) | RemoveProperties(group=group) if group:
                 return await self._change_group(order)
             case SetProperties() | RemoveProperties():
+                if isinstance(order, SetProperties) and order.type_id:
+                    check_offered(order.type_id)
                 return await self._changed(_change_of(order), order.nonce)
             case ShowProperties():
                 return self._of_type(order.type_id)

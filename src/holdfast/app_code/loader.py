@@ -118,6 +118,12 @@ def allowed_classes() -> tuple[str, ...]:
     return tuple(sorted(_offered.allowed))
 
 
+def check_offered(name: str) -> None:
+    """Check that groups may be made of the class *name* here; imports nothing. Raises :class:`BadClass`."""
+    if name not in _offered.allowed:
+        find_class(name, _offered.apps)
+
+
 def load_class(name: str) -> type:
     """Load the class ``package.module:Class``.
 

@@ -21,6 +21,8 @@ from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 BUSY_S = 5.0
 PAUSE_S = 3.0
 """Longer than any lease, so that another member takes over."""
+PAUSE_S_MAX = 86_400
+"""A day: nobody waits longer to see a host continue."""
 
 app = App(name="chaos", help="Break something, to see it survive.")
 
@@ -55,8 +57,8 @@ def pause_primary(name: str, *, seconds: float = PAUSE_S, dir: Dir = DIRECTORY_D
     seconds
         How long it is paused.
     """
-    if seconds <= 0:
-        raise InvalidRequest(f"a pause of {seconds:g} s is none")
+    if not 0 < seconds <= PAUSE_S_MAX:  # false for nan as well
+        raise InvalidRequest(f"a pause takes more than 0 s and at most {PAUSE_S_MAX} s, not {seconds:g} s")
     layout = Layout(dir)
     host = _primary(layout, name)
     _signal(layout, host, signal.SIGSTOP)

@@ -131,6 +131,8 @@ def check(
     seed: The seed for choosing the calls.
     output: Lines for people, one JSON object for scripts.
     """
+    if operations < 0:
+        raise InvalidRequest(f"{operations} operations cannot be tried; 0 tries none")
     directory = app or Path.cwd()
     if not directory.is_dir():
         raise InvalidRequest(f"{directory} is not a directory to import classes from")
@@ -170,6 +172,8 @@ def check(
             }
         )
     else:
+        if not operations:
+            talk.print("no method was called: only the source and a new object were examined")
         _say_what_was_tried(tried)
         shown = f"{name} (interleaved)" if interface.is_interleaved else name
         _show(shown, changing, queries, found)

@@ -419,7 +419,8 @@ def _sender() -> tuple[Scope, Sends]:
     scope = _scope()
     if scope.sends is None:
         raise NotOrdered(
-            "only an ordered operation sends calls: queries, stateless groups and __init__ have no record"
+            "only an ordered operation sends calls: "
+            "queries, stateless groups, __init__ and upgraded have no record"
         )
     return scope, scope.sends
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.group_options import BY_NAME, OPTIONS
 from holdfast.model.group_options import PREFIX as OWN_PREFIX
+from holdfast.model.reference import MEMBERS_MAX
 
 Properties: TypeAlias = Mapping[str, Any]
 """Names to values, in the form that JSON uses."""
@@ -137,7 +138,10 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 
 
 def _count(name: str, value: Any) -> int:
-    return _whole(name, value, 1, COUNT_MAX)
+    count = _whole(name, value, 1, COUNT_MAX)
+    if count > MEMBERS_MAX:
+        raise UnsupportedProperty(name, value, f"no group has more than {MEMBERS_MAX} members")
+    return count
 
 
 def _time(name: str, value: Any) -> int:

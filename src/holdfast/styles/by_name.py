@@ -24,7 +24,7 @@ def style_named(name: str) -> Style:
     try:
         return Style[VOTING.get(name.lower(), name).upper()]
     except KeyError:
-        known = ", ".join(style.name.lower() for style in Style)
+        known = ", ".join(style.name.lower() for style in Style if style is not Style.ACTIVE_WITH_VOTING)
         raise InvalidRequest(f"there is no style {name!r}; the styles are {known}") from None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.app_code import loader
 from holdfast.app_code.finder import BadClass
-from holdfast.app_code.loader import check_makes, definition_of, load_class, offer_classes
+from holdfast.app_code.loader import check_makes, check_offered, definition_of, load_class, offer_classes
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.capture import NotCapturable
 from holdfast.faults.notifier import Notifier
@@ -117,6 +117,15 @@ def record(class_name: str, arguments: str = "[]") -> GroupRecord:
 def test_what_is_no_class_is_refused_with_the_reason(app: Path, name: str, said: str) -> None:
     with pytest.raises(BadClass, match=said):
         load_class(name)
+
+
+def test_whether_a_class_is_offered_is_told_without_importing_it(app: Path) -> None:
+    for name in ("counting:Counter", "broken:Counter", f"{Notifier.__module__}:{Notifier.__qualname__}"):
+        check_offered(name)
+    assert "broken" not in sys.modules
+    for name in ("nope", "nowhere:Counter", "counting:Other", "counting:Popen"):
+        with pytest.raises(BadClass):
+            check_offered(name)
 
 
 def test_an_object_is_made_with_the_arguments_of_its_record(app: Path) -> None:

@@ -8,6 +8,7 @@ from textwrap import dedent
 import pytest
 
 from holdfast.cli.check import EXIT_CLEAN, EXIT_WARNED, check
+from holdfast.model.errors import InvalidRequest
 
 Checked = tuple[int, list[str]]
 Check = Callable[..., Checked]
@@ -53,6 +54,18 @@ def test_a_class_of_which_no_object_can_be_made_is_not_well(checked: Check) -> N
     assert said[-1] == "1 warning"
     assert checked("check_till:Till", args="[1, 2]")[1][1].endswith("use other --args")
     assert checked("check_till:Till", args="[1]") == (EXIT_CLEAN, [said[0], "nothing to warn of"])
+
+
+def test_a_number_of_calls_that_cannot_be_made_is_refused_and_none_is_told(
+    tmp_path: Path, checked: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = TILL.replace("start: int", "start: int = 0")
+    assert checked("till_of_none:Till", till_of_none=source)[0] == EXIT_CLEAN
+    with pytest.raises(InvalidRequest, match="-1 operations"):
+        check("till_of_none:Till", app=tmp_path, operations=-1)
+    capsys.readouterr()
+    assert check("till_of_none:Till", app=tmp_path, operations=0) == EXIT_CLEAN
+    assert "no method was called" in capsys.readouterr().err
 
 
 def test_one_that_is_made_with_the_groups_time_is_made(checked: Check) -> None:

@@ -336,6 +336,8 @@ def test_only_an_ordered_operation_sends() -> None:
     assert "only an ordered operation sends" in str(outcome)
     with pytest.raises(hf.InvalidRequest, match="only an ordered operation sends"):
         Execution(definition(Hasty))
+    with pytest.raises(hf.InvalidRequest, match="__init__ and upgraded have no record"):
+        Execution(definition(Hasty))
     stateless = Stateless(definition(Till), FakeClock())
     _, (refused,) = stateless.execute(sent(call(1, "sell", "apple", "audit")))
     assert b"only an ordered operation sends" in refused

@@ -157,9 +157,16 @@ def test_names_are_the_dotted_ones_and_may_be_shortened() -> None:
 
 @pytest.mark.covers("FTC-149", "FTC-150", "FTC-152", "FTC-154")
 def test_numbers_have_the_ranges_of_their_types() -> None:
-    most = {"InitialNumberReplicas": 65_535, "MinimumNumberReplicas": 65_535, "CheckpointInterval": 2**64 - 1}
+    """Of the numbers of members that the source allows, those are refused that no group can have."""
+    most = {"InitialNumberReplicas": 64, "MinimumNumberReplicas": 64, "CheckpointInterval": 2**64 - 1}
     for name, value in most.items():
         assert checked({name: value}, Level.DEFAULT) == {full_name(name): value}
+    for name in ("InitialNumberReplicas", "MinimumNumberReplicas"):
+        for value in (65, 65_535):
+            with pytest.raises(UnsupportedProperty, match="more than 64 members"):
+                checked({name: value}, Level.DYNAMIC if name.startswith("Min") else Level.DEFAULT)
+        with pytest.raises(InvalidProperty):
+            checked({name: 65_536}, Level.DEFAULT)
 
 
 @pytest.mark.covers("FTC-151")
