@@ -96,7 +96,7 @@ def test_styles_have_the_numbers_of_the_standard_and_voting_is_refused() -> None
     ]
     assert style_named("warm_passive") is Style.WARM_PASSIVE
     assert style_named("voting") is Style.ACTIVE_WITH_VOTING
-    with pytest.raises(InvalidRequest, match="are stateless, cold_passive, warm_passive, active$"):
+    with pytest.raises(InvalidRequest, match=r"are stateless, cold_passive, warm_passive, active$"):
         style_named("lukewarm")
     with pytest.raises(UnsupportedProperty):
         make_member(Style.ACTIVE_WITH_VOTING, Definition("g", Spy, Spy), None, CONFIG)  # type: ignore[arg-type]
