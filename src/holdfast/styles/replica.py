@@ -435,8 +435,7 @@ class Replica(ReplicaBase):
             for outgoing in self._calling_out.to_send(execution.line, committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
         if execution.sends.issued and self.has_room and not execution.line.slow:
-            # Without room their ends could not be ordered. *Without that:* the log is full; each end that
-            # comes is executed and not ordered, so the object is given up, made anew, and sends again.
+            # Without room their ends are executed, not ordered: the object is made anew and sends again.
             for outgoing in self._sending.to_send(execution.sends, execution.position, committed):
                 self._ports.call_out(outgoing)
 

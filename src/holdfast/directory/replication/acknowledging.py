@@ -63,7 +63,9 @@ class Acknowledgements:
     def on_second_store(self, vector: Vector) -> None:
         """A second store has all of *vector* on its disk."""
         for each in self._waiting:
-            if each.answer is not None and vector.covers(each.csn):
+            # Not ``covers``: a vector also covers what its owner will never take, of retired replicas.
+            newest = vector.get(each.csn.replica)
+            if each.answer is not None and newest is not None and each.csn.operation <= newest:
                 answer, each.answer = each.answer, None
                 answer(None)
         self._drop_answered()

@@ -29,6 +29,15 @@ def test_each_operation_is_answered_once() -> None:
     assert len(waiting) == 0
 
 
+def test_a_store_that_has_retired_the_issuer_confirms_nothing() -> None:
+    """Its vector covers all changes of that id, and it has none of the new ones (retirements, seed 3)."""
+    waiting = Acknowledgements(wait_ns=100, waiting_max=10)
+    heard: list[Any] = []
+    waiting.wait(Csn(1, 0, A), 0, heard.append)
+    waiting.on_second_store(Vector.of("g", retired=[A]))
+    assert heard == []
+
+
 def test_no_more_may_wait_than_the_bound() -> None:
     waiting = Acknowledgements(wait_ns=100, waiting_max=1)
     waiting.check_room()

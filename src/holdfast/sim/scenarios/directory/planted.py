@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.clock.vector import Vector
-from holdfast.directory.replication import greeting, identity, link, supplier
+from holdfast.directory.replication import greeting, identity, link
 from holdfast.directory.replication.greeting import clock_objection, objection
 from holdfast.directory.replication.identity import ReplicaIds
 from holdfast.directory.replication.link import Link
@@ -140,11 +140,6 @@ def _hear_nothing(replicator: Replicator, refused_by: Link, refused: Refused) ->
 
 def _take_any_surplus(*arguments: object) -> None:
     """Lets a newcomer in that has what others do not take any more."""
-
-
-def _only_trimmed(trimmed: Vector, roster: Roster) -> Vector:
-    """Forgets that nothing is sent of retired replicas."""
-    return trimmed
 
 
 _bug: Final = Planting("directory", runs_max=60)
@@ -295,14 +290,5 @@ PLANTED = (
         "_surplus",
         _take_any_surplus,
         "retirements",
-    ),
-    _bug(
-        "supplies-without-the-retired",
-        "G5",
-        "a replica that lacks changes of a retired one is brought up to date without them",
-        supplier,
-        "least_needed",
-        _only_trimmed,
-        "stores",
     ),
 )
