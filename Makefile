@@ -54,7 +54,7 @@ demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every cal
 	@$(BIN)/holdfast demo
 
 test: setup etcd ldap ## every test, in its short version; what CI runs
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup     ## format, lint, types, layering
 	@$(BIN)/ruff format --check src tests

@@ -107,7 +107,7 @@ def test_a_host_whose_disk_fails_says_so_and_the_other_goes_on(
     tmp_path: Path, failing_calls: Path, monkeypatch: pytest.MonkeyPatch, faults: CallFaults, reason: str
 ) -> None:
     """D1: it fails visibly, and the reason is where people look first."""
-    spoilt = tmp_path / "d" / "hosts" / "host1"
+    spoilt = tmp_path / "d" / "hosts" / "host1" / "store"
     for name, value in environment(failing_calls, spoilt, faults).items():
         monkeypatch.setenv(name, value)
     with Domain(tmp_path / "d", "--hosts", "2", is_whole=False) as domain:

@@ -26,7 +26,7 @@ def read_file(path: Path, environment: Mapping[str, str], flags: Sequence[str] =
     try:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # who needs the directory says what is wrong with it
         return read({}, lambda section, key: path.name, environment, flags)
     except OSError as error:
         return Read(problems=(f"{path}: it cannot be read: {error.strerror}",))

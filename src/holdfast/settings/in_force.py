@@ -24,6 +24,7 @@ from holdfast.settings.contract import Read, Source
 from holdfast.settings.file import APPLIED, read_applied
 from holdfast.settings.sections import Settings, differing, merged, settings
 from holdfast.settings.units import Value
+from holdfast.storage.volume import translated
 
 FILE: Final = "settings.json"
 """The name of the file in the host's directory."""
@@ -117,7 +118,7 @@ class Following:
         try:
             write_durably(self._host / FILE, msgspec.json.encode(record))
         except OSError as error:
-            log.warning("which settings are in force cannot be written down", why=str(error))
+            raise translated(error, str(self._host / FILE)) from error  # whatever a disk fails at (D1)
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
