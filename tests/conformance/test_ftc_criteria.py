@@ -164,7 +164,7 @@ def test_without_any_wish_a_group_has_three_replicas_that_are_kept() -> None:
         ({"replicas": 2, "minimum": 3}, InvalidProperty, ("MinimumNumberReplicas", 3)),
         (
             {"properties": as_properties(InitialNumberReplicas=65)},
-            InvalidProperty,
+            UnsupportedProperty,
             ("InitialNumberReplicas", 65),
         ),
         (

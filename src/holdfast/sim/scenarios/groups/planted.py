@@ -40,6 +40,7 @@ from holdfast.styles.ports import Token
 from holdfast.styles.readiness import Readiness
 from holdfast.styles.replica import Replica
 from holdfast.styles.replies import Answer, WaitingReplies
+from holdfast.styles.serving_state import ServingState
 from holdfast.styles.warm import Step, next_step
 
 RUNS: Final = 100
@@ -330,15 +331,15 @@ PLANTED = (
         "a state becomes a checkpoint, and what is older is let go, though it was never read back",
         Capture,
         "_read_back",
-        lambda capture, name, value, encoded, first: None,
+        lambda capture, name, value, encoded, first, met: None,
     ),
     _bug(
         "full-log-not-passed-on",
         "E9",
         "a primary that can make no checkpoints keeps the group, though its log is full and others are short",
-        Replica,
-        "_make_room",
-        lambda replica: None,
+        ServingState,
+        "maybe_make_room",
+        lambda serving, sequence, config, why: None,
         profile="classes",
         runs_max=200,
     ),
