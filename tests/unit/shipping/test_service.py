@@ -213,7 +213,7 @@ def test_settings_out_of_range_are_all_named(net: Net) -> None:
     wrong = FetchConfig(bytes_per_s=0, attempts_max=0, pause_first_ns=2, pause_most_ns=1)
 
     async def main() -> None:
-        with pytest.raises(InvalidRequest, match="bytes_per_s must.*attempts_max must.*pause_first_ns must"):
+        with pytest.raises(InvalidRequest, match=r"bytes_per_s must.*attempts_max must.*pause_first_ns must"):
             async with net.fetcher(wrong):
                 pass
         assert not (net.tmp / "shelf").exists()
