@@ -110,6 +110,8 @@ class Scheduler:
         asked, self._asked = iter(self._asked), {}
         try:
             for hosted in asked:
+                if self._hosted.get(hosted.group) is not hosted:
+                    continue  # it has left since, in the turn of another group; its log is gone
                 self._wakes.forget(hosted.group)
                 due_ns = hosted.turn()
                 self._after(hosted)

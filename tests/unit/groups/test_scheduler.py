@@ -23,9 +23,12 @@ class World:
     def __init__(self) -> None:
         self.taken: list[int] = []
         self.fails: set[int] = set()
+        self.hosted: dict[GroupId, Any] = {}
+        self.ends: dict[int, int] = {}
+        """Which group leaves in whose turn."""
         self._soon: list[Callable[[], None]] = []
         self.turns = Scheduler(
-            {},
+            self.hosted,
             self,
             lambda _: self,
             self._soon.append,
@@ -55,12 +58,14 @@ class World:
     def ask(self, number: int) -> None:
         """Give a group a turn that stands for all that a real turn does."""
         hosted: Any = FakeHosted(GroupId(number), lambda: self._take(number))
+        self.hosted[hosted.group] = hosted
         self.turns.later(hosted)
 
     def _take(self, number: int) -> None:
         if number in self.fails:
             raise RuntimeError(f"group {number}")
         self.taken.append(number)
+        self.hosted.pop(GroupId(self.ends.get(number, 0)), None)
 
     def run(self) -> None:
         """Run everything that was asked for."""
@@ -91,3 +96,13 @@ def test_who_asks_in_a_turn_that_fails_is_not_forgotten_either() -> None:
     world.ask(5)
     world.run()
     assert world.taken == [2, 5]
+
+
+def test_a_group_that_left_in_the_turn_of_another_has_none() -> None:
+    """M6: its log is gone; what its object would read is not there."""
+    world = World()
+    world.ends = {1: 2}
+    for number in (1, 2, 3):
+        world.ask(number)
+    world.run()
+    assert world.taken == [1, 3]
