@@ -188,7 +188,7 @@ def test_only_an_in_sync_backup_is_handed_a_group(whole: Domain) -> None:
         (("chaos", "kill-host", "host9"), "there is no host 'host9' here"),
         (("chaos", "kill-primary", "nobody"), "there is no group 'nobody'"),
         (("chaos", "pause-primary", "nobody"), "there is no group 'nobody'"),
-        (("chaos", "pause-primary", "nobody", "--seconds", "0"), "a pause of 0 s is none"),
+        (("chaos", "pause-primary", "nobody", "--seconds", "0"), "a pause takes more than 0 s"),
         (("chaos", "cut", "host1", "host1"), "cannot be cut off from itself"),
         (("chaos", "cut", "host1", "host9"), "there is no host 'host9' here"),
         (("chaos", "heal", "host1"), "name two hosts, or none"),
