@@ -344,6 +344,16 @@ PLANTED = (
         runs_max=200,
     ),
     _bug(
+        "full-member-kept",
+        "D4",
+        "a backup whose log is full stays a member, though it makes no checkpoints and others have room",
+        Membership,
+        "_full",
+        lambda membership: None,
+        profile="classes",
+        runs_max=400,
+    ),
+    _bug(
         "no-reserve",
         "D5",
         "a host orders operations and makes checkpoints until its disk is full",
