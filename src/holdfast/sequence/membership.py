@@ -76,7 +76,7 @@ class Membership:
             self._go_on_joining(on.standing.joining)
             return
         gone, overdue = self._gone(), self._overdue()
-        leaving = gone or overdue or self._departing() or self._without_space() or self._full()
+        leaving = gone or overdue or self._departing() or self._without_space()
         if leaving is not None and self._may_spare_one():
             if gone is None and overdue is not None:
                 self._keep_away(leaving.host)
@@ -144,30 +144,14 @@ class Membership:
                 return member
         return None
 
-    def _full(self) -> ViewMember | None:
-        """A listed member whose log is full although this one's is not, because it can make no checkpoints,
-        if enough others answer without it: every call is refused for its sake (D4)."""
-        on = self._on
-        if on.store.live_bytes > on.config.hold_bytes:
-            return None
-        for member, follower in self._others():
-            if follower is not None and self._is_full(follower) and self._is_enough_without(member):
-                return member
-        return None
-
-    def _is_full(self, follower: Progress) -> bool:
-        return follower.log_bytes > self._on.config.full_log_bytes
-
     def _why_dropped(self, member: ViewMember, gone: ViewMember | None, overdue: ViewMember | None) -> str:
         """Why that member is dropped, for people."""
         if member is gone:
             return self._why_gone(member)
         if member is overdue:
             return "calls waited for it"
-        if member is self._departing():
-            return "its host is being stopped"
-        is_short = member is self._without_space()
-        return "its host is short of disk space" if is_short else "its log is full, it makes no checkpoints"
+        is_departing = member is self._departing()
+        return "its host is being stopped" if is_departing else "its host is short of disk space"
 
     def _why_gone(self, member: ViewMember) -> str:
         """Why that member is dropped, for people: most dropped members were restarted on purpose."""
@@ -251,9 +235,8 @@ class Membership:
         on = self._on
         for follower in self._submission.followers.all():
             absence = self._absent.get(follower.member.host)
-            is_due = absence is None or on.now >= absence.until
-            has_room = not follower.lacks_space and not self._is_full(follower)
-            is_welcome = is_urgent or (is_due and has_room)
+            is_due = (absence is None or on.now >= absence.until) and not follower.lacks_space
+            is_welcome = is_urgent or is_due
             is_listed = find(on.standing.listed, follower.member) is not None
             if is_welcome and not is_listed and self._may_join(follower):
                 return follower

@@ -149,10 +149,7 @@ class ResendTimer:
             or any(submission.followers.get(each) is None for each in self._others_listed())
             or self.has_learner
             or self._hold.is_feeding
-            or any(
-                follower.lacks_space or follower.log_bytes > self._on.config.full_log_bytes
-                for follower in submission.followers.all()
-            )
+            or any(follower.lacks_space for follower in submission.followers.all())
         )
 
     def _others_listed(self) -> list[Me]:

@@ -29,6 +29,7 @@ from holdfast.sequence.membership import Membership
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.recovery import StateLoss
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
+from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_state import is_volatile
 from holdfast.sim.runner.planted import Planting
 from holdfast.sim.scenarios.authority.planted import changing
@@ -344,12 +345,12 @@ PLANTED = (
         runs_max=200,
     ),
     _bug(
-        "full-member-kept",
+        "full-member-counted",
         "D4",
-        "a backup whose log is full stays a member, though it makes no checkpoints and others have room",
-        Membership,
-        "_full",
-        lambda membership: None,
+        "calls are refused for the sake of a backup that makes no checkpoints, though others have room",
+        Submission,
+        "_is_stuck",
+        lambda submission, follower: False,
         profile="classes",
         runs_max=400,
     ),

@@ -1,5 +1,4 @@
-"""Whom a primary drops: nobody for messages that it could not read (M1, decision 0016), and a backup whose
-log is full while others have room (D4)."""
+"""A primary whose loop was blocked drops nobody for messages that it could not read (M1, decision 0016)."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,8 +25,6 @@ from holdfast.sequence.progress import Progress, ProgressOfAll
 from holdfast.sequence.view_state import ViewState
 
 SILENCE_NS = SequenceConfig().silence_ns
-FULL = SequenceConfig().full_log_bytes
-SHORT = SequenceConfig().hold_bytes
 NOW = 100 * SECOND
 
 
@@ -41,29 +38,21 @@ A, B, C = member("a"), member("b"), member("c")
 VIEW = View(group=GroupId(1), epoch=Epoch(3), primary=A.host, members=(A, B, C), nonce=Nonce("n"))
 
 
-def sweep(
-    *,
-    awake_since: int = 0,
-    owing_since: int | None = None,
-    log_bytes: int = 0,
-    own_bytes: int = 0,
-    answer: str = "abc",
-) -> list[str]:
-    """The members that A drops at NOW. B has owed it an answer since then, and has a log of that length; C
-    owes nothing and has a short one. *answer*: who is heard."""
+def dropped(*, awake_since: int) -> list[str]:
+    """The members that A drops at NOW, when B has owed it an answer for longer than allowed and C owes
+    nothing."""
     found: list[str] = []
     followers = ProgressOfAll()
     for each in (B, C):
         followers.add(Progress(each, Position(9), Position(9), acknowledged=Position(9), heard_at=NOW))
     late = followers.get(B)
     assert late is not None
-    late.owing_since, late.log_bytes = owing_since, log_bytes
+    late.owing_since = NOW - 2 * SILENCE_NS
     state = SimpleNamespace(
         me=A,
         now=NOW,
         config=SequenceConfig(),
         standing=ViewState(A, Seen("views/1", VIEW, Revision(5))),
-        store=SimpleNamespace(live_bytes=own_bytes),
         ports=SimpleNamespace(leases=SimpleNamespace(awake_since=lambda: awake_since)),
         is_dead=lambda _: False,
         leaving={},
@@ -71,11 +60,7 @@ def sweep(
         note=lambda _, **told: found.append(told["host"]),
         propose=lambda *_, **__: None,
     )
-    submission = SimpleNamespace(
-        followers=followers,
-        acknowledged_by=lambda _: Position(9),
-        is_answering=lambda member: member.host in answer,
-    )
+    submission = SimpleNamespace(followers=followers, acknowledged_by=lambda _: Position(9))
 
     def ask(change: ViewChange) -> None:
         pass
@@ -95,21 +80,4 @@ def sweep(
 )
 def test_silence_counts_from_when_one_can_hear(awake_since: int, expected: list[str]) -> None:
     """What the backup sent while the loop was blocked is still unread."""
-    assert sweep(awake_since=awake_since, owing_since=NOW - 2 * SILENCE_NS) == expected
-
-
-@pytest.mark.parametrize(
-    ("log_bytes", "own_bytes", "answer", "expected"),
-    [
-        pytest.param(FULL + 1, 0, "abc", ["b"], id="full, and nobody else"),
-        pytest.param(FULL, 0, "abc", [], id="not full yet"),
-        pytest.param(FULL + 1, SHORT, "abc", ["b"], id="ours is short enough"),
-        pytest.param(FULL + 1, SHORT + 1, "abc", [], id="ours is long too"),
-        pytest.param(FULL + 1, 0, "ab", [], id="needed, because another is silent"),
-    ],
-)
-def test_a_backup_whose_log_is_full_is_dropped_if_it_can_be_spared(
-    log_bytes: int, own_bytes: int, answer: str, expected: list[str]
-) -> None:
-    """It can make no checkpoints, and every call is refused for its sake."""
-    assert sweep(log_bytes=log_bytes, own_bytes=own_bytes, answer=answer) == expected
+    assert dropped(awake_since=awake_since) == expected
