@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from file_order import Stopwatch, longest_first, read_seconds
 from leftovers import end_leftovers, mark_children
 from means import missing
 from recipe_bench import Bench
@@ -21,12 +22,23 @@ LEFT = pytest.StashKey[list[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="the long versions: `make long`")
+    parser.addoption(
+        "--write-seconds", action="store_true", help="write how long the files took, for their order"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", {}).get("workerid", "")
     config.stash[CHILDREN] = mark_children(worker)
     config.stash[LEFT] = []
+    if config.getoption("--write-seconds") and not worker:
+        config.pluginmanager.register(Stopwatch())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items, read_seconds())
 
 
 # --- no test leaves processes behind
