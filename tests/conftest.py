@@ -79,6 +79,12 @@ def rounds(request: pytest.FixtureRequest) -> "Rounds":
     return Rounds(is_long=request.config.getoption("--long"))
 
 
+@pytest.fixture(scope="session")
+def jobs(request: pytest.FixtureRequest) -> int:
+    """In how many processes to simulate: a worker of pytest has neighbours that use the other cores."""
+    return 1 if hasattr(request.config, "workerinput") else 2
+
+
 class Rounds:
     def __init__(self, *, is_long: bool) -> None:
         self.is_long = is_long
