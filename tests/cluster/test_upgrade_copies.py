@@ -14,7 +14,7 @@ from test_upgrade import App, explained
 from holdfast.client.proxy import Group
 from holdfast.model.errors import HoldfastError
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.cluster
 
 RATED = """
 import json
