@@ -18,6 +18,13 @@ from leftovers import MARK, end_leftovers
 
 HOLDFAST = (sys.executable, "-m", "holdfast")
 WAIT_S = 120.0
+TRIES_MAX = 5
+
+
+def is_starved(said: str) -> bool:
+    """Whether an upgrade was refused because the machine is too busy for its trial, which gives way to all
+    that serves: whoever orders it again may succeed, at most ``TRIES_MAX`` times."""
+    return "s to try it" in said
 
 
 class Domain:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from domain import HOLDFAST, WAIT_S, Domain, is_whole
+from domain import HOLDFAST, TRIES_MAX, WAIT_S, Domain, is_starved, is_whole
 from group_client import Client, run
 
 from holdfast.cli.admin import give_at
@@ -67,7 +67,10 @@ class App:
     def group(self, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         """Run `holdfast group` with these words."""
         command = [*HOLDFAST, "group", *words, "--dir", str(self.domain.directory)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=4 * WAIT_S, check=False)
+        for _ in range(TRIES_MAX):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=4 * WAIT_S, check=False)
+            if not is_starved(done.stderr):
+                break
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
         return done
 

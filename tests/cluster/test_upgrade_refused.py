@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from domain import HOLDFAST, Domain, is_whole
+from domain import HOLDFAST, TRIES_MAX, Domain, is_starved, is_whole
 from group_client import Client, run
 
 from holdfast.agent.rolling_upgrade import Given, NotUpgraded, RollingUpgrade, probe
@@ -48,11 +48,14 @@ class App:
 
     async def upgrade(self, *words: str) -> tuple[int | None, str]:
         """Return how the command ends, and what it prints."""
-        process = await asyncio.create_subprocess_exec(
-            *(*HOLDFAST, "group", "upgrade", NAME, *words, "--dir", str(self.domain.directory)),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, said = await process.communicate()
+        for _ in range(TRIES_MAX):
+            process = await asyncio.create_subprocess_exec(
+                *(*HOLDFAST, "group", "upgrade", NAME, *words, "--dir", str(self.domain.directory)),
+                stderr=asyncio.subprocess.PIPE,
+            )
+            _, said = await process.communicate()
+            if not is_starved(said.decode()):
+                break
         return process.returncode, said.decode()
 
 
