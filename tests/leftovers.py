@@ -61,14 +61,24 @@ def is_ours(command: Sequence[str]) -> bool:
 
 
 def _leftovers(mark: str, below: str) -> Iterator[Leftover]:
-    for entry in PROC.iterdir():
-        if entry.name.isdigit() and _has(int(entry.name), mark):
-            pid, words = (
-                int(entry.name),
-                _read(int(entry.name), "cmdline").decode(errors="replace").split("\0"),
-            )
-            if pid != os.getpid() and is_ours(words) and _names(words, below):
-                yield Leftover(pid, " ".join(words).strip())
+    known = {int(each.name): _words(each.name) for each in PROC.iterdir() if each.name.isdigit()}
+    ours = {pid: words for pid, words in known.items() if is_ours(words) and _has(pid, mark)}
+    ours.pop(os.getpid(), None)
+    meant = {pid for pid, words in ours.items() if _names(words, below)}
+    # Helpers of a process name its pid, and no directory.
+    while more := {pid for pid in ours.keys() - meant if _parent(pid) in meant}:
+        meant |= more
+    for pid in sorted(meant):
+        yield Leftover(pid, " ".join(ours[pid]).strip())
+
+
+def _words(pid: str) -> list[str]:
+    return _read(int(pid), "cmdline").decode(errors="replace").split("\0")
+
+
+def _parent(pid: int) -> int:
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else 0
 
 
 def _names(command: Sequence[str], below: str) -> bool:

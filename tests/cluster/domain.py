@@ -42,16 +42,16 @@ class Domain:
         try:
             self.up()
         except BaseException:
-            self._end()  # some of its processes may run
+            self.kill()  # some of its processes may run
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self.kill()
 
-    def _end(self) -> None:
-        """Kill every process of the domain. How one is stopped in order is for the tests of that to show;
-        here it would cost seconds of each domain."""
+    def kill(self) -> None:
+        """Kill -9 every process of the domain. So it ends: how one is stopped in order is for the tests of
+        that to show, and would cost seconds of each domain here."""
         end_leftovers(os.environ[MARK], str(self.directory))
 
     def up(self) -> None:

@@ -72,7 +72,7 @@ def test_a_copy_that_cannot_run_is_told_beforehand_and_new_code_may_replay(tmp_p
             assert "--replay" in refused.stderr
         assert pids == [host["pid"] for host in app.domain.status()["hosts"]]
 
-        app.kill()
+        app.domain.kill()
         app.up()
         run(app.domain, unserved)
         refused = app.group("upgrade", NAME, "--dry-run", check=False)

@@ -15,7 +15,7 @@ from means import ROOT
 LASTING = "import time; time.sleep(600)"
 STARTING = f"""
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {LASTING!r}, *sys.argv[1:]])
+child = subprocess.Popen([sys.executable, "-c", {LASTING!r}, "holdfast"])
 print(child.pid, flush=True)
 child.wait()
 """
@@ -67,11 +67,12 @@ def test_only_those_of_a_directory_are_ended(start: Start, tmp_path: Path) -> No
     assert elsewhere.poll() is None
 
 
-def test_what_a_leftover_has_started_ends_too(start: Start) -> None:
-    parent = start("e", "holdfast", program=STARTING)
+def test_what_a_leftover_has_started_ends_too(start: Start, tmp_path: Path) -> None:
+    """Also if it does not name the directory."""
+    parent = start("e", "holdfast", str(tmp_path), program=STARTING)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    assert {each.pid for each in end_leftovers("e")} == {parent.pid, child}
+    assert {each.pid for each in end_leftovers("e", str(tmp_path))} == {parent.pid, child}
     _wait_gone(child)
 
 
