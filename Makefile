@@ -7,6 +7,7 @@ RUNS   := $(VENV)/.runs
 REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
 TESTS  ?= tests
 JOBS   ?= 3
+ARGS   ?=
 MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
@@ -54,7 +55,7 @@ demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every cal
 	@$(BIN)/holdfast demo
 
 test: setup etcd ldap ## every test, in its short version; what CI runs
-	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(ARGS) $(TESTS)
 
 check: setup     ## format, lint, types, layering
 	@$(BIN)/ruff format --check src tests
