@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from holdfast.groups.backend import MemoryCheckpoints
-from holdfast.groups.checkpoint_jobs import CopyJobs
 from holdfast.model.ids import GroupId, HostId
 from holdfast.sequence.catchup import Learning
+from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.messages import Offer
+from holdfast.sequence.ports import Kept
 from holdfast.sim.runner.planted import Planted, Planting, replacing
 from holdfast.storage.checkpoint import Digest
-from holdfast.styles.checkpointing import Checkpointing
 
 RUNS: Final = 100
 
@@ -23,6 +23,12 @@ def _forget_only_the_log(kept: MemoryCheckpoints, group: GroupId, then: Callable
     if group in kept._log.groups():
         kept._log.forget(group)
     kept._soon(then)
+
+
+def _keep_none(kept: MemoryCheckpoints, group: GroupId, state: Kept) -> None:
+    """Removes the file of a state as soon as it counts, as if it had been loaded for good."""
+    kept._states[group] = state
+    kept._scratch.keep_only(group, None)
 
 
 class _Believed(Digest):
@@ -48,21 +54,12 @@ def _go_on_with_the_newer(learning: Learning, primary: HostId, offer: Offer) -> 
         _on_offer(learning, primary, offer)
 
 
-def _keep_whatever_was_copied(copies: CopyJobs, then: Callable[[bool], None]) -> None:
-    """Keeps a copy though the log no longer holds its point."""
-    written, copies._written = copies._written, None
-    if written is None:
-        then(False)
-    else:
-        copies._keeping.adopt(copies._group, written, lambda: then(True))
-
-
 @contextmanager
-def _keeping_lost_epochs() -> Iterator[None]:
-    """Two parts look after this rule, so both are left out."""
+def _mixing() -> Iterator[None]:
+    """States are replaced while they are being sent only if nobody holds them, so that is left out, too."""
     with (
-        replacing(Checkpointing, "forget", lambda checkpointing: None),
-        replacing(CopyJobs, "keep", _keep_whatever_was_copied),
+        replacing(LogHold, "_renew", lambda hold: None),
+        replacing(Learning, "on_offer", _go_on_with_the_newer),
     ):
         yield
 
@@ -70,6 +67,15 @@ def _keeping_lost_epochs() -> Iterator[None]:
 _bug: Final = Planting("groups", runs_max=RUNS)
 
 PLANTED = (
+    _bug(
+        "scratch-gone-once-loaded",
+        "E5",
+        "the file of a large state in memory is removed though the log begins there",
+        MemoryCheckpoints,
+        "_take",
+        _keep_none,
+        profile="scratch",
+    ),
     _bug(
         "scratch-of-an-older-life",
         "E5",
@@ -79,21 +85,12 @@ PLANTED = (
         _forget_only_the_log,
         profile="scratch",
     ),
-    _bug(
-        "states-mixed-on-the-way",
-        "M4",
-        "a state that is replaced while it is being sent is completed with chunks of the newer one",
-        Learning,
-        "on_offer",
-        _go_on_with_the_newer,
-        profile="scratch",
-    ),
     Planted(
-        name="groups-copy-of-a-lost-epoch",
-        rule="E5",
+        name="groups-states-mixed-on-the-way",
+        rule="M4",
         scenario="groups",
-        summary="a copy made in an epoch that was lost becomes the state that the group is loaded from",
-        plant=_keeping_lost_epochs,
+        summary="a state that is replaced while it is being sent is completed with chunks of the newer one",
+        plant=_mixing,
         profile="scratch",
         runs_max=RUNS,
     ),
