@@ -196,8 +196,10 @@ class ObjectState:
         self.line.scope.sends = self.sends
 
     def discard(self) -> None:
-        """Give up the object and the method that waits in it (E1)."""
+        """Give up the object and the method that waits in it (E1). A large one does not stay in memory beside
+        the one that is loaded in its place."""
         self.line.discard()
+        self.line.instance = None
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.execution.capture import Capture, NotCapturable, Restoring
+from holdfast.execution.capture import Capture, NotCapturable
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Job
 from holdfast.execution.interface import BadCall, Interface
-from holdfast.execution.state_pieces import Unframing, framed
+from holdfast.execution.state_pieces import Restoring, Unframing, framed
 from holdfast.execution.timers import Timers
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn

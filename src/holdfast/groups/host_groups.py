@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.authority.group_code import note_served, served, withdraw_upgrade
-from holdfast.authority.groups import DISK, GroupRecord
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.recipe import Recipes, Seen
 from holdfast.authority.sessions import Session
@@ -183,7 +183,8 @@ class HostGroups:
             lacks_space=lambda: self._space.is_short,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
-        self._backends = Backends(disk, store, ports.journal, guard.soon)
+        large_bytes = config.style.inline_state_bytes_max
+        self._backends = Backends(disk, store, ports.journal, guard.soon, large_bytes)
         self._lifecycle = MemberLifecycle(
             self.hosted,
             self.directory,
@@ -335,7 +336,7 @@ class HostGroups:
             style_ports=self._style_ports,
             timers=self._guard.timers,
             history=self._history_of(record.group),
-            copies=self._copies(record.group) if record.durability == DISK else None,
+            copies=self._copies(record),
             old_code=self._old_code(record),
             later=self._scheduler.later,
             on_ready=self._on_served,
@@ -401,17 +402,17 @@ class HostGroups:
             history.on_view(seen.value)
         return history
 
-    def _copies(self, group: GroupId) -> CopyJobs | None:
+    def _copies(self, record: GroupRecord) -> CopyJobs | None:
         if self._ports.copies is None:
             return None
-        store = self._store
-        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self.checkpoints)
+        kept = self._backends.of(record)
+        return CopyJobs(record.group, self._ports.copies, kept.ports.log, kept.keeping)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:
             return None
         kept = self._backends.of(record)
-        return ReplayJobs(record, self._ports.old_code, self._store.checkpoints, kept.ports.log, kept.keeping)
+        return ReplayJobs(record, self._ports.old_code, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
         ports, directory = self._ports, self.directory

@@ -209,7 +209,10 @@ class HostedGroup:
         self.ask_turn()
 
     def settle(self) -> bool:
-        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
+        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`. There is nothing
+        to prepare where nothing outlives the process."""
+        if not self.backend.keeping.outlives_process:
+            return True
         is_settled = not isinstance(self.style, Replica) or self.style.settle()
         return is_settled and not self.backend.keeping.is_writing(self.group)
 

@@ -32,7 +32,7 @@ from holdfast.execution.records import (
     decode_record,
 )
 from holdfast.model.calls import Request
-from holdfast.model.errors import DISK_ERRORS, Overloaded
+from holdfast.model.errors import DISK_ERRORS, Overloaded, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
@@ -144,6 +144,10 @@ class Active(Replica):
                     return
         except DISK_ERRORS:
             raise
+        except Unavailable:
+            # A newer state has replaced the one that was being loaded.
+            self._loading = self._loaded(self._ports.checkpoint)
+            self._ports.again()
         except OtherCode as error:
             self._loading = None
             self._code_change.meet(error)

@@ -121,6 +121,7 @@ class Host(HostProcess):
             ports, self._recipes, self._begin, has_clock=True, codes=self._codes(), roles=roles
         )
         self._opened.on_failed = partial(space_faults.check_ended, ports.node)
+        self._copies = SimulatedCopies(ports, self._opened.fail)
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -282,7 +283,7 @@ class Host(HostProcess):
             on_fault=self._on_fault,
             slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
-            copies=SimulatedCopies(ports, self._opened.fail),
+            copies=self._copies,
             slow=SimulatedThreads(ports).of,
             beats=self._heart.beats if self._heart is not None else None,
         )
@@ -377,6 +378,7 @@ class Host(HostProcess):
                     if not hosted.record.may_lead(to):
                         said = f"{hosted.record.name}: {self._name} hands over to {to}, which never leads"
                         self.book.world.violation("W3", said)
+        self._copies.check_scratch()
         self._timers.set(LOOK_NS, "look")
 
 

@@ -39,8 +39,9 @@ LAG_LIMIT: Final = 200
 IN_MEMORY: Final = 0.3
 """How often the first group is in memory. It ends when all its in-sync processes have ended (V4), and no
 other group calls the first, because it would wait for it."""
-RESTARTS: Final = 0.7
-"""How often that group restarts, when it has ended, from what there is (V4)."""
+RESTARTS: Final = 0.5
+"""How often that group restarts, when it has ended, from what there is (V4). Only one that does not keeps its
+large states in scratch files."""
 CALLING: Final = ClientConfig(
     window_calls=24,
     patience_ns=300 * MILLISECOND,
