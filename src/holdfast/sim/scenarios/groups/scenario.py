@@ -354,6 +354,9 @@ class Groups(Scenario):
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
             instance = replay.execution.line.instance
             assert isinstance(instance, Tokens)
+            self.book.parcels.check(record, name, replay.execution, instance.pieces)
+            if record.group not in self.book.losses.groups:
+                self.book.parcels.check_final(record, name, replay.execution)
             objects[name] = instance
         if max(hosted.member.committed for hosted in members.values()) > up_to + UNSETTLED_MAX:
             said = {name: hosted.member.committed for name, hosted in members.items()}
