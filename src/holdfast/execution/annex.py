@@ -195,7 +195,7 @@ class AnnexStates:
 
     def load(self, saved: Mapping[str, bytes]) -> None:
         """Go on from what :meth:`save` returned. Raises :class:`UnknownAnnex`."""
-        for name, part in saved.items():
+        for name in saved:
             if name not in self._states:
                 raise UnknownAnnex(f"the state has a part of {name!r}, which this host does not know")
         for name, annex in self._annexes.items():

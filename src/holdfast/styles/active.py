@@ -28,7 +28,6 @@ from holdfast.execution.records import (
     Record,
     Sent,
     TimerFired,
-    Unmarked,
     Upgraded,
     decode_calls,
     decode_record,
