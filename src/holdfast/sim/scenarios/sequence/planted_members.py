@@ -103,7 +103,7 @@ PLANTED = (
         "A member heeds what another told it in an epoch that is over.",
         PeerMessages,
         "_is_of_now",
-        lambda messages, message: True,
+        lambda messages, message: message.epoch <= messages._on.epoch,
         "views",
     ),
     _bug(
