@@ -90,6 +90,9 @@ class ParcelBook:
     """What is known of the parcels of a run."""
 
     world: World
+    orders: float = 0.0
+    """How often primaries order parcels, in each of their turns: ``ORDERS`` in the runs of the scenarios, never
+    where a transcript says what happens."""
     made: dict[tuple[GroupId, str], Parcel] = field(default_factory=dict)
     """All parcels that primaries tried to order."""
     final: dict[tuple[GroupId, str], str] = field(default_factory=dict)
@@ -212,7 +215,8 @@ class Parcels:
         if ports is None or rng is None:
             return
         self._see_to_awaited(ports, rng)
-        if ports.leads() and not self._is_ending() and rng.random() < ORDERS:
+        orders = self._book.orders if self._book is not None else 0.0
+        if orders and ports.leads() and not self._is_ending() and rng.random() < orders:
             self._order(ports, rng)
 
     def next_ns(self) -> int | None:
