@@ -91,8 +91,8 @@ class ParcelBook:
 
     world: World
     orders: float = 0.0
-    """How often primaries order parcels, in each of their turns: ``ORDERS`` in the runs of the scenarios, never
-    where a transcript says what happens."""
+    """How often primaries order parcels, in each of their turns: ``ORDERS`` in the runs of the scenarios,
+    never where a transcript says what happens."""
     made: dict[tuple[GroupId, str], Parcel] = field(default_factory=dict)
     """All parcels that primaries tried to order."""
     final: dict[tuple[GroupId, str], str] = field(default_factory=dict)
@@ -105,7 +105,9 @@ class ParcelBook:
         pieces = [parcel.piece(index) for _, parcel in state.parcels for index in range(parcel.pieces)]
         said = f"{record.name} on {host}"
         if noted != pieces:
-            self.world.violation("W9", f"{said}: its object has {len(noted)} pieces, not {len(pieces)}")
+            is_order = sorted(noted) == sorted(pieces)
+            why = "in another order" if is_order else f"{len(noted)} of {len(pieces)}, or others"
+            self.world.violation("W10" if is_order else "W9", f"{said}: its object noted the pieces {why}")
         if len(set(pieces)) < len(pieces):
             self.world.violation("W10", f"{said}: a parcel is there twice")
         names = {parcel.name for _, parcel in state.parcels}
