@@ -23,8 +23,8 @@ WHOLE: Final = 1
 IN_PIECES: Final = 2
 """The version of a large state in pieces: first everything except the object, then the pieces of the
 object."""
-_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b")
-"""The first byte of a state in one message: an array of ten or eleven. A state in pieces starts with a
+_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b", b"\x9c")
+"""The first byte of a state in one message: an array of ten to twelve. A state in pieces starts with a
 length, which is below two gigabytes and so never starts with these bytes."""
 
 
@@ -43,6 +43,8 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     queue: list[Job]
     poisoned: list[tuple[ClientId, int, bytes]]
     sends: bytes = b""
+    annexes: dict[str, bytes] = {}
+    """What annexes have of the state, by their names (W9)."""
 
 
 def encoded(saved: Saved, interface: Interface) -> bytes:

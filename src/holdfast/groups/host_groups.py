@@ -53,9 +53,9 @@ from holdfast.sequence.messages import (
     Died,
     GroupMessage,
     Held,
-    HostMessage,
     HowFar,
     Inspect,
+    SequenceMessage,
     Stopping,
     Submit,
     ThisFar,
@@ -273,7 +273,7 @@ class HostGroups:
             self._check_upgrade(hosted)
         self.outbound_calls.on_hosts()
 
-    def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
+    def on_sequence(self, peer: HostId, message: SequenceMessage) -> None:
         """Dispatch a message from another host."""
         match message:
             case Accepted() | Submit():  # nearly all messages

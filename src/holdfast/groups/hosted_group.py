@@ -24,6 +24,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.model.ports import Timers
 from holdfast.model.properties import Style
 from holdfast.sequence.member import Member
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.ports import Application, Kept
 from holdfast.sequence.role import Fitness, Rank, Role
 from holdfast.storage.record import ORIGIN
@@ -325,6 +326,10 @@ class _Turning:
 
     def on_forced(self) -> None:
         self._style.on_forced()
+        self._ask_turn()
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        self._style.on_peer_message(peer, message)
         self._ask_turn()
 
 

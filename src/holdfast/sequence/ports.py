@@ -19,6 +19,7 @@ from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.catchup_limiter import CatchupLimiter
 from holdfast.sequence.claim_batches import ClaimBatches
 from holdfast.sequence.leases import Leases
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.role import Fitness
 from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
 from holdfast.storage.record import ORIGIN, Point, Record
@@ -181,6 +182,10 @@ class Application(Protocol):
 
     def on_forced(self) -> None:
         """Called when a person has decided that the group goes on from whatever this member holds (V4)."""
+        ...
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        """Called when the member on *peer* has told this one something, in the present epoch (W1)."""
         ...
 
 

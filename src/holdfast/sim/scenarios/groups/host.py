@@ -32,7 +32,7 @@ from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
-from holdfast.sequence.messages import Beat, BeatAnswer, Died, GroupMessage, HostMessage
+from holdfast.sequence.messages import Beat, BeatAnswer, Died, SequenceMessage
 from holdfast.sequence.ports import Captured
 from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
@@ -44,6 +44,7 @@ from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
+from holdfast.sim.scenarios.groups.parcels import Parcels
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
 from holdfast.sim.scenarios.groups.threads import SimulatedThreads
 from holdfast.sim.scenarios.sequence.startup import HostProcess, Opened
@@ -78,7 +79,7 @@ class Heart:
 
 LOOK_NS: Final = 300 * MILLISECOND
 
-Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet
+Message = ClientMessage | ServerMessage | SequenceMessage | Packet
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
@@ -307,7 +308,10 @@ class Host(HostProcess):
             self.book.health.made(made, self._name, record.style)
             return made
 
-        return replace(definition, fresh=fresh)
+        process = f"{self._name}#{self._opened.incarnation}"
+        rng = self._ports.random.stream(f"parcels/{record.group}")
+        parcels = Parcels(record, process, self.book.parcels, rng, lambda: self.book.is_ending)
+        return replace(definition, fresh=fresh, annexes=(parcels,) if definition.annexes else ())
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None

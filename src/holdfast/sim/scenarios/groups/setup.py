@@ -15,6 +15,7 @@ from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.objects import CLASSES
+from holdfast.sim.scenarios.groups.parcels import Parcels
 from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG
 from holdfast.sim.scenarios.sequence.lease_settings import LEASES
 from holdfast.styles.config import StyleConfig
@@ -156,7 +157,14 @@ def definition_of(record: GroupRecord) -> Definition:
     found = CLASSES.get(record.class_name)
     if found is None:
         raise InvalidRequest(f"no class {record.class_name}")
-    return Definition(group=record.name, cls=found, fresh=found, created_ns=record.created_ns)
+    return Definition(
+        group=record.name, cls=found, fresh=found, created_ns=record.created_ns, annexes=annexes_of(record)
+    )
+
+
+def annexes_of(record: GroupRecord) -> tuple[Parcels, ...]:
+    """The annexes of the group, not bound to a member."""
+    return () if record.style == "stateless" else (Parcels(),)
 
 
 def _record(
