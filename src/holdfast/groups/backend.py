@@ -154,7 +154,7 @@ class MemoryCheckpointReceiver:
     def write(self, data: bytes) -> None:
         self._state += data
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         self._finish(Captured(self._point.position, bytes(self._state)), then)
 
     def abandon(self) -> None:

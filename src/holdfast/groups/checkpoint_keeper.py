@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from holdfast.groups.ports import Journal
+from holdfast.groups.stored_objects import StoredObjects
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.ports import Captured, Durability, Kept
+from holdfast.sequence.ports import Captured, Durability, Kept, Received
 from holdfast.sequence.store import GroupStore
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
 from holdfast.storage.checkpoints import CheckpointStore, StoredState
@@ -45,6 +46,8 @@ class CheckpointKeeper:
         self._held: dict[GroupId, Position] = {}
         self._under_way: Counter[GroupId] = Counter()
         self._when_quiet: dict[GroupId, Callable[[], None]] = {}
+        self.files: StoredObjects | None = None
+        """The files that checkpoints of stored objects stand on (W7)."""
 
     def newest(self, group: GroupId) -> Kept | None:
         """Return the newest state of the group. Raises ``Corruption`` if the disk no longer has what it
@@ -88,16 +91,19 @@ class CheckpointKeeper:
         """Mark the checkpoints after position *after* as void: they do not belong to the group's object, and
         the next process does not load them (E8). A checkpoint that is being written was found equal, or
         belongs to an object that has answered."""
+        if self.files is not None:
+            self.files.forget(group)
         self._checkpoints.void(group, after)
 
     def void_up_to(self, group: GroupId) -> Position | None:
         return self._checkpoints.void_up_to(group)
 
-    def receive(self, group: GroupId, point: Point) -> "CheckpointReceiver":
+    def receive(self, group: GroupId, point: Point) -> Received:
         """Receive the state that a learner is sent (:class:`holdfast.sequence.ports.Checkpoints`)."""
-        return CheckpointReceiver(
+        received = CheckpointReceiver(
             self._checkpoints.begin(group, point), partial(self._finish_received, group)
         )
+        return received if self.files is None else self.files.receiving(group, received)
 
     def adopt(self, group: GroupId, copied: Checkpoint, then: Callable[[], None]) -> None:
         """Keep a checkpoint that a copy of the process has written, of a committed position. Calls *then*
@@ -145,6 +151,8 @@ class CheckpointKeeper:
         if self._under_way[group]:
             self._when_quiet[group] = partial(self.forget, group, then)
             return
+        if self.files is not None:
+            self.files.forget(group)
         self._writing.pop(group, None)
         forgotten = partial(self._checkpoints.forget, group, then)
         if group in self._log.groups():
@@ -213,7 +221,7 @@ class CheckpointReceiver:
     def write(self, data: bytes) -> None:
         self._writer.write(data)
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         self._finish(self._writer, then)
 
     def abandon(self) -> None:

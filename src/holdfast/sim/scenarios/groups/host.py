@@ -45,6 +45,8 @@ from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_brok
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
+from holdfast.sim.scenarios.groups.stored_files import Shipped, SimulatedFiles
+from holdfast.sim.scenarios.groups.stored_replay import watch_received
 from holdfast.sim.scenarios.groups.threads import SimulatedThreads
 from holdfast.sim.scenarios.sequence.startup import HostProcess, Opened
 from holdfast.styles.replica import Replica
@@ -78,7 +80,7 @@ class Heart:
 
 LOOK_NS: Final = 300 * MILLISECOND
 
-Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet
+Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet | Shipped
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
@@ -97,6 +99,7 @@ class Host(HostProcess):
 
     def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
         self.groups: HostGroups | None = None
+        self._files: SimulatedFiles | None = None
         self._ports = ports
         self.book = book
         self._stage = stage
@@ -135,6 +138,8 @@ class Host(HostProcess):
         match message:
             case Packet(is_answer=True):
                 self._callees.on_packet(peer, message)
+            case Shipped() if self._files is not None:
+                self._files.on_message(peer, message)
             case Packet():
                 self._acceptor.on_packet(peer, message)
             case Died(host=host, incarnation=incarnation):
@@ -205,9 +210,7 @@ class Host(HostProcess):
 
         def watched(hosted: HostedGroup, outgoing: Outgoing) -> None:
             if outgoing.position > hosted.member.committed:
-                said = (
-                    f"{self._name}: {outgoing.caller} is at {outgoing.position}, not committed, and calls out"
-                )
+                said = f"{self._name}: {outgoing.caller} at {outgoing.position} calls out, not committed"
                 self.book.world.violation("E3", said)
             call(hosted, outgoing)
 
@@ -242,6 +245,7 @@ class Host(HostProcess):
         It may where the log is long, and in groups that were misled: there it has become the group's.
         """
         keep = groups.checkpoints.keep
+        watch_received(groups, self.book.world, self._ports.node)
 
         def watched(group: GroupId, captured: Captured) -> None:
             hosted = groups.hosted.get(group)
@@ -263,6 +267,8 @@ class Host(HostProcess):
     def _groups_ports(self) -> GroupsPorts:
         ports = self._ports
         node, life = ports.node, ports.life
+        if any(each.class_name == "filed" for each in self._stage.groups):
+            self._files = SimulatedFiles(ports, self._opened.fail)
 
         def soon(work: Callable[[], None]) -> None:
             node.world.after(self._stage.turn_ns, node.run, life, work)
@@ -283,6 +289,7 @@ class Host(HostProcess):
             slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
             copies=SimulatedCopies(ports, self._opened.fail),
+            files=self._files,
             slow=SimulatedThreads(ports).of,
             beats=self._heart.beats if self._heart is not None else None,
         )

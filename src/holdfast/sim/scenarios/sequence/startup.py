@@ -295,7 +295,7 @@ class OnDisk:
         assert point is not None
         received = self.receive(group, point)
         received.write(captured.state)
-        received.finish(lambda _: self._raise_floor(group))
+        received.finish(lambda _: self._raise_floor(group), lambda: None)
 
     def hold(self, group: GroupId, position: Position | None) -> None:
         """Keep the log beyond *position*, and a checkpoint there, for members that catch up (M4)."""
