@@ -46,9 +46,9 @@ _UNREPEATABLE: Final = frozenset(
     {"random", "randomblob", "current_timestamp", "current_date", "current_time", "load_extension"}
 )
 """Functions whose result differs from member to member."""
-_OURS_ALONE: Final = frozenset(
-    {apsw.SQLITE_TRANSACTION, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH, apsw.SQLITE_PRAGMA}
-)
+_OURS_ALONE: Final = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
+_PRAGMAS: Final = frozenset({"data_version", "table_info", "table_xinfo", "table_list"})
+"""The settings that classes may read; full text tables read the first."""
 _WRITES: Final = frozenset(
     {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE, apsw.SQLITE_DROP_TABLE, apsw.SQLITE_ALTER_TABLE}
 )
@@ -93,9 +93,10 @@ class Place:
     """Whether the file system has no shared memory: then the object's connection is the only one."""
 
 
-def connect(place: Place) -> apsw.Connection:
-    """Open a database, which is made if it is not there. Raises apsw's errors."""
-    connection = apsw.Connection(place.path, vfs=place.vfs or None)
+def connect(place: Place, *, may_create: bool = False) -> apsw.Connection:
+    """Open a database, which is made if it is not there and that is allowed. Raises apsw's errors."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if may_create else 0)
+    connection = apsw.Connection(place.path, flags=flags, vfs=place.vfs or None)
     # Closing the last connection would bring the WAL into the main file, which others may be fetching.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for pragma in (
@@ -209,7 +210,7 @@ class ObjectDatabase:
             raise InvalidRequest("this object was given up, and its database with it")
         self._prepare(self)
         try:
-            connection = connect(self.place)
+            connection = connect(self.place, may_create=self._is_new)
             if self._is_new:
                 self._make(connection)
             else:
@@ -256,6 +257,7 @@ class ObjectDatabase:
             return apsw.SQLITE_OK
         is_denied = (
             action in _OURS_ALONE
+            or (action == apsw.SQLITE_PRAGMA and (first or "").lower() not in _PRAGMAS)
             or (action == apsw.SQLITE_FUNCTION and (second or "").lower() in _UNREPEATABLE)
             or (action in _WRITES and (first or "").lower() == HEAD_TABLE)
         )

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.execution.capture import Capture, NotCapturable
 from holdfast.execution.context import scope_now
-from holdfast.execution.database import UNCAPTURED, ObjectDatabase, Row, Value
+from holdfast.execution.database import UNCAPTURED, ObjectDatabase, Place, Row, Value
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Position
 
@@ -111,6 +111,16 @@ class StoredCapture(Capture):
     def digest_of(self, instance: object) -> bytes:
         database = database_of(instance)
         return super().digest_of(instance) + (database.digest() if database is not None else b"")
+
+
+def check_schema(cls: type) -> None:
+    """Make the tables of *cls* once, in memory. Raises ``InvalidRequest`` for a schema that makes none."""
+    schema = cls.schema if issubclass(cls, Stored) else ""
+    if not isinstance(schema, str):
+        raise InvalidRequest(f"{cls.__name__}.schema is a {type(schema).__name__}; it is SQL, as text")
+    tried = ObjectDatabase(Place(":memory:"), schema, is_new=True)
+    tried.open()
+    tried.close()
 
 
 def capture_of(cls: type) -> Capture:

@@ -22,7 +22,7 @@ from holdfast.execution.database import ObjectDatabase, StorageLost
 from holdfast.execution.saved_state import Saved, head_of
 from holdfast.execution.stored import StoredState, stored_state
 from holdfast.groups.ports import FilesPort, Written
-from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.errors import DISK_ERRORS, HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import SECOND, Epoch, GroupId, HostId, Position
 from holdfast.model.ports import Clock
 from holdfast.sequence.ports import Kept, chunks_of
@@ -162,15 +162,19 @@ class StoredObject:
         subject = f"group {self._group}"
 
         def work(directory: Readable) -> Contents:
-            source = OneFile(directory, name)
-            return describe(
-                source,
-                [FILE],
-                subject=subject,
-                epoch=epoch,
-                position=position,
-                chunk_bytes=self._files.chunk_bytes,
-            )
+            try:
+                return describe(
+                    OneFile(directory, name),
+                    [FILE],
+                    subject=subject,
+                    epoch=epoch,
+                    position=position,
+                    chunk_bytes=self._files.chunk_bytes,
+                )
+            except DISK_ERRORS:
+                if name in directory.list():
+                    raise
+                raise Unavailable(f"{name} was removed meanwhile") from None
 
         return work
 

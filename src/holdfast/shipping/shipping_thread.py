@@ -24,6 +24,7 @@ from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.progress import SHOWN_MAX, FetchStatus, Progress, ShippingStatus
 from holdfast.shipping.service import OFFERED_BYTES_PER_S, SHIPPING_ADMITS, Fetcher, OfferServer
+from holdfast.storage.segments import Readable
 
 LOOK_S: Final = 0.5
 """How often the status is taken that others may see without waiting for the thread."""
@@ -88,6 +89,15 @@ class ShippingThread:
     def offer(self, contents: Contents, directory: Path) -> None:
         """Serve this manifest from *directory*, whose files must not change until it is withdrawn."""
         self._call(self._opened()[1].offer, contents, directory)
+
+    def offer_from(self, contents: Contents, source: Readable) -> None:
+        """Serve this manifest from *source*, read on the thread; its files must not change meanwhile."""
+        self._call(self._opened()[1].offer_from, contents, source)
+
+    def asked_ns(self, manifest: ManifestId) -> int | None:
+        """When a chunk of that offer was last asked for, or it was offered; None when it is not offered. It
+        never waits for the thread."""
+        return self._opened()[1].asked_ns(manifest)
 
     def withdraw(self, manifest: ManifestId) -> None:
         self._call(self._opened()[1].withdraw, manifest)

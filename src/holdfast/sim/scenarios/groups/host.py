@@ -119,10 +119,8 @@ class Host(HostProcess):
         self._authority = SimAuthority(ports)
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
-        roles = stage.roles.get(self._name, DEFAULT_ROLES)
-        self._opened = Opened(
-            ports, self._recipes, self._begin, has_clock=True, codes=self._codes(), roles=roles
-        )
+        roles, codes = stage.roles.get(self._name, DEFAULT_ROLES), self._codes()
+        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=codes, roles=roles)
         self._opened.on_failed = partial(space_faults.check_ended, ports.node)
 
     @property
@@ -342,8 +340,8 @@ class Host(HostProcess):
 
     def _on_body(self, stream: Stream, body: bytes) -> None:
         if self.groups is not None:
-            client = _Client(self._acceptor, stream)
-            self.groups.guarded(self.groups.serving.on_call)(client, decode_to_host(body))
+            on_call = self.groups.guarded(self.groups.serving.on_call)
+            on_call(_Client(self._acceptor, stream), decode_to_host(body))
 
     # --- reports, and events caused by the scenario
 
@@ -361,9 +359,8 @@ class Host(HostProcess):
             or (kind == "divergence" and self.book.health.divergences.hosts)
             or (kind == "send_failed" and "expired" in what and may_be_wrong(self.book))
         )
-        if is_meant:
-            return
-        self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
+        if not is_meant:
+            self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
 
     def _on_halted(self, group: GroupId, why: str) -> None:
         self.book.world.violation("halted", f"{self._name}: group {group}: {why}")
