@@ -60,7 +60,10 @@ async def story(stage: Any) -> None:
     writing = [asyncio.create_task(write(number)) for number in range(WRITERS)]
     await stage.kill_primary()
     await asyncio.gather(*writing)
-    print(f"{await archive.count()} documents later, on {await stage.primary()}:", await archive.get("the first"))
+    print(
+        f"{await archive.count()} documents later, on {await stage.primary()}:",
+        await archive.get("the first"),
+    )
     for number in range(WRITERS):
         assert await archive.get(f"{number}/{EACH - 1}") == f"document {EACH - 1} of {number} " * 20
 

@@ -1,4 +1,4 @@
-"""Objects with databases of their own, on real hosts: killed, restarted, and brought to a new host by files."""
+"""Objects with databases of their own, on real hosts: killed, and brought to a new host by files."""
 
 import asyncio
 import os

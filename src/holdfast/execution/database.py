@@ -6,11 +6,11 @@ timers, calls in line. So whatever ends the process, the file holds the object e
 what was executed after that is rolled back and executed again from the log. A flush syncs nothing: until its
 files were synced and hashed no checkpoint counts on it.
 
-The file is in WAL mode and checkpointed by its owner alone, so between two of these moments the main file does
-not change: it is the snapshot that other hosts fetch.
+The file is in WAL mode and checkpointed by its owner alone, so between two of these moments the main file
+does not change: it is the snapshot that other hosts fetch.
 
-Members are compared by a sum over the rows that were written, minus those that were replaced: two members that
-executed the same have the same sum, although SQLite lays out their files differently (decision 58).
+Members are compared by a sum over the rows that were written, minus those that were replaced: two members
+that executed the same have the same sum, although SQLite lays out their files differently (decision 58).
 """
 
 from collections.abc import Callable, Iterator
@@ -30,6 +30,10 @@ Row = tuple[Any, ...]
 
 UNCAPTURED: Final = "_holdfast_database"
 """The attribute of a stored object that has its database: it is captured as a file, not as an attribute."""
+WAL_PAGES_MAX: Final = 16_384
+"""The most pages in the WAL, 64 MB: beyond, a flush brings them into the main file itself. While operations
+follow each other without a pause, one is always under way that began before the last ones were brought there,
+so that SQLite never begins the WAL anew by itself."""
 ROWS_MAX: Final = 100_000
 """The most rows that one statement may return; more would hold up the host's loop."""
 CACHE_KIB: Final = 16 << 10
@@ -37,7 +41,7 @@ CACHE_KIB: Final = 16 << 10
 HEAD_TABLE: Final = "holdfast_head"
 _HEAD: Final = (
     f"CREATE TABLE {HEAD_TABLE} "
-    "(id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL, head BLOB NOT NULL, sum BLOB NOT NULL)"
+    "(id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL, head BLOB NOT NULL, sum BLOB)"
 )
 _SUM_BYTES: Final = 16
 _SUM_MASK: Final = (1 << 8 * _SUM_BYTES) - 1
@@ -50,7 +54,13 @@ _OURS_ALONE: Final = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_ATTACH, aps
 _PRAGMAS: Final = frozenset({"data_version", "table_info", "table_xinfo", "table_list"})
 """The settings that classes may read; full text tables read the first."""
 _WRITES: Final = frozenset(
-    {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE, apsw.SQLITE_DROP_TABLE, apsw.SQLITE_ALTER_TABLE}
+    {
+        apsw.SQLITE_INSERT,
+        apsw.SQLITE_UPDATE,
+        apsw.SQLITE_DELETE,
+        apsw.SQLITE_DROP_TABLE,
+        apsw.SQLITE_ALTER_TABLE,
+    }
 )
 _DISK: Final = (
     apsw.IOError,
@@ -138,6 +148,7 @@ class ObjectDatabase:
         self._is_ours = False
         self._sum = 0
         self._shadows: frozenset[str] = frozenset()
+        self._wal_pages = 0
         self.position = Position(0)
         """The position that the file holds: that of the last flush."""
         self.head = b""
@@ -176,6 +187,8 @@ class ObjectDatabase:
                 self._run("BEGIN IMMEDIATE")
             self._write_head(position, head)
             self._run("COMMIT")
+            if self._wal_pages > WAL_PAGES_MAX:
+                settle(connection)
             self._find_shadows()
         self.position, self.head = position, head
 
@@ -221,6 +234,7 @@ class ObjectDatabase:
             raise StorageFailed(self._failed(error)) from error
         connection.authorizer = self._may
         connection.preupdate_hook(self._changed)
+        connection.set_wal_hook(self._note_wal)
         self._connection = connection
         self._find_shadows()
         return connection
@@ -268,10 +282,14 @@ class ObjectDatabase:
         if table == HEAD_TABLE or table in self._shadows or update.database_name != "main":
             return
         if update.op != "INSERT":
-            self._sum -= _number(table, update.old)
+            self._sum -= _number(table, update.old or ())
         if update.op != "DELETE":
-            self._sum += _number(table, update.new)
+            self._sum += _number(table, update.new or ())
         self._sum &= _SUM_MASK
+
+    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
 
     def _find_shadows(self) -> None:
         """Find the tables that virtual tables keep for themselves: what is in them depends on when they were
@@ -307,7 +325,9 @@ def translated(error: apsw.Error, path: str) -> HoldfastError:
     if isinstance(error, apsw.FullError):
         return NoSpace(f"{path}: {error}")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Corruption(f"an object's database: {error}", file=path, offset=0, expected="pages", found="damage")
+        return Corruption(
+            f"an object's database: {error}", file=path, offset=0, expected="pages", found="damage"
+        )
     return DiskFailed(f"{path}: {error}")
 
 

@@ -74,8 +74,8 @@ def pieces(saved: Saved, definition: Definition, instance: object) -> Iterator[b
 
 
 def is_of_files(start: bytes) -> bool:
-    """Whether the state that starts with these bytes is of an object in files, so that it is not whole without
-    them."""
+    """Whether the state that starts with these bytes is of an object in files: without them it is not
+    whole."""
     return start[:1] in _FIRST_OF_WHOLE and start[1:2] == bytes([OF_FILES])
 
 

@@ -1,9 +1,9 @@
 """Stored objects: classes that keep their state in a database of their own (W7).
 
 A class that inherits :class:`Stored` has ``self.database``. Its methods are ordinary ones and change that
-database; other attributes are kept with it. The sequence is the truth: what the database holds trails it, and
-says how far it is. A checkpoint of such an object is small. It has what belongs to the object and the manifest
-of its file; the file itself stays where it is, and another host fetches it by its hashes.
+database; other attributes are kept with it. The sequence is the truth: what the database holds trails it,
+and says how far it is. A checkpoint of such an object is small. It has what belongs to the object and the
+manifest of its file; the file itself stays where it is, and another host fetches it by its hashes.
 """
 
 from collections.abc import Callable

@@ -59,7 +59,8 @@ class HostedGroup:
         why_no_class: str = "",
     ) -> None:
         """*on_ready* is called when this member starts taking calls. *is_read* says whether reads wait for
-        commits. *for_others* wraps a state that is offered to others. *why_no_class* says why this host has no class to make an object from (O3)."""
+        commits. *for_others* wraps a state that is offered to others. *why_no_class* says why this host has
+        no class to make an object from (O3)."""
         kept = backend.keeping.opened(record.group)
         self.record = record
         self._on_ready = on_ready
@@ -92,9 +93,7 @@ class HostedGroup:
             backend.me,
             ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
             config=tuned(config, record).sequence,
-            application=_Turning(
-                self.style, self.ask_turn, self._awaits_turn, self._on_claiming, for_others
-            ),
+            application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming, for_others),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=backend.is_doubtful(),
         )

@@ -6,8 +6,8 @@ makes a manifest. Last, a small checkpoint file is written, which has what belon
 manifest. Until the next checkpoint the main file does not change, so other hosts fetch it as it is.
 
 A member that is sent such a checkpoint fetches the files of its manifest before the checkpoint counts: they
-get the manifest's name, and the object is made from them. A file that belongs to no checkpoint is removed when
-an object is opened.
+get the manifest's name, and the object is made from them. A file that belongs to no checkpoint is removed
+when an object is opened.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,8 @@ NEW: Final = "new"
 """The tag of a database that was made here; one that was fetched has its manifest's id."""
 TAG_CHARACTERS: Final = 32
 HOLD_NS: Final = 8 * SECOND
-"""How long a checkpoint may be put off because somebody fetches the file as it is. The log grows meanwhile."""
+"""How long a checkpoint may be put off because somebody fetches the file as it is. The log grows
+meanwhile."""
 Then = Callable[[Written | NotCopied], None]
 
 
@@ -71,8 +72,8 @@ class _Copy:
 
 
 class StoredObject:
-    """The files of one group's object (:class:`holdfast.execution.stored.ObjectFiles`), and how checkpoints of
-    it are made (:class:`.ports.CopyPort`)."""
+    """The files of one group's object (:class:`holdfast.execution.stored.ObjectFiles`), and how checkpoints
+    of it are made (:class:`.ports.CopyPort`)."""
 
     def __init__(
         self,
@@ -247,7 +248,9 @@ class StoredObject:
         """That state, as long as others can fetch its files."""
         return _WithFiles(kept, self) if kept is not None else None
 
-    def fetch(self, state: bytes, sources: list[HostId], then: Callable[[HoldfastError | None], None]) -> None:
+    def fetch(
+        self, state: bytes, sources: list[HostId], then: Callable[[HoldfastError | None], None]
+    ) -> None:
         """Fetch the files of a state that this member was sent. Calls *then* with why they are not here, or
         None when they are, checked and durable."""
         try:
@@ -307,8 +310,8 @@ class StoredObject:
 
 
 class _WithFiles:
-    """A state that is offered to others (:class:`Kept`). It is gone when its files are no longer offered: then
-    whoever was sent it is offered the next one."""
+    """A state that is offered to others (:class:`Kept`). It is gone when its files are no longer offered:
+    then whoever was sent it is offered the next one."""
 
     def __init__(self, kept: Kept, stored: StoredObject) -> None:
         self._kept = kept

@@ -102,8 +102,8 @@ class StoredObjects:
 
 
 def check_may_be_stored(record: GroupRecord) -> None:
-    """Raise ``InvalidRequest`` unless every member of the group executes what is final, on disk: a database is
-    never taken back, and survives its process."""
+    """Raise ``InvalidRequest`` unless every member of the group executes what is final, on disk: a database
+    is never taken back, and survives its process."""
     if style_named(record.style) is not Style.ACTIVE or record.durability != DISK:
         said = f"not {record.style} with durability {record.durability}"
         raise InvalidRequest(f"a group of a stored class is active, with durability disk; {said}")
@@ -111,8 +111,8 @@ def check_may_be_stored(record: GroupRecord) -> None:
 
 class FilesReceiver:
     """Receives a state (:class:`holdfast.sequence.ports.Received`); one whose object is in files counts when
-    they are here, too (W8). *Without it:* C is sent a checkpoint, acknowledges all that follows, and is listed;
-    A and B burn; C has a manifest, and nothing that it names."""
+    they are here, too (W8). *Without it:* C is sent a checkpoint, acknowledges all that follows, and is
+    listed; A and B burn; C has a manifest, and nothing that it names."""
 
     def __init__(
         self,

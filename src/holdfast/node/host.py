@@ -72,8 +72,8 @@ from holdfast.node.machines import DomainMachines
 from holdfast.node.orderly_stop import stop_in_order, until_one_ends
 from holdfast.node.service_table import SERVICES
 from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
-from holdfast.node.shipping_service import shipping_of
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
+from holdfast.node.shipping_service import shipping_of
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 

@@ -71,7 +71,6 @@ class ObjectDirectory:
         self._hashing = ThreadPoolExecutor(1, "objects")
         self._placing = ThreadPoolExecutor(1, "objects-fetched")
         self._offered_at: dict[ManifestId, int] = {}
-        self._on_shelf: dict[ManifestId, Contents] = {}
         try:
             make_durably(self._directory)
         except OSError as error:
@@ -199,21 +198,19 @@ class ObjectDirectory:
         def ended(error: HoldfastError | None) -> None:
             if error is None:
                 log.info("files of an object were fetched", files=repr(contents), bytes=contents.bytes)
-            self._loop.call_later(KEPT_S, self._clear_shelf, contents.id)
+            self._loop.call_later(KEPT_S, self._clear_shelf, contents)
             then(error)
 
-        self._on_shelf[contents.id] = contents
         try:
             self._shipping()[0].fetch(contents, sources).add_done_callback(fetched)
         except Unavailable as error:
             self._loop.call_soon(then, error)
 
-    def _clear_shelf(self, manifest: ManifestId) -> None:
-        self._on_shelf.pop(manifest, None)
+    def _clear_shelf(self, contents: Contents) -> None:
         try:
-            self._shipping()[0].keep_only(tuple(self._on_shelf.values()))
-        except Unavailable:
-            return  # the shelf is not open; it is cleared after the next fetch
+            self._shipping()[0].drop(contents)
+        except Unavailable as error:
+            log.warning("fetched files stay on the shelf", files=repr(contents), why=str(error))
 
     def close(self) -> None:
         for each in (self._hashing, self._placing):

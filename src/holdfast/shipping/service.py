@@ -229,6 +229,11 @@ class Fetcher:
         async with self._turn:
             self.guard(self.shelf.keep_only, manifests)
 
+    async def drop(self, contents: Contents) -> None:
+        """Remove one manifest from the shelf, and what belongs to no other, between two fetches."""
+        async with self._turn:
+            self.guard(self.shelf.drop, contents)
+
     async def close(self) -> None:
         """Stop; what was fetched stays on the shelf."""
         if self._running is not None:

@@ -203,7 +203,9 @@ class Filed(Stored, Tokens):
     @property
     def tokens(self) -> list[str]:  # type: ignore[override]  # the checks read it as a list
         database = database_of(self)
-        rows = database.execute("SELECT token FROM tokens ORDER BY place", (), is_query=True) if database else []
+        rows = (
+            database.execute("SELECT token FROM tokens ORDER BY place", (), is_query=True) if database else []
+        )
         return [token for (token,) in rows]
 
     @tokens.setter

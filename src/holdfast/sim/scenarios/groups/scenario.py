@@ -324,7 +324,9 @@ class Groups(Scenario):
     def replayed(self, record: GroupRecord, kept: Kept | None, hosted: HostedGroup) -> Replay:
         """Return what a member has, read independently."""
         return StoredReplay(
-            with_files(definition_of(record), self.book.world.nodes[hosted.backend.me.host], record), kept, hosted
+            with_files(definition_of(record), self.book.world.nodes[hosted.backend.me.host], record),
+            kept,
+            hosted,
         )
 
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, HostedGroup]) -> Tokens:
