@@ -43,7 +43,7 @@ def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_writt
     kept: list[Kept] = []
     receiving = keeping.receive(A, Point(Position(58), FIRST, 1))
     receiving.write(b"as of 58")
-    receiving.finish(kept.append)
+    receiving.finish(kept.append, _never)
     for _ in range(SYNCS_MAX):
         machine.run()
         for sync in asked:
@@ -91,7 +91,7 @@ def test_in_memory_a_state_received_is_not_replaced_by_an_older_one() -> None:
     keeping = MemoryCheckpoints(MemoryLog(lambda number: None), later.append)
     receiving = keeping.receive(A, Point(Position(58), FIRST, 1))
     receiving.write(b"as of 58")
-    receiving.finish(lambda kept: None)
+    receiving.finish(lambda kept: None, _never)
     keeping.keep(A, Captured(Position(8), b"as of 8"))
     assert _position(keeping.newest(A)) == 58
 
@@ -102,3 +102,7 @@ def _position(kept: Kept | None) -> Position | None:
 
 def _fail(error: Exception) -> None:
     raise error
+
+
+def _never() -> None:
+    raise AssertionError("a state that stands on nothing cannot fail to come")
