@@ -78,7 +78,7 @@ def test_a_class_cannot_do_what_is_not_its_own(tmp_path: Path, statement: str) -
     database = made(tmp_path / "d.db")
     add(database, "one")
     database.flush(Position(1), b"")
-    with pytest.raises(apsw.Error, match="not authorized|prohibited"):
+    with pytest.raises(apsw.Error, match=r"not authorized|prohibited"):
         database.execute(statement, (), is_query=False)
     add(database, "two")
     database.flush(Position(2), b"")

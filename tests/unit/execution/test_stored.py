@@ -5,18 +5,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from group_classes import call, definition, run
+from group_classes import A, call, definition, run
 
 import holdfast as hf
 from holdfast.execution.capture import NotCapturable
 from holdfast.execution.database import ObjectDatabase, Place
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
+from holdfast.execution.records import encode_arguments
 from holdfast.execution.saved_state import Saved, is_of_files
 from holdfast.execution.stored import StoredState, check_schema, stored_state
+from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Position
-from holdfast.model.outcome import Raised, Returned
+from holdfast.model.outcome import Raised, Returned, decode_outcome
 
 
 class Words(hf.Stored):
@@ -34,6 +36,10 @@ class Words(hf.Stored):
     @hf.query
     def read(self) -> list[str]:
         return [word for (word,) in self.database.execute("SELECT word FROM words ORDER BY place")]
+
+    @hf.query
+    def cheat(self) -> None:
+        self.add("in a query")
 
 
 class Files:
@@ -122,8 +128,12 @@ def test_the_database_is_for_methods_and_queries_only_read(tmp_path: Path) -> No
     with pytest.raises(InvalidRequest, match="used by methods"):
         Execution(definition(Eager))
     execution = Execution(stored(tmp_path / "d.db"))
-    (outcome,) = run(execution, call(1, "add", 5))
+    run(execution, call(1, "add", "one"))
+    found = execution.query("cheat", encode_arguments((), {}), Request(A, 2))
+    outcome = decode_outcome(found)
     assert isinstance(outcome, Raised)
+    assert "a query changes nothing" in outcome.text
+    assert words_of(execution) == ["one"]
 
 
 def test_what_a_stored_class_cannot_have_is_refused() -> None:

@@ -201,7 +201,7 @@ class Filed(Stored, Tokens):
     """
 
     @property
-    def tokens(self) -> list[str]:  # type: ignore[override]  # the checks read it as a list
+    def tokens(self) -> list[str]:
         database = database_of(self)
         rows = (
             database.execute("SELECT token FROM tokens ORDER BY place", (), is_query=True) if database else []

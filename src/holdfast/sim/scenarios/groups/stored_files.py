@@ -66,7 +66,7 @@ class SimulatedFiles:
         self._number = 0
         self._writing: dict[int, Callable[[], None]] = {}
         self._placing: dict[int, Callable[[], None]] = {}
-        self._shelf_disk = ports.disk(SHELF, lambda token, ok: self._shelf.on_synced(token, ok))
+        self._shelf_disk = ports.disk(SHELF, self._on_shelf_synced)
         self._offering = Offering(
             ports.clock, ports.timers, self, ports.trace, self._on_damage, bytes_per_s=4 << 20
         )
@@ -228,6 +228,9 @@ class SimulatedFiles:
     def _opened(self) -> None:
         self._is_open = True
         self._next()
+
+    def _on_shelf_synced(self, token: Token, ok: bool) -> None:
+        self._shelf.on_synced(token, ok)
 
     def _on_damage(self, manifest: ManifestId, damage: Corruption) -> None:
         self._ports.trace.note("offered-file-damaged", damage=str(damage))
