@@ -233,6 +233,10 @@ class FilesPort(Protocol):
         Calls *then* with None, or with why it did not come."""
         ...
 
+    def unshelve(self, contents: Contents) -> None:
+        """Let go of what fetching the manifest has left: its file is in use."""
+        ...
+
 
 class OldCodePort(Protocol):
     """Runs older versions of classes. The port keeps their sources by digest and executes them in separate

@@ -123,6 +123,7 @@ class StoredObject:
             said = f"the database holds position {database.position}, and the checkpoint {position}"
             raise StorageLost(said)
         self._remove_others()
+        self._files.unshelve(contents)
         if database.position == position:
             self._check(contents, names[0])
         return database
@@ -259,10 +260,15 @@ class StoredObject:
         except (msgspec.DecodeError, InvalidRequest) as error:
             then(InvalidRequest(f"the state that was sent cannot be read: {error}"))
             return
-        name = self._named(_tag(contents)) if contents is not None else ""
-        if contents is None or name in self._own_files():
+        if contents is None:
             then(None)
             return
+        name = self._named(_tag(contents))
+        if name in self._own_files():
+            # Whatever became of it since it was fetched, it is not known to be what the manifest says.
+            if name == self._name:
+                self.close()
+            self._files.remove([name])
         self._promised = name
         self._files.fetch(contents, FILE, sources, name, then)
 

@@ -198,13 +198,15 @@ class ObjectDirectory:
         def ended(error: HoldfastError | None) -> None:
             if error is None:
                 log.info("files of an object were fetched", files=repr(contents), bytes=contents.bytes)
-            self._loop.call_later(KEPT_S, self._clear_shelf, contents)
             then(error)
 
         try:
             self._shipping()[0].fetch(contents, sources).add_done_callback(fetched)
         except Unavailable as error:
             self._loop.call_soon(then, error)
+
+    def unshelve(self, contents: Contents) -> None:
+        self._loop.call_later(KEPT_S, self._clear_shelf, contents)
 
     def _clear_shelf(self, contents: Contents) -> None:
         try:

@@ -57,6 +57,8 @@ class SimulatedFiles:
     def __init__(self, ports: NodePorts, fail: Callable[[HoldfastError], None]) -> None:
         self._ports = ports
         self._fail = fail
+        # SQLite believes its pages: what rots while an object is open is read as it is (decision 57).
+        ports.node.disk.sound = (FILES,)
         self._disk = ports.disk(FILES, self._on_placed)
         self._store = ports.disk(STORE, self._on_written)
         self._vfs = SimVfs(
@@ -220,7 +222,10 @@ class SimulatedFiles:
         self._number += 1
         self._placing[self._number] = synced
         self._disk.sync(name + ASIDE, self._number)
-        shelf.keep_only([])
+
+    def unshelve(self, contents: Contents) -> None:
+        if self._is_open and self._fetch is None:
+            self._shelf.drop(contents)
 
     def _on_placed(self, token: Token, ok: bool) -> None:
         self._answered(self._placing, token, ok)
