@@ -68,14 +68,14 @@ def test_documents_survive_the_primary_and_come_to_a_new_host_by_files(domain: D
         archive = await client.connection.create(CLASS, name="archive")
         found = await client.wait_in_sync("archive")
         assert found.style == "active"
+        (new,) = (host for host in HOSTS if host not in found.placed_on)
         await put(archive, range(DOCUMENTS))
         killed = (await client.info("archive")).primary
         os.kill(await client.pid(killed), signal.SIGKILL)
         await put(archive, range(DOCUMENTS, DOCUMENTS + 20))
         await check(archive, range(DOCUMENTS + 20))
-        found = await client.wait_in_sync("archive")
-        (new,) = (host for host in HOSTS if host not in found.placed_on)
-        await archive.add_member(new)
+        if new not in (await client.wait_in_sync("archive")).placed_on:
+            await archive.add_member(new)  # on a slow machine the manager may have done that already
         await client.wait("archive", f"{new} is in-sync", lambda each: new in each.in_sync)
         (file,) = databases(domain, new)
         assert not file.name.endswith("-new.db"), "it was fetched, and not made there"
