@@ -403,8 +403,8 @@ class HostGroups:
             hosted.lose_files(why)
 
     def _copies(self, group: GroupId) -> CopyJobs | None:
-        port, store = self.stored.of(group) or self._ports.copies, self._store
-        return port and CopyJobs(group, port, store.checkpoints, store.log, self.checkpoints)
+        port, store, keeper = self.stored.of(group) or self._ports.copies, self._store, self.checkpoints
+        return CopyJobs(group, port, store.checkpoints, store.log, keeper) if port is not None else None
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:

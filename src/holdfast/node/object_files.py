@@ -19,11 +19,12 @@ from holdfast.execution.database import ObjectDatabase, Place, connect, settle
 from holdfast.execution.database import translated as translated_by_sqlite
 from holdfast.machine import MachineClock
 from holdfast.machine.files import make_durably
-from holdfast.model.errors import DISK_ERRORS, DiskFailed, HoldfastError, Unavailable
+from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND, HostId
 from holdfast.shipping.checkout import check_out
 from holdfast.shipping.manifest import CHUNK_BYTES, Contents, ManifestId
 from holdfast.shipping.progress import Progress
+from holdfast.shipping.service import FREE_BYTES_MIN
 from holdfast.shipping.shipping_thread import ShippingThread
 from holdfast.storage.aside_file import AsideFailed, AsideFile
 from holdfast.storage.disk import Directory
@@ -70,7 +71,6 @@ class ObjectDirectory:
         self._clock = MachineClock()
         self._hashing = ThreadPoolExecutor(1, "objects")
         self._placing = ThreadPoolExecutor(1, "objects-fetched")
-        self._offered_at: dict[ManifestId, int] = {}
         try:
             make_durably(self._directory)
         except OSError as error:
@@ -151,8 +151,6 @@ class ObjectDirectory:
     # --- shipping
 
     def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
-        self._offered_at[contents.id] = self._clock.now()
-
         def job() -> None:
             self._shipping()[0].offer_from(contents, source(Directory(self._directory)))
 
@@ -160,18 +158,14 @@ class ObjectDirectory:
 
     def withdraw(self, manifest: ManifestId) -> None:
         # It is done before the file changes, because one thread does both.
-        self._offered_at.pop(manifest, None)
         self._begin(self._hashing, lambda: self._shipping()[0].withdraw(manifest), self._note)
 
     def is_asked(self, manifest: ManifestId) -> bool:
-        offered_at = self._offered_at.get(manifest)
         try:
             asked_ns = self._shipping()[0].asked_ns(manifest)
         except Unavailable:
             return False
-        if offered_at is None or asked_ns is None:
-            return False
-        return asked_ns > offered_at + 50 * MILLISECOND and self._clock.now() - asked_ns < ASKED_NS
+        return asked_ns is not None and self._clock.now() - asked_ns < ASKED_NS
 
     def fetch(
         self,
@@ -182,9 +176,13 @@ class ObjectDirectory:
         then: Callable[[HoldfastError | None], None],
     ) -> None:
         def place(_: Progress) -> None:
+            self._check_room(contents.bytes)
             aside = self._directory / (name + FETCHED)
             shutil.rmtree(aside, ignore_errors=True)
-            check_out(contents, self._shipping()[1], aside, is_shared=False)
+            try:
+                check_out(contents, self._shipping()[1], aside, is_shared=False)
+            except Corruption as error:
+                raise Unavailable(f"the next fetch mends it: {error}") from error
             try:
                 (aside / file).rename(self._directory / name)
                 aside.rmdir()
@@ -201,9 +199,21 @@ class ObjectDirectory:
             then(error)
 
         try:
+            self._check_room(2 * contents.bytes)  # on the shelf, and in its place
             self._shipping()[0].fetch(contents, sources).add_done_callback(fetched)
         except Unavailable as error:
             self._loop.call_soon(then, error)
+
+    def _check_room(self, wanted: int) -> None:
+        """Raise ``Unavailable`` if *wanted* bytes would use up what the host's log needs: a full disk
+        would end the host, with all its groups (D1, D5)."""
+        try:
+            free = shutil.disk_usage(self._directory).free
+        except OSError as error:
+            raise translated(error, str(self._directory)) from error
+        if free < wanted + FREE_BYTES_MIN:
+            said = f"{free >> 20} MB are free, {(wanted + FREE_BYTES_MIN) >> 20} MB are needed"
+            raise Unavailable(f"the files of an object do not fit on the disk: {said}")
 
     def unshelve(self, contents: Contents) -> None:
         self._loop.call_later(KEPT_S, self._clear_shelf, contents)

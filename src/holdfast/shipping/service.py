@@ -86,10 +86,9 @@ class OfferServer:
         self._offering.withdraw(manifest)
 
     def asked_ns(self, manifest: ManifestId) -> int | None:
-        """When a chunk of that offer was last asked for, or it was offered; None when it is not offered. For
-        any thread."""
+        """When a chunk of that offer was last asked for; None when none was. For any thread."""
         offer = self._offering.offers.get(manifest)
-        return offer.last_asked_ns if offer is not None else None
+        return offer.last_asked_ns if offer is not None and offer.was_asked else None
 
     def offered(self) -> list[Contents]:
         return [offer.contents for offer in self._offering.offers.values()]

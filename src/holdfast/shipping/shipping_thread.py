@@ -95,8 +95,8 @@ class ShippingThread:
         self._call(self._opened()[1].offer_from, contents, source)
 
     def asked_ns(self, manifest: ManifestId) -> int | None:
-        """When a chunk of that offer was last asked for, or it was offered; None when it is not offered. It
-        never waits for the thread."""
+        """When a chunk of that offer was last asked for; None when none was. It never waits for the
+        thread."""
         return self._opened()[1].asked_ns(manifest)
 
     def withdraw(self, manifest: ManifestId) -> None:

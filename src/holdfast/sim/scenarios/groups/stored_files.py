@@ -72,7 +72,6 @@ class SimulatedFiles:
         self._offering = Offering(
             ports.clock, ports.timers, self, ports.trace, self._on_damage, bytes_per_s=4 << 20
         )
-        self._offered_at: dict[ManifestId, int] = {}
         self._is_open = False
         self._fetch: Fetch | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -150,16 +149,14 @@ class SimulatedFiles:
     # --- shipping
 
     def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
-        self._offered_at[contents.id] = self._ports.clock.now()
         self._offering.offer(contents, source(self._disk))
 
     def withdraw(self, manifest: ManifestId) -> None:
-        self._offered_at.pop(manifest, None)
         self._offering.withdraw(manifest)
 
     def is_asked(self, manifest: ManifestId) -> bool:
         offer = self._offering.offers.get(manifest)
-        if offer is None or offer.last_asked_ns == self._offered_at[manifest]:
+        if offer is None or not offer.was_asked:
             return False
         return self._ports.clock.now() - offer.last_asked_ns < ASKED_NS
 
