@@ -84,7 +84,7 @@ def test_documents_survive_the_primary_and_come_to_a_new_host_by_files(domain: D
         os.kill(await client.pid(new), signal.SIGKILL)
         await put(archive, range(DOCUMENTS + 40, DOCUMENTS + 60))
         await client.wait_in_sync("archive")
-        command(domain, "group", "set-primary", "archive", new)
+        await asyncio.to_thread(command, domain, "group", "handover", "archive", new)
         await client.wait("archive", f"{new} leads", lambda each: each.primary == new)
         await check(archive, range(DOCUMENTS + 60))
         assert await archive.count() == DOCUMENTS + 60
