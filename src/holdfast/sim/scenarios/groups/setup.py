@@ -57,7 +57,7 @@ WOVEN: Final = 0.5
 """How often a group whose class could be interleaved is."""
 FITFUL: Final = 0.4
 """How often a group whose class is not interleaved is one whose state is at times unreadable (E9)."""
-FILED: Final = 0.4
+FILED: Final = 0.3
 """How often an active group on disk is one whose object has a database of its own (W7)."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
