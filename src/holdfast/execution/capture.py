@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
+from holdfast.execution.database import UNCAPTURED
 from holdfast.execution.method import run_own
 from holdfast.execution.read_back import (
     UNENCODABLE,
@@ -356,7 +357,7 @@ def attribute_names(instance: object) -> list[str]:
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:
     """All attributes that are set on *instance*, from ``__dict__`` and ``__slots__``, sorted by name."""
-    found = dict(getattr(instance, "__dict__", {}))
+    found = {name: each for name, each in getattr(instance, "__dict__", {}).items() if name != UNCAPTURED}
     for cls in type(instance).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

@@ -264,7 +264,7 @@ class MemoryCheckpointReceiver:
     def write(self, data: bytes) -> None:
         self._state += data
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         self._finish(Captured(self._point.position, bytes(self._state)), then)
 
     def abandon(self) -> None:
@@ -277,9 +277,9 @@ class ScratchReceiver(CheckpointReceiver):
 
     _is_over = False
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         self._is_over = True
-        super().finish(then)
+        super().finish(then, failed)
 
     def abandon(self) -> None:
         if not self._is_over:

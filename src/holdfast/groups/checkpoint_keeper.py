@@ -13,10 +13,11 @@ from functools import partial
 from typing import Final
 
 from holdfast.groups.ports import Journal
+from holdfast.groups.stored_objects import StoredObjects
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.ports import Captured, Durability, Kept
+from holdfast.sequence.ports import Captured, Durability, Kept, Received
 from holdfast.sequence.store import GroupStore
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter, Framing
 from holdfast.storage.checkpoints import CheckpointStore, StoredState
@@ -56,6 +57,8 @@ class CheckpointKeeper:
         self._held: dict[GroupId, Position] = {}
         self._under_way: Counter[GroupId] = Counter()
         self._when_quiet: dict[GroupId, Callable[[], None]] = {}
+        self.files: StoredObjects | None = None
+        """The files that checkpoints of stored objects stand on (W7)."""
 
     def newest(self, group: GroupId) -> Kept | None:
         """Return the newest state of the group. Raises ``Corruption`` if the disk no longer has what it
@@ -99,18 +102,21 @@ class CheckpointKeeper:
         """Mark the checkpoints after position *after* as void: they do not belong to the group's object, and
         the next process does not load them (E8). A checkpoint that is being written was found equal, or
         belongs to an object that has answered."""
+        if self.files is not None:
+            self.files.forget(group)
         self._checkpoints.void(group, after)
 
     def void_up_to(self, group: GroupId) -> Position | None:
         return self._checkpoints.void_up_to(group)
 
-    def receive(self, group: GroupId, point: Point, size: int) -> "CheckpointReceiver | None":
+    def receive(self, group: GroupId, point: Point, size: int) -> Received | None:
         """Receive the state that a learner is sent (:class:`holdfast.sequence.ports.Checkpoints`)."""
         if self._lacks_space():
             return None
-        return CheckpointReceiver(
+        received = CheckpointReceiver(
             self._checkpoints.begin(group, point), partial(self._finish_received, group)
         )
+        return received if self.files is None else self.files.receiving(group, received)
 
     def framing(self, group: GroupId, point: Point) -> tuple[str, Framing] | None:
         return None if self._lacks_space() else self._checkpoints.framing(group, point)
@@ -165,6 +171,8 @@ class CheckpointKeeper:
         if self._under_way[group]:
             self._when_quiet[group] = partial(self.forget, group, then)
             return
+        if self.files is not None:
+            self.files.forget(group)
         self._writing.pop(group, None)
         forgotten = partial(self._checkpoints.forget, group, then)
         if group in self._log.groups():
@@ -236,7 +244,7 @@ class CheckpointReceiver:
     def write(self, data: bytes) -> None:
         self._writer.write(data)
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         self._finish(self._writer, then)
 
     def abandon(self) -> None:

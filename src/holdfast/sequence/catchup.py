@@ -210,7 +210,11 @@ class Learning:
         self._is_saving = True
         point = transfer.offer.point
         saved = self._saved_beside_log if transfer.keeps_log else self._saved
-        transfer.received.finish(lambda kept: saved(point, kept))
+        transfer.received.finish(lambda kept: saved(point, kept), self._not_saved)
+
+    def _not_saved(self) -> None:
+        """Take the next offer: what the state stands on could not be had (W8)."""
+        self._is_saving = False
 
     def _lacks(self, point: Point) -> bool:
         """Whether this member is listed, has its whole log, and wants a state as of *point* (E8)."""

@@ -203,8 +203,9 @@ class Received(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
-        """Make the complete state durable as a checkpoint, then call *then*."""
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
+        """Make the complete state durable as a checkpoint, then call *then*; or call *failed*, after it was
+        abandoned, because something that it stands on could not be had."""
         ...
 
     def abandon(self) -> None:

@@ -40,7 +40,7 @@ def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_writt
     receiving = keeping.receive(A, Point(Position(58), FIRST, 1), 8)
     assert receiving is not None
     receiving.write(b"as of 58")
-    receiving.finish(kept.append)
+    receiving.finish(kept.append, _never)
     for _ in range(SYNCS_MAX):
         machine.run()
         for sync in asked:
@@ -102,3 +102,7 @@ def _position(kept: Kept | None) -> Position | None:
 
 def _fail(error: Exception) -> None:
     raise error
+
+
+def _never() -> None:
+    raise AssertionError("a state that stands on nothing cannot fail to come")

@@ -89,7 +89,7 @@ class Side:
     def write(self, data: bytes) -> None:
         self.written += data
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         then(Captured(self.point.position, self.written))
 
     def abandon(self) -> None:

@@ -59,6 +59,8 @@ WOVEN: Final = 0.5
 """How often a group whose class could be interleaved is."""
 FITFUL: Final = 0.4
 """How often a group whose class is not interleaved is one whose state is at times unreadable (E9)."""
+FILED: Final = 0.3
+"""How often an active group on disk is one whose object has a database of its own (W7)."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
 """How long a host gathers incoming messages before it handles them together."""
@@ -102,7 +104,7 @@ class Stage:
             rng.choice(DEADLY),
         )
         stage = stage.without_members(-1) if rng.random() < UNBEGUN else stage
-        return stage.woven(rng).fitful(rng)
+        return stage.woven(rng).fitful(rng).filed(rng)
 
     def barred(self, rng: random.Random) -> "Stage":
         """Return the same domain with a group on disk that has a member that never leads (W3). A group in
@@ -123,6 +125,16 @@ class Stage:
         groups = [
             msgspec.structs.replace(each, class_name="fitful")
             if each.class_name == "tokens" and rng.random() < FITFUL
+            else each
+            for each in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
+
+    def filed(self, rng: random.Random) -> "Stage":
+        """Return the same domain with some groups of a stored class."""
+        groups = [
+            msgspec.structs.replace(each, class_name="filed")
+            if each.style == "active" and each.durability == DISK and rng.random() < FILED
             else each
             for each in self.groups
         ]

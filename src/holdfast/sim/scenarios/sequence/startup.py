@@ -302,7 +302,7 @@ class OnDisk:
         assert point is not None
         received = self.receive(group, point, captured.size)
         received.write(captured.state)
-        received.finish(lambda _: self._raise_floor(group))
+        received.finish(lambda _: self._raise_floor(group), lambda: None)
 
     def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
         """Keep the log beyond *log*, and the checkpoint at *state*, for members that catch up (M4)."""
