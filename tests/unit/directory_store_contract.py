@@ -62,6 +62,18 @@ class StoreContract:
             assert [key for key, _ in found] == [b"\4", b"\3"]
             assert list(reader.rows("entries", start=b"\5", end=b"\5")) == []
 
+    def test_what_follows_a_prefix_is_found_up_to_a_bound(self) -> None:
+        store = self.open()
+        store.write(batch(*(("entries", key, b"") for key in (b"a", b"b", b"b1", b"b2", b"b\xff", b"c"))), 1)
+        self.settle(store)
+        with store.read() as reader:
+            assert reader.tails("entries", b"b", 10) == [b"", b"1", b"2", b"\xff"]
+            assert reader.tails("entries", b"b", 2) == [b"", b"1"]
+            assert reader.tails("entries", b"b", 0) == []
+            assert reader.tails("entries", b"b3", 10) == []
+            assert reader.tails("entries", b"d", 10) == []
+            assert reader.tails("changes", b"", 10) == []
+
     def test_the_owner_hears_of_transactions_in_order(self) -> None:
         store = self.open()
         for number in range(20):
