@@ -2,7 +2,9 @@
 
 With ``-a N`` it keeps N/2 operations of each connection in flight: once half of N are out, it waits for one
 answer before it sends the next. So ``-a`` is twice what is wanted. Operations then count when they are sent,
-so that a window may count as many too much as are in flight.
+so that a window may count as many too much as are in flight. Of pipelined modifies it frees some memory
+twice when their answers come in another order, as those of 389-ds do, and may end there: that window is then
+missing, with what it said.
 
 It counts in samples of ten seconds. SIGQUIT, which it documents as "print statistics", also wakes it, and
 then it ends the sample at once: two of them cut out a window of any length, after all have connected.
