@@ -63,7 +63,7 @@ SEARCH_SHAPES: Final = (
 CELLS: Final = (
     *(Cell(work, shape, wanted) for work in (SEARCH_BY_UID, BASE_SEARCH) for shape, wanted in SEARCH_SHAPES),
     Cell(MODIFY, Shape(1, 1), {}),
-    Cell(MODIFY, Shape(8, 16), {SLAPD: 2.0}),
+    Cell(MODIFY, Shape(64, 1), {SLAPD: 2.0}),
 )
 IMPORT_TARGETS: Final = {SLAPD: 0.1}
 MEMORY_TARGETS: Final = {DIRSRV: 1.0}

@@ -2,9 +2,9 @@
 
 With ``-a N`` it keeps N/2 operations of each connection in flight: once half of N are out, it waits for one
 answer before it sends the next. So ``-a`` is twice what is wanted. Operations then count when they are sent,
-so that a window may count as many too much as are in flight. Of pipelined modifies it frees some memory
-twice when their answers come in another order, as those of 389-ds do, and may end there: that window is then
-missing, with what it said.
+so that a window may count as many too much as are in flight. Pipelined modifies it cannot do: when answers
+come in another order, as those of slapd and 389-ds do, it frees its attributes twice and ends. So many
+modifies at once come from many connections.
 
 It counts in samples of ten seconds. SIGQUIT, which it documents as "print statistics", also wakes it, and
 then it ends the sample at once: two of them cut out a window of any length, after all have connected.
@@ -29,7 +29,9 @@ from holdfast.bench.usage import cpu_s
 
 PROGRAM: Final = "ldclt"
 CONNECT_S: Final = 1.0
-"""How long it may connect and warm up before the window begins."""
+"""How long it may warm up before the window begins."""
+BIND_S: Final = 0.02
+"""How long each of its connections may take to bind: passwords are hashed slowly, on purpose."""
 ANSWER_S: Final = 30.0
 """How long it may take to say what it counted."""
 SAMPLES: Final = 100
@@ -128,7 +130,7 @@ def measure(work: Work, shape: Shape, *, persons: int, port: int, pid: int, seco
     )
     output = _Output(process)
     try:
-        time.sleep(CONNECT_S)
+        time.sleep(CONNECT_S + shape.connections * BIND_S)
         output.cut()
         began, server, client = time.perf_counter(), cpu_s(pid), cpu_s(process.pid)
         time.sleep(seconds)
