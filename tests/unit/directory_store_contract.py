@@ -146,10 +146,17 @@ def test_a_batch_is_bounded() -> None:
     for key in (b"", b"k" * (STORE_KEY_BYTES_MAX + 1)):
         with pytest.raises(InvalidRequest, match="bytes"):
             made.put("entries", key, b"")
+        with pytest.raises(InvalidRequest, match="bytes"):
+            made.put_keys("entries", [b"k", key])
     made.bytes = BATCH_BYTES_MAX - 2
     with pytest.raises(InvalidRequest, match="begin another"):
         made.put("entries", b"k", b"12")
+    with pytest.raises(InvalidRequest, match="begin another"):
+        made.put_keys("entries", [b"a", b"b", b"c"])
+    made.put_keys("entries", [])
     assert made.changes == []
+    made.put_keys("entries", [b"a", b"b"])
+    assert (made.changes, made.bytes) == ([("entries", b"a", b""), ("entries", b"b", b"")], BATCH_BYTES_MAX)
 
 
 def test_the_end_of_a_prefix() -> None:
