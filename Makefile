@@ -88,6 +88,8 @@ long: setup etcd ldap ## the same tests in their long versions: more kills, powe
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error
 	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	@bash scripts/ensure-debian redis-server redis-server
+	@bash scripts/ensure-debian /usr/sbin/slapd slapd
+	@bash scripts/ensure-debian ldclt 389-ds-base
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
 fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)

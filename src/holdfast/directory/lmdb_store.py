@@ -65,6 +65,8 @@ class LmdbReader:
     def __init__(self, transaction: Any, maps: dict[MapName, Any]) -> None:
         self._transaction = transaction
         self._maps = maps
+        self._cursors: dict[MapName, Any] = {}
+        """For look-ups that end before the next begins."""
 
     def get(self, name: MapName, key: bytes) -> bytes | None:
         found = self._open().get(key, db=self._map(name))
@@ -88,8 +90,22 @@ class LmdbReader:
                     return
                 yield key, value
 
+    def tails(self, name: MapName, prefix: bytes, most: int) -> list[bytes]:
+        cursor = self._cursors.get(name)
+        if cursor is None:
+            cursor = self._cursors[name] = self._open().cursor(db=self._map(name))
+        found: list[bytes] = []
+        if cursor.set_range(prefix) if prefix else cursor.first():
+            size = len(prefix)
+            for key in cursor.iternext(keys=True, values=False):
+                if len(found) == most or key[:size] != prefix:
+                    break
+                found.append(key[size:])
+        return found
+
     def close(self) -> None:
         if self._transaction is not None:
+            self._cursors.clear()
             self._transaction.abort()
             self._transaction = None
 

@@ -15,7 +15,6 @@ from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
 from holdfast.machine.files import close_to_others
-from holdfast.machine.process_tuning import allow_open_files
 from holdfast.model.errors import InvalidRequest
 
 EXIT_DONE, EXIT_FAILED = 0, 1
@@ -142,7 +141,6 @@ def serve_(
         ca=ca,
         policy=DoorPolicy(anonymous_read=anonymous_read, require_tls=require_tls),
     )
-    allow_open_files()
 
     def tell(about: dict[str, object]) -> None:
         if output == "json":

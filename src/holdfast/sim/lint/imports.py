@@ -102,6 +102,7 @@ SIMULATED: Final = (
     "ldap/filter_ber.py",
     "ldap/limits.py",
     "ldap/messages.py",
+    "ldap/quick_search.py",
     "ldap/rendering.py",
     "ldap/search_task.py",
     "ldap/server_entries.py",
