@@ -1,20 +1,17 @@
 """What people type after ``holdfast directory``."""
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-import uvloop
 from cyclopts import App, Parameter
 
+from holdfast.cli.directory.running import checked_replica, run
 from holdfast.cli.directory.serving import Serving, plant, serve
 from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.directory.master import Master, read_about, top_entry
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
-from holdfast.machine.files import close_to_others
 from holdfast.machine.process_tuning import allow_open_files
 from holdfast.model.errors import InvalidRequest
 
@@ -62,7 +59,7 @@ def init(
         finally:
             master.close()
 
-    made = _run(make())
+    made = run(make())
     if output == "json":
         print_json(made)
     else:
@@ -157,7 +154,7 @@ def serve_(
                 say(f"password (shown this once): {about['admin_password']}")
         say(f"try: ldapsearch -x -H ldap://{about['ldap']} -b {about['suffix']}")
 
-    failure = _run(serve(serving, tell))
+    failure = run(serve(serving, tell))
     if failure is not None:
         talk.print(f"the directory has stopped: {failure}")
         return EXIT_FAILED
@@ -167,8 +164,7 @@ def serve_(
 def _serving(
     dir: Path, suffix: str, replica_id: int, *, admin_password_file: Path | None, **rest: object
 ) -> Serving:
-    if not 0 < replica_id < 0xFFFF:
-        raise InvalidRequest(f"a replica's number is from 1 to {0xFFFF - 1}, not {replica_id}")
+    checked_replica(replica_id)
     # Before any file is made: a name that cannot be a suffix, or has no class for its top.
     top_entry(Suffix(suffix, standard_schema()).dn, suffix)
     password = None if admin_password_file is None else _first_line(admin_password_file)
@@ -185,10 +181,9 @@ def _first_line(file: Path) -> bytes:
     return line
 
 
-Answer = TypeVar("Answer")
-
-
-def _run(work: Coroutine[object, object, Answer]) -> Answer:
-    close_to_others()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
+app.command("holdfast.cli.directory.interchange:export", name="export", help="Write entries as LDIF.")
+app.command("holdfast.cli.directory.interchange:import_", name="import", help="Read entries from an LDIF.")
+app.command("holdfast.cli.directory.changelog:app", name="changelog", help="The changelog as text.")
+app.command("holdfast.cli.directory.conflicts:app", name="conflicts", help="List and resolve conflicts.")
+app.command("holdfast.cli.directory.csn:app", name="csn", help="Change sequence numbers for people.")
+app.command("holdfast.cli.directory.check:check", name="check", help="Compare two masters.")

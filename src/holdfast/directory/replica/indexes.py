@@ -62,8 +62,9 @@ def rows_of(schema: Schema, name: str, value: Value) -> Iterator[bytes]:
         except NotComparable:
             return
         parts = pieces(text)
+        begins = index_prefix(word, PIECES)
         for piece in parts if len(parts) <= PIECES_MAX else (LONG,):
-            yield index_prefix(word, PIECES) + piece
+            yield begins + piece
 
 
 def pieces(text: bytes) -> list[bytes]:
