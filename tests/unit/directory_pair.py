@@ -44,15 +44,18 @@ class Files:
         self.directory = directory
         self.replica = replica
 
-    def do(self, *changes: Change) -> list[Csn]:
-        """Have the master change something, and see it on the disk."""
+    def do(self, *changes: Change, after: Csn | None = None) -> list[Csn]:
+        """Have the master change something, and see it on the disk; *after* makes these changes the younger
+        ones, as if its clock were a little ahead."""
 
         async def work() -> list[Csn]:
             master = await Master.open(self.directory, SUFFIX, replica=self.replica)
             try:
+                while after is not None and not master.generator.observe("the test", after):
+                    await asyncio.sleep(0.01)  # until that survives a crash
                 return [await master.execute(each) for each in changes]
             finally:
-                master.close()
+                await master.stop()
 
         return asyncio.run(work())
 
@@ -64,7 +67,7 @@ class Files:
             try:
                 return master.replica.dump(), master.replica.vector.text()
             finally:
-                master.close()
+                await master.stop()
 
         return asyncio.run(work())
 

@@ -28,7 +28,8 @@ class Served:
         self.first, self.second = pair(directory)
         self.first.do(replaced(ADMIN, "userPassword", hashed(PASSWORD.encode(), b"0" * 16, 1_000)))
         self.older = self.first.do(replaced(ADA, "displayName", b"by the first"))[0]
-        self.younger = self.second.do(replaced(ADA, "displayName", b"by the second"))[0]
+        change = replaced(ADA, "displayName", b"by the second")
+        self.younger = self.second.do(change, after=self.older)[0]
         exchange(self.first, self.second)
         self.certificates = Certificates.make(directory)
         self.password = directory / "password"

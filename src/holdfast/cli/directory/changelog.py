@@ -94,7 +94,7 @@ def restore(file: Path, *, dir: Path) -> int:
                     show(pieces.taken, f"{applied.count} updates")
                 await applied.finish()
         finally:
-            master.close()
+            await master.stop()
         return applied.count
 
     count = run(apply())

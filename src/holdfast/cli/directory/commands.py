@@ -57,7 +57,7 @@ def init(
         try:
             return await plant(serving, master)
         finally:
-            master.close()
+            await master.stop()
 
     made = run(make())
     if output == "json":

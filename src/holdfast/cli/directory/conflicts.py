@@ -158,7 +158,7 @@ async def _resolved(directory: Path, id: str, keep: bool) -> Csn:
             raise DiskFailed(master.failed.result())
         return done.result()
     finally:
-        master.close()
+        await master.stop()
 
 
 def _one_source(dir: Path | None, url: str | None) -> None:

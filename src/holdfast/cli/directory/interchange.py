@@ -219,7 +219,7 @@ def _into_new(
                 return await load_state(master, head, rest, progress)
             return await load_entries(master, rest, options, progress)
         finally:
-            master.close()
+            await master.stop()
 
     try:
         loaded = run(make())
@@ -273,7 +273,7 @@ async def _into_known(
             return await load_changes(master, rest, options, progress)
         return await load_entries(master, rest, options, progress)
     finally:
-        master.close()
+        await master.stop()
 
 
 def _tell(loaded: Loaded, directory: Path, seconds: float, output: Output) -> None:
