@@ -174,8 +174,8 @@ class Master:
         return admin
 
     async def stop(self) -> None:
-        """Store exactly where the next run's CSNs may go on, and close. After a plain :meth:`close` they go on
-        at the future timestamp, as after a crash (CSN-24)."""
+        """Store exactly where the next run's CSNs may go on, and close. After a plain :meth:`close` they go
+        on at the future timestamp, as after a crash (CSN-24)."""
         self.generator.close()
         end = self._loop.time() + STORED_WAIT_S
         while not self.generator.is_closed and not self.failed.done() and self._loop.time() < end:
