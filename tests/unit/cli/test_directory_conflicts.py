@@ -81,14 +81,22 @@ def test_a_conflict_is_listed_alike_and_resolved(
     assert first.state() == second.state()
 
 
-@pytest.mark.covers("CSN-56", "CSN-63")
+@pytest.mark.covers("CSN-52", "CSN-56", "CSN-63")
 def test_a_changelog_has_others_changes_under_their_csns(two: tuple[Files, Files], tmp_path: Path) -> None:
     first, second = two
     csns = first.do(replaced(ADA, "sn", b"King"), ModifyDnRequest(ADA, "uid=countess", True))
+    own = second.do(replaced(PEOPLE, "description", b"between"), after=csns[0])
     first.tell(second)
     dump(tmp_path / "passed on", dir=second.directory)
     text = (tmp_path / "passed on").read_text()
     assert all(f"dn: csn={each}," in text for each in csns)
+    found = [
+        parse(line.removeprefix("dn: csn=").partition(",")[0])
+        for line in text.splitlines()
+        if line.startswith("dn: csn=")
+    ]
+    assert found == sorted(found)
+    assert {each.operation for each in found} == {*csns, *own}
     assert all(each.replica == 1 for each in csns)
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from directory_pair import ADA, PEOPLE, SUFFIX, TREE, Files
+from directory_pair import ADA, PEOPLE, SUFFIX, TREE, Files, pair
 
 from holdfast.cli.directory.changelog import dump, restore
 from holdfast.cli.directory.commands import init
@@ -189,19 +189,22 @@ def test_the_changelog_is_text_and_back(filled: Path, tmp_path: Path) -> None:
         restore(tmp_path / "log", dir=original)
 
 
-def test_a_text_that_leaves_changes_out_is_refused(tmp_path: Path) -> None:
-    directory = tmp_path / "d"
-    import_(written(tmp_path / "t", TREE), dir=directory)
-    export(tmp_path / "base", dir=directory, state=True)
-    import_(tmp_path / "base", dir=tmp_path / "copy", replica_id=2)
-    changed(directory, *CHANGES)
-    dump(tmp_path / "log", dir=directory)
-    newest = dumped(directory)[1]
-    text = lines(tmp_path / "log")
-    at = next(at for at, line in enumerate(text) if line.startswith("fromVector: "))
-    text[at] = f"fromVector: {newest}"
-    with pytest.raises(InvalidRequest, match="what lies between is lacking"):
-        restore(written(tmp_path / "cut", "\n".join(text)), dir=tmp_path / "copy")
+@pytest.mark.covers("CSN-58")
+def test_who_lacks_what_the_changelog_has_no_more_is_told(tmp_path: Path) -> None:
+    """A load is in no changelog: an older copy that is given later changes alone would have a gap."""
+    first, second = pair(tmp_path)
+    more = "\n".join(f"dn: ou={each},{SUFFIX}\nobjectClass: organizationalUnit\n" for each in "ab")
+    import_(written(tmp_path / "more", more), dir=first.directory)
+    first.do(*CHANGES)
+    before = second.state()
+    with pytest.raises(InvalidRequest, match="what lies between is lacking, and a full copy is needed"):
+        first.tell(second)
+    assert second.state() == before
+    export(tmp_path / "whole", dir=first.directory, state=True)
+    import_(tmp_path / "whole", dir=tmp_path / "third", replica_id=3)
+    first.do(replaced(PEOPLE, "description", b"after the copy"))
+    first.tell(Files(tmp_path / "third", 3))
+    assert Files(tmp_path / "third", 3).state() == first.state()
 
 
 def test_changes_are_carried_out_one_by_one(filled: Path, tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ async def ahead(master: Master, seconds: int) -> Csn:
     return csn
 
 
-@pytest.mark.covers("CSN-43")
 def test_the_generator_begins_where_it_was(tmp_path: Path) -> None:
     """Stopped in order and started again, its offsets are what they were, and its CSNs go on from there."""
     directory = filled(tmp_path / "d").directory
@@ -53,7 +52,7 @@ def test_the_generator_begins_where_it_was(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.covers("CSN-45")
+@pytest.mark.covers("CSN-43", "CSN-45")
 def test_of_the_file_and_the_entry_the_later_counts(tmp_path: Path) -> None:
     """The clock's file is put back to an older one: the offsets come from the entry, as they were. And where
     the entry is older, they come from the file."""

@@ -120,7 +120,8 @@ class _Applying:
         if not replica.vector.covers_all(head.after):  # also refuses another generation
             raise InvalidRequest(
                 f"the text begins after {head.after.text()}, and {self._master.directory} has only "
-                f"{replica.vector.text()}: what lies between is lacking"
+                f"{replica.vector.text()}: what lies between is lacking, "
+                "and a full copy is needed (`directory export --state`)"
             )
         self._head = head
 
