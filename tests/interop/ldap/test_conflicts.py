@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from directory_pair import ADA, PEOPLE, Files, exchange, pair
+from directory_pair import ADA, PEOPLE, Files, exchange, filled, pair
 from ldap_door import ADMIN, PASSWORD, Certificates, Door, start
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.operations import Modification, ModificationKind, ModifyRequest
 from holdfast.directory.replica.passwords import hashed
+from holdfast.ldap.client import LdapClient
 from holdfast.model.csn import parse
 
 
@@ -199,3 +200,34 @@ def test_masters_are_compared_over_ldap(served: Served) -> None:
     Files(served.second.directory, 2).tell(first)
     said, _ = waiting.communicate(timeout=200)
     assert waiting.returncode == 0, said
+
+
+def test_every_change_is_logged_with_its_csn(tmp_path: Path, ldap_utils: None) -> None:
+    """As grep across masters needs it: the CSN that the changelog has."""
+    files = filled(tmp_path / "d")
+    files.do(replaced(ADMIN, "userPassword", hashed(PASSWORD.encode(), b"0" * 16, 1_000)))
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "holdfast", "directory", "serve", "--dir", str(files.directory)),
+                *("--port", "0", "--output", "json", "--log", "info"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        url = f"ldap://{json.loads(process.stdout.readline())['ldap']}"
+        with LdapClient(url) as client:
+            client.bind(ADMIN, PASSWORD.encode())
+            client.change(replaced(ADA, "sn", b"King"))
+    finally:
+        process.terminate()
+        process.wait(60)
+        if process.stdout is not None:
+            process.stdout.close()
+    (line,) = [each for each in (tmp_path / "log").read_text().splitlines() if "directory_change" in each]
+    csn = parse(line.partition("csn=")[2].split()[0])
+    assert csn.text() in files.state()[1]
+    assert ADMIN in line

@@ -222,6 +222,7 @@ def test_the_generator_is_an_entry(door: Door) -> None:
     door.run("ldapsearch", "-x", "-b", name, ok=(50,))
 
 
+@pytest.mark.covers("CSN-90")
 def test_strangers_see_no_csns(door: Door) -> None:
     """CSNs are for administrators."""
     assert "lastModifiedCSN" not in door.run(

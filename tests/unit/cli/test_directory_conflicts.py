@@ -10,6 +10,8 @@ from holdfast.cli.directory.changelog import dump, restore
 from holdfast.cli.directory.check import check
 from holdfast.cli.directory.conflicts import list_, resolve, show
 from holdfast.cli.directory.csn import decode
+from holdfast.cli.explain import explain
+from holdfast.cli.where import Where
 from holdfast.directory.operations import (
     AddRequest,
     Attribute,
@@ -299,3 +301,19 @@ def test_csns_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InvalidRequest, match="say which"):
         decode()
     assert parse("1a1a13626325e00010005").sub_sequence == 5
+
+
+def test_a_suffix_is_explained(two: tuple[Files, Files], capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = two
+    older = first.do(replaced(ADA, "displayName", b"1"))
+    second.do(replaced(ADA, "displayName", b"2"), after=older[-1])
+    exchange(first, second)
+    capsys.readouterr()
+    assert explain("dc=example,dc=com", at=Where(dir=second.directory), output="json") == 0
+    says = "\n".join(json.loads(capsys.readouterr().out)["says"])
+    assert "not being served" in says
+    assert f"of replica 1 it has everything up to {older[-1]}" in says
+    assert "1 conflicts are not resolved" in says
+    assert "whoever lacks those takes a full copy" in says
+    with pytest.raises(InvalidRequest, match="not dc=other"):
+        explain("dc=other", at=Where(dir=second.directory))

@@ -1,7 +1,7 @@
 """What people type after ``holdfast directory``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -12,6 +12,7 @@ from holdfast.directory.master import Master, read_about, top_entry
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
+from holdfast.machine import log_to_stderr
 from holdfast.machine.process_tuning import allow_open_files
 from holdfast.model.errors import InvalidRequest
 
@@ -84,6 +85,7 @@ def serve_(
     anonymous_read: bool = True,
     require_tls: Annotated[bool, Parameter(negative="")] = False,
     admin_password_file: Path | None = None,
+    log: Literal["debug", "info", "warning", "error"] = "warning",
     output: Output = "table",
 ) -> int:
     """Run one master of a directory in the foreground, and say where it is reached.
@@ -117,9 +119,12 @@ def serve_(
         Take passwords over TLS alone.
     admin_password_file
         For new files: a file with the administrator's password on its first line.
+    log
+        How much is told on the standard error; from info on, every change with its CSN and who made it.
     output
         Lines for people, one JSON object on one line for scripts.
     """
+    log_to_stderr(log)
     known = read_about(dir)
     if known is None and suffix is None:
         raise InvalidRequest(f"{dir} holds no directory yet: say --suffix, such as dc=example,dc=com")
