@@ -8,9 +8,9 @@ from msgspec import Struct
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.seam import ReplicaSeam
 from holdfast.directory.replication.messages import Message
-from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, ReplicaId
 from holdfast.model.ports import Clock, Timers, Trace
+from holdfast.model.validation import Problem
 
 MILLISECOND = SECOND // 1000
 
@@ -94,8 +94,7 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
     copy_window: int = 8
     """How many pieces may be on their way."""
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` naming every setting that is wrong."""
+    def validate(self) -> list[Problem]:
         limits = {
             "window_updates": 1 << 20,
             "window_bytes": 1 << 30,
@@ -109,8 +108,7 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             most = limits.get(name, 1 << 62)
             if not 1 <= getattr(self, name) <= most:
-                problems.append(f"{name} must be within 1..{most}, not {getattr(self, name)}")
+                problems.append((name, f"must be within 1..{most}, not {getattr(self, name)}"))
         if self.silence_ns < 2 * self.tick_ns:
-            problems.append("silence_ns must be at least two ticks, or links end for nothing")
-        if problems:
-            raise InvalidRequest("replication: " + "; ".join(problems))
+            problems.append(("silence_ns", "must be at least two ticks, or links end for nothing"))
+        return problems

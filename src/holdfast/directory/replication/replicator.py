@@ -13,6 +13,7 @@ from holdfast.directory.replication.acknowledging import Acknowledgements, Answe
 from holdfast.directory.replication.admission import NotReady, check_write
 from holdfast.directory.replication.giving import Givers
 from holdfast.directory.replication.housekeeping import Housekeeping
+from holdfast.directory.replication.lag import LagMeter
 from holdfast.directory.replication.link import Link, Phase
 from holdfast.directory.replication.messages import (
     CopyAsk,
@@ -30,6 +31,7 @@ from holdfast.model.csn import Csn
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Token
+from holdfast.model.validation import insist_valid
 
 TICK = "replication.tick"
 RELAY = "replication.relay"
@@ -55,7 +57,7 @@ class Replicator:
         read-only replica sends writers. *on_told_over*: others have retired this replica's id, or know that
         its store was put back; open the store again, with another. *on_failed*: the process must end (D1).
         """
-        config.validate()
+        insist_valid(config, "replication")
         self.roster = roster
         self._ports = ports
         self._config = config
@@ -79,6 +81,7 @@ class Replicator:
         self.acknowledgements = Acknowledgements(
             wait_ns=config.acknowledge_ns, waiting_max=config.waiting_max
         )
+        self.lag = LagMeter()
         self._givers = Givers(ports, config, tuple(maps), self._count)
         self._housekeeping = Housekeeping(ports, roster, config, self.keep, self.new_token)
         ports.replica.listen(self)
@@ -89,6 +92,10 @@ class Replicator:
     def vector(self) -> Vector:
         """What is committed here."""
         return self._ports.replica.vector
+
+    @property
+    def now_ns(self) -> int:
+        return self._ports.clock.now()
 
     # --- connections
 
@@ -141,6 +148,7 @@ class Replicator:
 
     def on_open(self, link: Link, *, is_ready: bool) -> None:
         self._unheard.pop(link.peer, None)
+        self.lag.follow(link.peer)
         assert link.replica is not None
         if is_ready:
             self._count(link.replica, lambda: None)
@@ -162,7 +170,9 @@ class Replicator:
     def on_have(self, link: Link) -> None:
         self.problems.pop(link.peer, None)  # it has greeted, and so was not refused either
         if link.supplier is not None:
-            self.acknowledgements.on_second_store(link.supplier.committed)
+            committed = link.supplier.committed
+            self.acknowledgements.on_second_store(committed)
+            self.lag.confirmed(link.peer, committed.get(self.roster.replica), self._ports.clock.now())
 
     def on_received(self, newest: dict[ReplicaId, Csn]) -> None:
         self._received |= newest
@@ -185,6 +195,7 @@ class Replicator:
             self._housekeeping.newest_update, *(update.csn for update in updates)
         )
         if is_own:
+            self.lag.issued(updates[-1].csn, self._ports.clock.now())
             self._pump(own_only=True)
         else:
             self._relay_later()
