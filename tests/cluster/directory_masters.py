@@ -92,9 +92,16 @@ class Masters:
         return next((each["pid"] for each in json.loads(done.stdout) if each["master"] == id), None)
 
     def kill(self, id: str) -> None:
-        pid = self.pid(id)
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+        """kill -9 the process of that master."""
+        found: list[int] = []
+
+        def is_known() -> bool:
+            pid = self.pid(id)
+            found.extend(() if pid is None else (pid,))
+            return pid is not None
+
+        wait_until(f"the process of {id} is known", is_known)
+        os.kill(found[-1], signal.SIGKILL)
 
     def connect(self, id: str, *, as_admin: bool = True) -> ldap3.Connection:
         server = ldap3.Server(f"ldap://{self.address(id)}", get_info=ldap3.NONE, connect_timeout=10)

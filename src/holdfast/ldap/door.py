@@ -132,7 +132,10 @@ class LdapDoor:
     async def _leave(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            await server.close()
+            try:
+                await server.close()
+            except TimeoutError:
+                log.warning("some LDAP clients did not leave in time")
         if self._hasher is not None:
             self._hasher.close()
             self._hasher = None

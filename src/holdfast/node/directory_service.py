@@ -22,7 +22,14 @@ from holdfast.directory.hosting.peer_links import PeerLinks
 from holdfast.directory.hosting.serving import ServedReplica
 from holdfast.machine import MachineRandom
 from holdfast.machine.real_ports import fresh_nonce
-from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
+from holdfast.model.errors import (
+    DiskFailed,
+    HoldfastError,
+    InvalidRequest,
+    NoSpace,
+    Overloaded,
+    Unavailable,
+)
 from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import HostId
 from holdfast.net import (
@@ -123,8 +130,8 @@ class DirectoryService:
     async def _follow(self) -> None:
         try:
             await self._follower.follow()
-        except HoldfastError as error:
-            self._context.on_failed(error)
+        except Exception as error:  # whatever it was: nobody else hears of it, and people must
+            self._fail(error)
 
     # --- the replica
 
@@ -144,9 +151,18 @@ class DirectoryService:
     async def _live(self, replica: HostedReplica) -> None:
         try:
             await replica.run()
-        except HoldfastError as error:
+        except Exception as error:  # as above
             replica.state = "failed"
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, DiskFailed | NoSpace):
+            self._context.on_disk_failed(error)  # the host ends (D1)
+        elif isinstance(error, HoldfastError):
             self._context.on_failed(error)
+        else:
+            log.error("the directory has failed", error=repr(error), exc_info=error)
+            self._context.on_failed(Unavailable(f"the directory has failed: {error!r}"))
 
     async def _stop_replica(self) -> None:
         living, self._living, self.replica = self._living, None, None
