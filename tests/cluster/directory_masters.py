@@ -10,14 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import ldap3
 import lmdb
-from ldap3.core.exceptions import LDAPException
+
+with warnings.catch_warnings():
+    # ldap3 imports names of pyasn1 that are deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import ldap3
+    from ldap3.core.exceptions import LDAPException
 
 SUFFIX = "dc=example,dc=com"
 HOLDFAST = (sys.executable, "-m", "holdfast")

@@ -1,5 +1,6 @@
 """Several masters in real processes: write at any, cut them, kill them; all end with the same entries."""
 
+import gc
 import json
 import os
 import shutil
@@ -20,6 +21,20 @@ from directory_masters import (
 )
 
 SUCCESS, REFERRAL = 0, 10
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    # ldap3 does not close every socket that it has opened.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def leaked_sockets() -> Iterator[None]:
+    """What ldap3 leaves open is collected here, and not within a test of someone else."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
