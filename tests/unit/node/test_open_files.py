@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from holdfast.ldap.door import CLIENTS_MAX
 from holdfast.machine.process_tuning import OPEN_FILES
 from holdfast.machine.workers import WorkerLimits
 from holdfast.model.host_roles import DIRECTORY, GROUPS
@@ -32,7 +33,9 @@ def test_every_bound_counts() -> None:
     assert NEEDED < both <= OPEN_FILES
 
 
-def test_the_http_door_is_entered_with_its_own_bounds() -> None:
+def test_the_doors_are_entered_with_their_own_bounds() -> None:
+    (ldap,) = (each for each in DOORS if each.name == "ldap")
+    assert ldap.files_max == CLIENTS_MAX
     (http,) = (each for each in DOORS if each.name == "http")
     assert http.files_max == CONNECTIONS_MAX + STREAMS_MAX
 
