@@ -49,10 +49,10 @@ def tuned(config: GroupsConfig, record: GroupRecord) -> GroupsConfig:
     for name, option in BY_NAME.items():
         if name in given:
             changes[option.section][option.field] = option.field_value(given[name])
+    style = _fitting(style, changes["execution"])
+    changes["sequence"]["full_log_bytes"] = style.log_bytes_max
     return msgspec.structs.replace(
-        config,
-        style=_fitting(style, changes["execution"]),
-        sequence=msgspec.structs.replace(sequence, **changes["sequence"]),
+        config, style=style, sequence=msgspec.structs.replace(sequence, **changes["sequence"])
     )
 
 

@@ -32,7 +32,8 @@ from holdfast.net.handshake import (
 
 URI_SCHEME: Final = "holdfast"
 CA_FILE: Final = "ca.pem"
-READ_BYTES: Final = 64 * 1024
+RECORD_BYTES_MAX: Final = 16 * 1024
+"""The most plain bytes that a record of TLS holds."""
 RECORD_TYPES: Final = range(0x14, 0x18)
 """The first bytes of TLS records; no Holdfast frame begins with one (:data:`.frame.FRAME_BYTES_LIMIT`)."""
 
@@ -265,8 +266,11 @@ class TlsPipe:
     def _read_all(self) -> bytes:
         chunks: list[bytes] = []
         try:
-            while chunk := self._tls.read(READ_BYTES):
+            while chunk := self._tls.read(RECORD_BYTES_MAX):
                 chunks.append(chunk)
+                if not self._from_wire.pending and not self._tls.pending():
+                    # Asking once more would raise, and an exception costs as much as the record.
+                    break
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:

@@ -19,6 +19,7 @@ from typing import Final
 import structlog
 
 from holdfast.machine import MachineClock
+from holdfast.machine.process_tuning import USUAL_NS, ask_for_slices
 from holdfast.model.ids import SECOND
 
 THREADS_MAX: Final = 4
@@ -82,6 +83,7 @@ class SlowThreads:
 
     def _compute(self, run: _Run) -> None:
         found: bytes | BaseException
+        ask_for_slices(USUAL_NS)  # the threads that serve ask for short ones, and are let in before this one
         try:
             found = run.work()
         except BaseException as error:

@@ -71,6 +71,10 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     hold_bytes: int = 48 << 20
     """A primary whose log is longer keeps none of it for members that catch up (M4). This is below
     ``long_log_bytes`` of the styles, so that no call is refused for the sake of a learner (D4)."""
+    full_log_bytes: int = 80 << 20
+    """If a backup's log stays longer for ``silence_ns``, while the primary's is below ``hold_bytes`` and M1
+    would allow to drop the backup, calls are no longer refused for its sake (D4). In each group it is
+    ``log_bytes_max`` of the style, beyond which they are."""
 
     def validate(self) -> list[Problem]:
         problems = below(self, 1, self.__struct_fields__)

@@ -47,6 +47,8 @@ class Progress:
 
     log_bytes: int = 0
     """The bytes in its log that none of its checkpoints covers, as it last reported (D4)."""
+    full_since: int | None = None
+    """Since when its log is full; None when it is not (D4)."""
     lacks_space: bool = False
     """Its host is short of disk space, as it last reported (D5)."""
     in_flight_bytes: int = 0

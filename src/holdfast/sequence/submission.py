@@ -194,6 +194,10 @@ class Submission:
         follower.answered(accepted.incarnation, accepted.epoch, beat)
         follower.has(accepted.up_to)
         follower.log_bytes = accepted.log_bytes
+        if accepted.log_bytes <= on.config.full_log_bytes:
+            follower.full_since = None
+        elif follower.full_since is None:
+            follower.full_since = on.now
         follower.lacks_space = accepted.lacks_space
         follower.next = max(follower.next, follower.acknowledged)
         is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
@@ -334,16 +338,29 @@ class Submission:
             on.advance(point)
 
     def longest_log(self) -> int:
-        """The bytes in the longest log among the required members, except this one (D4)."""
+        """The bytes in the longest log among the required members, except this one and those that can do
+        nothing about theirs (D4)."""
         followers = self._exact_followers()
         if followers is None:
             found = [self.followers.get(member) for member in self._on.standing.required()]
             followers = [each for each in found if each is not None]
         longest = 0
         for follower in followers:
-            if follower.log_bytes > longest:
+            if follower.log_bytes > longest and not (follower.full_since and self._is_stuck(follower)):
                 longest = follower.log_bytes
         return longest
+
+    def _is_stuck(self, follower: Progress) -> bool:
+        """Whether the follower's log has been full for long, while ours is short and the group could do
+        without it (M1). Nobody waits for it: once it takes no more records, it is dropped as any other that
+        owes."""
+        on, since = self._on, follower.full_since
+        return (
+            since is not None
+            and on.now - since >= on.config.silence_ns
+            and on.store.live_bytes <= on.config.hold_bytes
+            and len(on.standing.listed) > on.config.min_in_sync
+        )
 
     def without_space(self) -> HostId | None:
         """The host of a required member that is short of disk space: nothing more is ordered (D5)."""

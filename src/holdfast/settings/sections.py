@@ -31,7 +31,7 @@ AT_RESTART: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fields of those sections that a member reads once, when it is made."""
 NOT_SET: Final[Mapping[str, tuple[str, ...]]] = {
-    "sequence": ("min_in_sync",),  # each group has its own, from its creation on
+    "sequence": ("min_in_sync", "full_log_bytes"),  # each group has its own, from its creation on
     "log": ("sector_bytes",),  # fixed when a store is made
 }
 """Fields that are no settings, and why."""

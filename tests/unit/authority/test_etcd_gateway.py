@@ -76,14 +76,16 @@ Answer = Callable[[str, dict[str, Any]], tuple[int, str]]
 
 
 @asynccontextmanager
-async def etcd_that(answer: Answer) -> AsyncIterator[str]:
+async def etcd_that(answer: Answer, *, after_s: float = 0.0) -> AsyncIterator[str]:
     """Run a server that gives *answer* once per connection, and yield its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        sized = head.lower().split(b"content-length: ")[1:]
+        content = await reader.readexactly(int(sized[0].split(b"\r\n")[0])) if sized else b"{}"
         path = head.split(b" ")[1].decode()
-        status, body = answer(path, json.loads(await reader.readexactly(length)))
+        await asyncio.sleep(after_s)
+        status, body = answer(path, json.loads(content))
         writer.write(f"HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n{body}".encode())
         await writer.drain()
         writer.close()
@@ -134,3 +136,29 @@ def test_a_watch_that_etcd_cancels_goes_on_where_it_stopped() -> None:
 
     asyncio.run(work())
     assert [int(each) for each in starts] == [4, 4]
+
+
+def test_requests_go_to_the_endpoint_that_answers_soonest() -> None:
+    """Every message between machines that a claim waits for is a part of the failover that callers notice."""
+    changed: list[str] = []
+
+    def noting(name: str) -> Answer:
+        def answer(path: str, body: dict[str, Any]) -> tuple[int, str]:
+            if path == "/v3/kv/txn":
+                changed.append(name)
+            return 200, '{"header":{"revision":"7"},"succeeded":true}'
+
+        return answer
+
+    async def work() -> None:
+        slow, quick = etcd_that(noting("far"), after_s=0.2), etcd_that(noting("near"))
+        async with asyncio.timeout(30), slow as one, quick as other:
+            authority = EtcdAuthority([one, other], deadlines=Deadlines(call_s=30.0, attempt_s=30.0))
+            while "near" not in changed:
+                assert await authority.ask(Txn((), (Put("a", b"1"),))) == Applied(Revision(7))
+            await authority.ask(Txn((), (Put("a", b"1"),)))
+            await authority.close()
+
+    asyncio.run(work())
+    assert changed[0] == "far"
+    assert changed[-2:] == ["near", "near"]

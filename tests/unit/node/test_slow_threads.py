@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
+from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices, slice_ns
 from holdfast.model.errors import BrokenInvariant
 from holdfast.node.slow_threads import SWITCH_S, SlowThreads
 
@@ -48,6 +49,24 @@ def test_the_loop_goes_on_while_a_method_computes() -> None:
         assert found == [b"outcome"]
         assert threads.running == 0
         assert sys.getswitchinterval() == pytest.approx(usual_s)
+
+    run(work)
+
+
+def test_the_threads_that_serve_are_let_in_before_one_that_computes() -> None:
+    """They ask for short slices, which a thread inherits from the one that starts it."""
+
+    async def work() -> None:
+        found: list[bytes] = []
+        before = slice_ns()
+        if not ask_for_slices(SHORT_NS) or slice_ns() != SHORT_NS:
+            return  # an older kernel knows no slices, and there is nothing to inherit
+        try:
+            SlowThreads().of("a").run(lambda: str(slice_ns()).encode(), found.append)
+            await until(lambda: bool(found))
+        finally:
+            ask_for_slices(before)
+        assert int(found[0]) > SHORT_NS
 
     run(work)
 

@@ -29,6 +29,7 @@ from holdfast.sequence.membership import Membership
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.recovery import StateLoss
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
+from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_state import is_volatile
 from holdfast.sim.runner.planted import Planting
 from holdfast.sim.scenarios.authority.planted import changing
@@ -342,6 +343,16 @@ PLANTED = (
         lambda serving, sequence, config, why: None,
         profile="classes",
         runs_max=200,
+    ),
+    _bug(
+        "full-member-counted",
+        "D4",
+        "calls are refused for the sake of a backup that makes no checkpoints, though others have room",
+        Submission,
+        "_is_stuck",
+        lambda submission, follower: False,
+        profile="classes",
+        runs_max=400,
     ),
     _bug(
         "no-reserve",
