@@ -47,6 +47,9 @@ from holdfast.net import (
 )
 from holdfast.net.handshake import Admission
 from holdfast.node.services import ServiceContext
+from holdfast.node.shipping_service import NAME as SHIPPING
+from holdfast.node.shipping_service import ShippingService
+from holdfast.shipping.shipping_thread import ShippingThread
 
 NAME: Final = DIRECTORY
 """The service's name, and under which the session says where it listens."""
@@ -88,6 +91,8 @@ class DirectoryService:
             masters=self._masters,
             clock=context.config.clock,
             replication=context.config.directory,
+            shipping=self._shipping,
+            shelf=context.directory.with_name(SHIPPING),
         )
         self._administration = Administration(self._around, lambda: self.replica)
         self._orders: dict[asyncio.Task[None], None] = {}
@@ -182,6 +187,12 @@ class DirectoryService:
             return Address.parse(self._context.detail_of(host, NAME))
         except InvalidRequest:
             return None  # it is not in session, or its directory has failed
+
+    def _shipping(self) -> ShippingThread:
+        found = self._context.service_of(SHIPPING)
+        if not isinstance(found, ShippingService):
+            raise Unavailable("this host ships no files")
+        return found.thread
 
     def _masters(self) -> Sequence[str]:
         """Where clients may write."""

@@ -58,6 +58,8 @@ class ServiceContext:
     workers: Workers
     authority: Authority
     config: HostConfig
+    service_of: Callable[[str], "Service"]
+    """Another service of this host that runs; raises ``Unavailable``. For any time after the start."""
     detail_of: Callable[[HostId, str], str]
     """What another host's session says under that name; empty if it says nothing. For any thread."""
     on_disk_failed: Callable[[HoldfastError], None]
@@ -135,6 +137,7 @@ class HostServices:
                     context(
                         directory=each.directory,
                         detail_of=self.detail_of,
+                        service_of=self.running,
                         on_disk_failed=self._disk_failed,
                         on_failed=lambda error, name=name: self._call_soon(self._fail, name, error),
                     )

@@ -218,6 +218,11 @@ class Fetcher:
         async with self._turn:
             self.guard(self.shelf.keep_only, manifests)
 
+    async def forget(self, contents: Contents) -> None:
+        """Remove one manifest from the shelf, between two fetches: its user has what it wanted."""
+        async with self._turn:
+            self.guard(self.shelf.forget, contents)
+
     async def close(self) -> None:
         """Stop; what was fetched stays on the shelf."""
         if self._running is not None:

@@ -106,6 +106,11 @@ class ShippingThread:
         loop, _, fetcher = self._opened()
         return asyncio.run_coroutine_threadsafe(fetcher.keep_only(tuple(manifests)), loop)
 
+    def forget(self, contents: Contents) -> "Future[None]":
+        """Remove one manifest from the shelf, between two fetches."""
+        loop, _, fetcher = self._opened()
+        return asyncio.run_coroutine_threadsafe(fetcher.forget(contents), loop)
+
     def holds(self, manifest: ManifestId) -> bool:
         """Whether that manifest counts here (W5)."""
         return bool(self._call(self._opened()[2].shelf.holds, manifest))

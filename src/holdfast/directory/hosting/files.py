@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.clock import ClockConfig, ClockPorts, Generator
 from holdfast.clock.generator import Phase as ClockPhase
+from holdfast.directory.hosting.shipped_copy import STORE, put_in_place
 from holdfast.directory.lmdb_store import LmdbStore
 from holdfast.directory.replica.maps import MAPS
 from holdfast.directory.store import Batch
@@ -62,10 +63,12 @@ class ReplicaFiles:
         """Open the files of *directory*, making them if they are not there. Raises the disk's errors."""
         for name in ("identity", "clock"):
             await asyncio.to_thread(make_durably, directory / name)
+        if await asyncio.to_thread(put_in_place, directory):
+            trace.note("directory_copy_in_place")
         files = cls(directory, trace, on_failed)
         # On a thread: a new file is synced, and the loop must turn meanwhile.
         files.store = await asyncio.to_thread(
-            LmdbStore, directory / "store", MAPS, files._on_store_committed, files._post
+            LmdbStore, directory / STORE, MAPS, files._on_store_committed, files._post
         )
         return files
 

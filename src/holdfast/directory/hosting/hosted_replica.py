@@ -14,7 +14,9 @@ import structlog
 
 from holdfast.authority.recipe import Authority
 from holdfast.clock import ClockConfig
+from holdfast.directory.hosting.copy_offers import CopyOffers
 from holdfast.directory.hosting.copying import Copying
+from holdfast.directory.hosting.file_copying import FileCopying
 from holdfast.directory.hosting.files import ReplicaFiles
 from holdfast.directory.hosting.following import DirectoryFollower
 from holdfast.directory.hosting.opening import HostIds, open_store
@@ -28,6 +30,10 @@ from holdfast.directory.replication.roster import CSNSTATE
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId, Nonce
 from holdfast.model.ports import Trace
+from holdfast.shipping.shipping_thread import ShippingThread
+
+COPIES: Final = "copies"
+"""The directory for copies of the store that others fetch."""
 
 log: Final = structlog.get_logger("holdfast.directory")
 
@@ -48,6 +54,10 @@ class ReplicaSurroundings:
     """Where clients may write, as LDAP URLs."""
     clock: ClockConfig
     replication: ReplicationConfig
+    shipping: Callable[[], ShippingThread]
+    """How files travel; raises ``Unavailable`` if this host ships none."""
+    shelf: Path
+    """Where fetched files are."""
 
 
 class HostedReplica:
@@ -61,7 +71,7 @@ class HostedReplica:
         self.state = "opening"
         """What it is doing, in a word."""
         self.served: ServedReplica | None = None
-        self.copying: Copying | None = None
+        self.copying: Copying | FileCopying | None = None
         self.source: HostId | None = None
         """From whom people want it to be filled."""
         self.ids = HostIds(
@@ -124,7 +134,10 @@ class HostedReplica:
         around = self._around
         self.state = "being filled"
         log.info("the replica is filled with a copy", replica=decision.own.replica, source=self.source)
-        self.copying = Copying(
+        if await self._fill_with_file(files, decision):
+            self.source = None
+            return
+        copying = self.copying = Copying(
             files,
             decision.own,
             suffix=around.follower.known().suffix,
@@ -132,13 +145,33 @@ class HostedReplica:
             config=around.replication,
             source=self.source,
         )
-        around.links.attach(self.copying)
+        around.links.attach(copying)
         around.links.set_peers(around.follower.known().peers_of(around.host))
         try:
-            await files.first_of(self.copying.done)
+            await files.first_of(copying.done)
         finally:
             self.copying = None
         self.source = None
+
+    async def _fill_with_file(self, files: ReplicaFiles, decision: Decision) -> bool:
+        around = self._around
+        copying = self.copying = FileCopying(
+            files,
+            decision.own,
+            suffix=around.follower.known().suffix,
+            links=around.links,
+            source=self.source,
+            directory=around.directory,
+            shelf=around.shelf,
+            shipping=around.shipping,
+        )
+        around.links.attach(copying)
+        around.links.set_peers(around.follower.known().peers_of(around.host))
+        try:
+            return await copying.take()
+        finally:
+            self.copying = None
+            around.links.detach()
 
     async def _serve(self, files: ReplicaFiles, served: ServedReplica, *, is_founding: bool) -> str:
         around = self._around
@@ -147,17 +180,22 @@ class HostedReplica:
             # Others take copies once the first entries are there, and not before.
             self.state = FOUNDING
             await around.follower.until(lambda record: record.is_founded)
+        offers = CopyOffers(around.directory / COPIES, files.store, served.replica.suffix, around.shipping)
         served.replicate(
             around.links,
             around.follower.known().peers_of(around.host),
             around.replication,
             around.trace,
             around.masters,
+            offers,
         )
         self.state = "serving"
         await self._on_serving(served)
         log.info("the replica serves", replica=served.replica.id, suffix=served.replica.suffix)
-        await asyncio.wait((served.again, files.failure), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait((served.again, files.failure), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await offers.close()
         if not served.again.done():
             raise files.failure.result()
         return served.again.result()

@@ -14,7 +14,7 @@ from holdfast.directory.replica.changelog import vector_in
 from holdfast.directory.replica.maps import KEPT, MAPS
 from holdfast.directory.replica.replica import Replica, ReplicaPorts
 from holdfast.directory.replication.messages import Message
-from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
+from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts, ShippedCopies
 from holdfast.directory.replication.replicator import Replicator
 from holdfast.directory.replication.roster import SELF, Own, Roster, decoded_own, own_row
 from holdfast.directory.replication.taking import HALF_COPIED
@@ -81,13 +81,14 @@ class ServedReplica:
         config: ReplicationConfig,
         trace: Trace,
         masters: Callable[[], Sequence[str]],
+        copies: ShippedCopies,
     ) -> None:
         """Begin to replicate with *peers*. *masters* says where a read-only replica sends writers."""
         files, replica = self._files, self.replica
         rows = replica.kept()
         roster = Roster(decoded_own(dict(rows)[SELF]), rows)
         self._replicator = Replicator(
-            ReplicationPorts(replica, self.generator, links, files.clock, files.timers, trace),
+            ReplicationPorts(replica, self.generator, links, files.clock, files.timers, trace, copies),
             roster,
             config,
             maps=MAPS,

@@ -1,5 +1,6 @@
 """What replication stands on, and its settings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +28,19 @@ class Links(Protocol):
         ...
 
 
+class ShippedCopies(Protocol):
+    """Copies of the store's file that others fetch, where the machine can ship files."""
+
+    def offer(self, replica: ReplicaId, then: Callable[[bytes | None], None]) -> None:
+        """Have a copy made for *replica*, which is counted already, or find the one that it was offered
+        before; *then* gets its manifest, or None if there can be none."""
+        ...
+
+    def taken(self, replica: ReplicaId) -> None:
+        """*replica* has its data: its copy is not needed any more."""
+        ...
+
+
 class SessionClock(Protocol):
     """The part of a CSN generator that guards against peers (:class:`holdfast.clock.generator.Generator`)."""
 
@@ -47,6 +61,7 @@ class ReplicationPorts:
     clock: Clock
     timers: Timers
     trace: Trace
+    copies: ShippedCopies | None = None
 
 
 class ReplicationConfig(Struct, frozen=True, kw_only=True):

@@ -16,12 +16,16 @@ from holdfast.directory.replication.housekeeping import Housekeeping
 from holdfast.directory.replication.lag import LagMeter
 from holdfast.directory.replication.link import Link, Phase
 from holdfast.directory.replication.messages import (
+    FORMAT,
     CopyAsk,
+    CopyOffered,
     CopyTaken,
     Counted,
     Message,
     Reason,
     Refused,
+    ShippedCopyAsk,
+    shortened,
 )
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
 from holdfast.directory.replication.roster import CSNSTATE, TOLD_OVER, Roster, Rows
@@ -120,6 +124,8 @@ class Replicator:
             link.heard_ns = self._ports.clock.now()
         if isinstance(message, CopyAsk):
             self._give(peer, message)
+        elif isinstance(message, ShippedCopyAsk):
+            self._offer(peer, message)
         elif isinstance(message, CopyTaken):
             self._givers.on_taken(peer, message)
         elif link is not None and link.phase is not Phase.ENDED:
@@ -132,6 +138,27 @@ class Replicator:
             self._ports.links.close(peer)
             return
         self._givers.on_ask(peer, ask, self._ports.replica.suffix)
+
+    def _offer(self, peer: str, ask: ShippedCopyAsk) -> None:
+        """Let a copy of the store's file be made, once the replica that will have it is counted (G5)."""
+        copies = self._ports.copies
+        replica = ReplicaId(ask.replica)
+        if copies is None or not self.roster.own.is_ready:
+            self._refuse_copy(peer, "no file is shipped from here now")
+        elif ask.format != FORMAT or ask.suffix != self._ports.replica.suffix:
+            self._refuse_copy(peer, f"this is {self._ports.replica.suffix} in format {FORMAT}")
+        else:
+            offered = copies.offer
+            self._count(replica, lambda: offered(replica, lambda manifest: self._offered(peer, manifest)))
+
+    def _offered(self, peer: str, manifest: bytes | None) -> None:
+        if manifest is None:
+            self._refuse_copy(peer, "no copy of the file could be made")
+        else:
+            self._ports.links.send(peer, CopyOffered(manifest))
+
+    def _refuse_copy(self, peer: str, why: str) -> None:
+        self._ports.links.send(peer, Refused(Reason.NOT_READY, shortened(why)))
 
     # --- what links say
 
@@ -150,6 +177,8 @@ class Replicator:
         self._unheard.pop(link.peer, None)
         self.lag.follow(link.peer)
         assert link.replica is not None
+        if is_ready and self._ports.copies is not None:
+            self._ports.copies.taken(link.replica)
         if is_ready:
             self._count(link.replica, lambda: None)
         elif self.roster.own.is_ready:
