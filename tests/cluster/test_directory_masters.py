@@ -53,14 +53,14 @@ class Writer(threading.Thread):
         self._masters = masters
         self._id = id
         self.acknowledged: set[str] = set()
-        self._stop = threading.Event()
+        self._is_over = threading.Event()
         self._number = 0
 
     def run(self) -> None:
-        while not self._stop.is_set():
+        while not self._is_over.is_set():
             try:
                 with self._masters.connect(self._id) as connection:
-                    while not self._stop.is_set():
+                    while not self._is_over.is_set():
                         self._number += 1
                         uid = f"{self._id}-{self._number}"
                         if self._masters.add(connection, uid) == SUCCESS:
@@ -76,7 +76,7 @@ class Writer(threading.Thread):
         wait_until("writes go on", lambda: len(self.acknowledged) >= wanted)
 
     def stop(self) -> set[str]:
-        self._stop.set()
+        self._is_over.set()
         self.join(60)
         return self.acknowledged
 
