@@ -68,7 +68,7 @@ class FileCopying:
         self._shipping = shipping
         self._up: dict[str, None] = {}
         self._asked: str | None = None
-        self._answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._answer: asyncio.Future[tuple[HostId, bytes] | None] = asyncio.get_running_loop().create_future()
         self.problem = ""
         """Why the last peer that was asked gave none."""
 
@@ -109,13 +109,14 @@ class FileCopying:
         patience = asyncio.get_running_loop().call_later(SOURCE_PATIENCE_S, self._ask_anybody)
         try:
             async with asyncio.timeout(OFFER_S):
-                manifest = await self._answer
+                found = await self._answer
         finally:
             patience.cancel()
-        if manifest is None or self._asked is None:
+        if found is None:
             return False
+        giver, manifest = found
         contents = decode_manifest(manifest)
-        await asyncio.wrap_future(shipping.fetch(contents, [HostId(self._asked)]))
+        await asyncio.wrap_future(shipping.fetch(contents, [giver]))
         await asyncio.to_thread(take_file, contents, self._shelf, self._directory, self._own)
         await asyncio.wrap_future(shipping.forget(contents))
         return True
@@ -152,7 +153,7 @@ class FileCopying:
         elif peer != self._asked or self._answer.done():
             return
         elif isinstance(message, CopyOffered):
-            self._answer.set_result(message.manifest)
+            self._answer.set_result((HostId(peer), message.manifest))
         elif isinstance(message, Refused):
             self.problem = f"{peer}: {message.why}"
             self._up.pop(peer, None)  # the others first
