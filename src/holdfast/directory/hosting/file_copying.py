@@ -156,5 +156,6 @@ class FileCopying:
             self._answer.set_result((HostId(peer), message.manifest))
         elif isinstance(message, Refused):
             self.problem = f"{peer}: {message.why}"
-            self._up.pop(peer, None)  # the others first
+            self._up.pop(peer, None)
+            self._up[peer] = None  # the others first
             self._answer.set_result(None)
