@@ -77,6 +77,13 @@ class Masters:
         found = json.loads(self.run("status", "--output", "json").stdout)
         return {each["master"]: each for each in found}
 
+    def shipped(self, id: str) -> int:
+        """How many bytes of files that host has sent to others."""
+        command = [*HOLDFAST, "shipping", "status", "--dir", str(self.directory), "--output", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True)
+        (found,) = (each["status"]["sent_bytes"] for each in json.loads(done.stdout) if each["host"] == id)
+        return int(found)
+
     @property
     def ids(self) -> list[str]:
         return [each["id"] for each in self.line["masters"]]

@@ -201,12 +201,14 @@ def test_a_store_put_back_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_read_only_replica_refers_writers(tmp_path: Path) -> None:
-    """It has all entries, and names the masters to whoever wants to change one."""
+    """It was filled with a master's file, has all entries, and names the masters to whoever wants
+    to change one."""
     with running(
         tmp_path / "d", "--masters", "1", "--consumers", "1", "--suffix", SUFFIX, "--sample"
     ) as masters:
         (master,), (consumer,) = masters.ids, [each["id"] for each in masters.line["consumers"]]
         masters.until_equal({"ada", "alan", "barbara", "leslie", "nancy"})
+        assert masters.shipped(master) > 0  # it was filled with the file of the master's store
         with masters.connect(consumer) as connection:
             assert masters.add(connection, "grace") == REFERRAL
             assert connection.result["referrals"] == [f"ldap://{masters.address(master)}"]
