@@ -6,6 +6,7 @@ of the directory but LMDB's file.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 WAIT_S = 180.0
 """The machine may be busy."""
 GONE = (LDAPException, OSError)
+ISSUED = re.compile(r'event=directory_change csn=(\w+) operation=\w+ dn="([^"]*)"')
 
 
 def wait_until(what: str, holds: Callable[[], bool], within_s: float = WAIT_S) -> None:
@@ -154,6 +156,11 @@ class Masters:
             return all(each == found[0] for each in found) and acknowledged <= found[0]
 
         wait_until("all masters have the same", holds)
+
+    def issued(self) -> list[tuple[str, str]]:
+        """Every CSN that a master gave to an operation of a client, with the entry, from all their logs."""
+        texts = [each.read_text() for each in (self.directory / "output").glob("host*.log*")]
+        return [found.groups() for text in texts for found in ISSUED.finditer(text)]  # type: ignore[misc]
 
     def changes(self, id: str) -> dict[bytes, bytes]:
         """The changelog on the disk of a stopped master: each CSN, and what it did."""

@@ -130,7 +130,7 @@ def test_write_at_both_and_cut_and_heal(pair: Masters) -> None:
 
 def test_masters_killed_under_load_lose_nothing(tmp_path: Path, rounds: Callable[..., int]) -> None:
     """kill -9 again and again while clients write at both: all ends equal, every acknowledged change is
-    there, and no CSN names two changes (an outside reader of both changelogs)."""
+    there, and no CSN names two changes (by all logs, and what is left of both changelogs)."""
     with running(tmp_path / "d", "--masters", "2", "--suffix", SUFFIX) as masters:
         writers = [Writer(masters, each) for each in masters.ids]
         for each in writers:
@@ -142,10 +142,10 @@ def test_masters_killed_under_load_lose_nothing(tmp_path: Path, rounds: Callable
             each.wait_for(5)
         acknowledged = set[str]().union(*(each.stop() for each in writers))
         masters.until_equal(acknowledged)
-    logs = [masters.changes(each) for each in masters.ids]
-    assert logs[0].keys() == logs[1].keys()
-    assert len(logs[0]) >= len(acknowledged) > 20
-    assert_no_csn_twice(*logs)
+    issued = masters.issued()
+    assert len(issued) >= len(acknowledged) > 20
+    assert len({csn for csn, _ in issued}) == len(issued)
+    assert_no_csn_twice(*(masters.changes(each) for each in masters.ids))
 
 
 def test_a_start_goes_on_with_what_is_there(tmp_path: Path) -> None:
