@@ -282,8 +282,8 @@ class Member:
                         return
                     self._claim.release(epoch, why)
                     self._maybe_claim()
-            case messages.Waived(epoch=epoch) if epoch == self._on.epoch:
-                self._claim.claim_order.on_waived(peer)
+            case messages.Waived(epoch=epoch, is_behind=is_behind) if epoch == self._on.epoch:
+                self._claim.claim_order.on_waived(peer, is_behind=is_behind)
                 self._maybe_claim()
             case messages.Refused():
                 self._view_requests.read()

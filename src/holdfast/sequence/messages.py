@@ -104,6 +104,8 @@ class Waived(Struct, frozen=True, array_like=True, tag="waived"):
 
     group: GroupId
     epoch: Epoch
+    is_behind: bool = False
+    """I hold less than you, who never lead: nobody can claim but you (V5, W3)."""
 
 
 # --- comparing before a claim (V5, D2)

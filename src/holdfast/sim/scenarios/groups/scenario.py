@@ -220,7 +220,7 @@ class Groups(Scenario):
         if not world.violations:
             stateful = [each for each in self.stage.groups if each.style != "stateless"]
             is_whole = len(objects) == len(stateful) and not self.book.losses.groups
-            self.book.check_relays(objects, is_whole=is_whole)
+            self.book.check_relays(objects, lost, is_whole=is_whole)
             self.book.check_posts(objects, is_whole=is_whole)
 
     def _is_any_in_doubt(self, world: World) -> bool:
