@@ -4,6 +4,7 @@ Its clients are ldap3's. What the masters have on their disks is read by :func:`
 of the directory but LMDB's file.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -18,6 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+import msgspec
+
+from holdfast.cli.directory.masters import masters_at
+from holdfast.cli.directory.topology import as_json
+from holdfast.model.errors import HoldfastError
+from holdfast.node.layout import Layout
 
 with warnings.catch_warnings():
     # ldap3 imports names of pyasn1 that are deprecated.
@@ -76,8 +83,9 @@ class Masters:
         return done
 
     def status(self) -> dict[str, dict[str, Any]]:
-        found = json.loads(self.run("status", "--output", "json").stdout)
-        return {each["master"]: each for each in found}
+        """What `directory status --output json` prints, without starting the command each time."""
+        found = asyncio.run(masters_at(Layout(self.directory)))
+        return {each.host: msgspec.to_builtins(as_json(each)) for each in found}
 
     def shipped(self, id: str) -> int:
         """How many bytes of files that host has sent to others."""
@@ -100,10 +108,10 @@ class Masters:
 
     def pid(self, id: str) -> int | None:
         """The process that runs that master now; None if it is not known at the moment."""
-        done = self.run("status", "--output", "json", ok=(0, 1, 3))
-        if done.returncode:
+        try:
+            return self.status()[id]["pid"]
+        except HoldfastError:
             return None
-        return next((each["pid"] for each in json.loads(done.stdout) if each["master"] == id), None)
 
     def kill(self, id: str) -> None:
         """kill -9 the process of that master."""

@@ -118,6 +118,10 @@ def test_write_at_both_and_cut_and_heal(pair: Masters) -> None:
         pair.until_equal({"first-a", "first-b", "cut-a", "cut-b"})
     found = pair.status()
     assert found[a]["replica"]["links"][0]["lag_p50_ms"] is not None
+    shown = json.loads(pair.run("status", "--output", "json").stdout)
+    assert [(each["master"], each["ldap"]) for each in shown] == [
+        (each, pair.address(each)) for each in (a, b)
+    ]
     table = pair.run("status").stdout
     assert a in table
     assert b in table

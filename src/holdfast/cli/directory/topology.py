@@ -23,7 +23,7 @@ def status(*, at: Where = HERE, output: Output = "table") -> int:
     """
     found = uvloop.run(masters_at(at.target))
     if output == "json":
-        print_json([_as_json(each) for each in found])
+        print_json([as_json(each) for each in found])
         return 0
     print_table(
         ("master", "replica", "state", "ldap", "peer", "link", "lag ms p50", "p99", "behind ms", ""),
@@ -124,7 +124,8 @@ def _vector(info: ReplicaInfo) -> Iterator[tuple[object, ...]]:
         head = ("", "")
 
 
-def _as_json(master: Master) -> dict[str, object]:
+def as_json(master: Master) -> dict[str, object]:
+    """One master as `status --output json` shows it."""
     return {
         "master": master.host,
         "alive": master.is_alive,
