@@ -195,6 +195,21 @@ class LmdbStore:
             self._waiting.append((batch, token))
             self._changed.notify()
 
+    def copy(self, directory: Path) -> None:
+        """Write a compacted copy of what is committed into *directory*, on the disk when this returns. From
+        any thread; writers go on meanwhile."""
+        try:
+            make_durably(directory)
+            self._environment.copy(str(directory), compact=True)
+            for each in (directory / FILE, directory):
+                descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except (lmdb.Error, OSError) as fault:
+            raise DiskFailed(f"{directory}: the store cannot be copied: {fault}") from None
+
     def close(self, *, is_dropping: bool = False) -> None:
         """Commit what waits (or drop it, as a crash would) and close the file. Readers must be closed."""
         with self._changed:
