@@ -51,11 +51,11 @@ OWN = {host: session.address for host, session in SESSIONS.items()}
 def located() -> Located:
     """What a host that knows the group tells a client who asks where it is."""
     nothing, told = cast(Any, lambda *_, **__: None), list[Any]()
-    directory = GroupCatalog(nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=nothing)
-    directory.records[GROUP], directory.sessions = RECORD, SESSIONS
-    directory.learn(Seen(keys.VIEWS, VIEW, Revision(1)))
+    catalog = GroupCatalog(nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=nothing)
+    catalog.records[GROUP], catalog.sessions = RECORD, SESSIONS
+    catalog.learn(Seen(keys.VIEWS, VIEW, Revision(1)))
     stamps = cast(Any, SimpleNamespace(time_ns=lambda: 1))
-    serving = CallRouter({}, directory, nothing, stamps, nothing, nothing, nothing, nothing)
+    serving = CallRouter({}, catalog, nothing, stamps, nothing, nothing, nothing, nothing)
     serving.on_call(cast(Any, SimpleNamespace(send=told.append)), Locate(1, "", GROUP))
     (answer,) = told
     assert isinstance(answer, Located)
@@ -68,14 +68,14 @@ class AskedHost:
     def __init__(self, bench: Bench) -> None:
         nothing = cast(Any, lambda *_, **__: None)
         self._told: list[Any] = []
-        self.directory = GroupCatalog(
+        self.catalog = GroupCatalog(
             nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=nothing
         )
-        self.directory.sessions = SESSIONS
+        self.catalog.sessions = SESSIONS
         recipes = SimpleNamespace(start=lambda recipe, then: then(bench.run(recipe)))
         stamps = SimpleNamespace(time_ns=lambda: 1)
         self._serving = CallRouter(
-            {}, self.directory, nothing, cast(Any, stamps), cast(Any, recipes), nothing, nothing, nothing
+            {}, self.catalog, nothing, cast(Any, stamps), cast(Any, recipes), nothing, nothing, nothing
         )
 
     def answer(self, message: Any) -> Any:

@@ -122,20 +122,20 @@ class AdminDispatch:
         self._groups_admin = groups_admin
         self._members_admin = MembersAdmin(groups, authority, control, groups_admin, fresh_nonce)
         self._objects = ObjectsAdmin(
-            groups.domain, groups.directory, control, groups_admin, self._members_admin
+            groups.domain, groups.catalog, control, groups_admin, self._members_admin
         )
-        self._places = PlacesAdmin(groups_admin, control, lambda: groups.directory.sessions)
+        self._places = PlacesAdmin(groups_admin, control, lambda: groups.catalog.sessions)
         self._properties = PropertiesAdmin(control, groups_admin, notifiers)
         self._upgrades = UpgradeWishes(authority, groups_admin, fresh_nonce)
         self._upgrade_trial = UpgradeTrial(groups, groups_admin)
         self._recovery_admin = RecoveryAdmin(groups.recovery, groups_admin)
-        self._unkept = UnkeptStates(groups.directory, authority)
+        self._unkept = UnkeptStates(groups.catalog, authority)
         self._explainer = Explainer(
-            groups.directory, groups_admin, self._recovery_admin, reconciler, self._unkept
+            groups.catalog, groups_admin, self._recovery_admin, reconciler, self._unkept
         )
-        self._hosts = HostsAdmin(groups.directory, control, hosts)
-        self._indexes = IndexesAdmin(groups.directory, control, authority)
-        self._domain_state = DomainStateAdmin(groups.me.host, groups.directory, control)
+        self._hosts = HostsAdmin(groups.catalog, control, hosts)
+        self._indexes = IndexesAdmin(groups.catalog, control, authority)
+        self._domain_state = DomainStateAdmin(groups.me.host, groups.catalog, control)
         self._partition = partition
         self._busy = BusyWorkers(groups.me.host, workers)
         self._allows_chaos = allows_chaos

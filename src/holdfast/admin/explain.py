@@ -36,8 +36,8 @@ ADVICE: Final = (
 class UnkeptStates:
     """The failed checkpoints recorded at the authority that still matter for the hosts in session."""
 
-    def __init__(self, directory: GroupCatalog, authority: Authority) -> None:
-        self._directory = directory
+    def __init__(self, catalog: GroupCatalog, authority: Authority) -> None:
+        self._catalog = catalog
         self._authority = authority
 
     async def of(self, info: GroupInfo) -> tuple[UnkeptInfo, ...]:
@@ -49,7 +49,7 @@ class UnkeptStates:
 
     def among(self, info: GroupInfo, history: History) -> tuple[UnkeptInfo, ...]:
         """The failed checkpoints of the group's members, including those that are leaving."""
-        running = {host: session.incarnation for host, session in self._directory.sessions.items()}
+        running = {host: session.incarnation for host, session in self._catalog.sessions.items()}
         members = {*info.placed_on, *info.leaving}
         return tuple(
             UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why)
@@ -80,13 +80,13 @@ class Explainer:
 
     def __init__(
         self,
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         groups_admin: GroupsAdmin,
         recovery_admin: RecoveryAdmin,
         reconciler: Reconciler,
         unkept: UnkeptStates,
     ) -> None:
-        self._directory = directory
+        self._catalog = catalog
         self._groups_admin = groups_admin
         self._recovery_admin = recovery_admin
         self._reconciler = reconciler
@@ -131,11 +131,11 @@ class Explainer:
         yield from (f"{host} never leads" for host in info.never_lead if host in info.placed_on)
         for host in info.leaving:
             where = "still in sync, until the others can do without it" if host in info.in_sync else "dropped"
-            gone = "" if host in self._directory.sessions else "; it does not live, and forgets when it does"
+            gone = "" if host in self._catalog.sessions else "; it does not live, and forgets when it does"
             yield f"{host} is leaving: {where}{gone}"
 
     def _why_not(self, host: HostId, held: Held | None, end: int) -> str:
-        if host not in self._directory.sessions:
+        if host not in self._catalog.sessions:
             return "it does not live"
         if held is None:
             return "it did not say what it holds: it has just died, or is cut off, or its class is not there"

@@ -119,7 +119,7 @@ class GroupsAdmin:
     ) -> None:
         self._groups = groups
         self._desired = desired
-        self._directory = groups.directory
+        self._catalog = groups.catalog
         self._authority = authority
         self._nonces = nonces
         self._numbers = Numbers(authority, nonces)
@@ -153,7 +153,7 @@ class GroupsAdmin:
             check_not_system(order.name)
         check_group_name(order.name)
         nonce = Nonce(order.nonce) if order.nonce else self._nonces()
-        known = self._directory.made_by(nonce)
+        known = self._catalog.made_by(nonce)
         if known is not None:
             return await self._info(known)
         beneath = self._desired.state().for_type(order.class_name)
@@ -206,14 +206,14 @@ class GroupsAdmin:
 
         Without *is_whole*, fewer hosts than replicas are acceptable.
         """
-        sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
+        sessions, me, wish = self._catalog.sessions, self._groups.me.host, drafted.wish
         state = self._desired.state()
         if wish.hosts:
             check_named(wish, wish.hosts, drafted.record.min_in_sync, sessions, state)
             return list(wish.hosts)
         facts = (host_fact(each) for host, each in sessions.items() if state.takes_members(host))
         hosts = [each for each in facts if each.has_role(wish.role)]
-        load = {each.host: self._directory.placed_on(each.host) for each in hosts}
+        load = {each.host: self._catalog.placed_on(each.host) for each in hosts}
         mine = choose_many(1, [each for each in hosts if each.host == me], [], load, locations=wish.locations)
         others = [each for each in hosts if each.host != me]
         wanted = drafted.replicas - len(mine)
@@ -230,7 +230,7 @@ class GroupsAdmin:
 
     def _placement(self, host: HostId, drafted: GroupSpecDraft) -> Placement:
         """The placement, with the criteria for the factory on *host* (FTC-212). Raises ``InvalidRequest``."""
-        location, effective = location_known(host, self._directory.sessions), drafted.effective
+        location, effective = location_known(host, self._catalog.sessions), drafted.effective
         criteria = member_criteria({}, effective, location)
         check_member(criteria, Style(effective[REPLICATION_STYLE]), location)
         never_leads = host in drafted.wish.never_lead
@@ -309,7 +309,7 @@ class GroupsAdmin:
             membership=MEMBERSHIP_NAMES[wish.membership],
             on_total_loss=record.on_total_loss,
             code=CodeInfo.of(record.code) if record.code != UNKNOWN else None,
-            codes=codes_of(record, self._directory.sessions),
+            codes=codes_of(record, self._catalog.sessions),
             upgrade=CodeInfo.of(record.upgrade.code) if record.upgrade is not None else None,
             named=wish.hosts,
             never_lead=tuple(each.host for each in record.members if each.never_leads),

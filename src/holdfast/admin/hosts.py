@@ -18,21 +18,21 @@ class HostsAdmin:
 
     def __init__(
         self,
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         control: ControlPlane,
         hosts: Sequence[HostId],
     ) -> None:
-        self._directory = directory
+        self._catalog = catalog
         self._control = control
         self._hosts = hosts
 
     def list(self) -> HostList:
         """All hosts, as this one knows them."""
         state = self._control.state()
-        sessions, records = self._directory.sessions, list(self._directory.records.values())
+        sessions, records = self._catalog.sessions, list(self._catalog.records.values())
         members = Counter(host for record in records for host in record.placed_on)
         leaving = Counter(each.host for record in records for each in record.members if each.is_leaving)
-        primaries = Counter(seen.value.primary for seen in self._directory.views.values())
+        primaries = Counter(seen.value.primary for seen in self._catalog.views.values())
         hosts = tuple(
             HostInfo(
                 host=host,
@@ -97,7 +97,7 @@ class HostsAdmin:
         host = order.host
         if host not in self._control.state().removed:
             return self.list()
-        if host in self._directory.sessions:
+        if host in self._catalog.sessions:
             raise Unavailable(f"{host} was removed, and its last process has not ended yet; try again soon")
         granted(await self._control.wish(changes.ReturnHost(host=host)))
         return self.list()

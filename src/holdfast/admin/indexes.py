@@ -25,8 +25,8 @@ class IndexesAdmin:
     ``OutcomeUnknown`` that it may have been: repeated under the same id, it is done once.
     """
 
-    def __init__(self, directory: GroupCatalog, control: ControlPlane, authority: Authority) -> None:
-        self._directory = directory
+    def __init__(self, catalog: GroupCatalog, control: ControlPlane, authority: Authority) -> None:
+        self._catalog = catalog
         self._control = control
         self._authority = authority
 
@@ -61,7 +61,7 @@ class IndexesAdmin:
         """Place the index on hosts that are alive, not being drained, and for search: on any where the domain
         has none for it (decision 14)."""
         draining = self._control.state().draining
-        living = [each for host, each in sorted(self._directory.sessions.items()) if host not in draining]
+        living = [each for host, each in sorted(self._catalog.sessions.items()) if host not in draining]
         able = [each for each in living if SEARCH in each.roles] or living
         addresses = {each.host: each.address for each in able}
         hosts = [host_fact(each) for each in able]

@@ -93,7 +93,7 @@ class MembersAdmin:
 
     def _check_may_place(self, record: GroupRecord, host: HostId) -> None:
         """Raise ``ObjectNotAdded`` if the manager would remove a member there again."""
-        sessions, named = self._groups.directory.sessions, wish_of(record, self._desired.state()).hosts
+        sessions, named = self._groups.catalog.sessions, wish_of(record, self._desired.state()).hosts
         if host in sessions and GROUPS not in sessions[host].roles:
             raise ObjectNotAdded(not_for(host, sessions))
         if named and host not in named:
@@ -108,7 +108,7 @@ class MembersAdmin:
         Every host has the application's modules, so what exists here exists there.
         """
         own_object(order.own, record)
-        for other in self._groups.directory.records.values():
+        for other in self._groups.catalog.records.values():
             entry = other.placement(order.host)
             if entry is not None and entry.own == order.own:
                 raise ObjectNotAdded(f"{order.own} on {order.host} is a member of {other.name} already")
@@ -126,19 +126,19 @@ class MembersAdmin:
 
     def _factory_for(self, record: GroupRecord, location: str) -> HostId:
         """The host at that location that is to get the member. Raises ``NoFactory``, ``InvalidRequest``."""
-        sessions, takes = self._groups.directory.sessions, self._desired.state().takes_members
+        sessions, takes = self._groups.catalog.sessions, self._desired.state().takes_members
         able = [host for host in hosts_at(location, sessions) if takes(host)]
         there = [host for host in able if GROUPS in sessions[host].roles]
         taken = [location_known(host, sessions) for host in record.placed_on]
         free = [host for host in there if location_known(host, sessions) not in taken]
         if free:
-            return min(free, key=lambda host: (self._groups.directory.placed_on(host), host))
+            return min(free, key=lambda host: (self._groups.catalog.placed_on(host), host))
         if there:
             raise MemberAlreadyPresent(f"{record.name} has a member at {location} already")
         raise NoFactory(location, record.class_name, "no living host is there that takes members")
 
     async def _place(self, record: GroupRecord, host: HostId, given: Criteria, own: str = "") -> None:
-        sessions, nonce = self._groups.directory.sessions, self._nonces()
+        sessions, nonce = self._groups.catalog.sessions, self._nonces()
         location = location_known(host, sessions)
         beside = [each for each in record.placed_on if location_known(each, sessions) == location]
         if beside:
@@ -162,7 +162,7 @@ class MembersAdmin:
     async def _remove(self, order: RemoveMember) -> GroupList:
         """Tell the member to leave; the record shows when it has left."""
         record, nonce = (await self._groups_admin.found(order.name)).value, self._nonces()
-        host = member_at(record, order.host, self._groups.directory.sessions)
+        host = member_at(record, order.host, self._groups.catalog.sessions)
         if host not in record.placed_on:
             raise MemberNotFound(f"{host} is leaving {order.name} already")
         if host in wish_of(record, self._desired.state()).hosts:
@@ -192,7 +192,7 @@ class MembersAdmin:
                 f"{order.name} is {info.style}: only passive groups have a primary to set; "
                 f"`holdfast group handover` moves whoever orders its operations"
             )
-        host = member_at(record, order.host, self._groups.directory.sessions)
+        host = member_at(record, order.host, self._groups.catalog.sessions)
         if host not in info.in_sync:
             raise PrimaryNotSet(
                 f"{host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
@@ -221,15 +221,15 @@ class MembersAdmin:
             await asyncio.sleep(POLL_S)
 
     def _is_primary(self, group: GroupId, host: HostId) -> bool:
-        seen = self._groups.directory.views.get(group)
+        seen = self._groups.catalog.views.get(group)
         return seen is not None and seen.value.primary == host
 
     async def _check_lives(self, host: HostId) -> None:
-        if host in self._groups.directory.sessions:
+        if host in self._groups.catalog.sessions:
             return
         known = await insist(lambda: perform(self._authority, read_host(host)), Seen, NoHost)
         if isinstance(known, NoHost):
-            hosts = ", ".join(sorted(self._groups.directory.sessions))
+            hosts = ", ".join(sorted(self._groups.catalog.sessions))
             raise InvalidRequest(f"there is no host {host!r}; these live: {hosts}")
         raise Unavailable(f"{host} does not live now")
 

@@ -62,19 +62,19 @@ class NotifierGroups:
     async def ensure(self) -> str:
         """The name of the group. The domain's own is created if it does not exist. Raises ``Unavailable``."""
         name = self.name
-        if name == NOTIFIER and self._groups.directory.find(NOTIFIER) is None:
+        if name == NOTIFIER and self._groups.catalog.find(NOTIFIER) is None:
             await self._make()
         return name
 
     async def reference(self) -> Reference:
         """A reference to the notifier, which is created if necessary. Raises ``Unavailable``."""
         name = await self.ensure()
-        directory = self._groups.directory
+        catalog = self._groups.catalog
         try:
             async with asyncio.timeout(KNOWN_S):
                 while True:
-                    group = directory.find(name)
-                    found = directory.reference(group) if group is not None else None
+                    group = catalog.find(name)
+                    found = catalog.reference(group) if group is not None else None
                     if found is not None:
                         return found
                     await asyncio.sleep(LOOK_S)
@@ -153,7 +153,7 @@ class NotifierLine:
         return await self._caller.call(method.__name__, encoded, POLICY, is_query, returns=returns)
 
     def _keep(self, reference: Reference) -> None:
-        sessions = self._groups.directory.sessions
+        sessions = self._groups.catalog.sessions
         self._hosts.keep(
             Address.parse(sessions[each.host].address if each.host in sessions else each.address)
             for each in reference.members

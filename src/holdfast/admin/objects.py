@@ -58,13 +58,13 @@ class ObjectsAdmin:
     def __init__(
         self,
         domain: str,
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         desired: DesiredStateView,
         groups_admin: GroupsAdmin,
         members_admin: MembersAdmin,
     ) -> None:
         self._domain = domain
-        self._directory = directory
+        self._catalog = catalog
         self._desired = desired
         self._groups_admin = groups_admin
         self._members_admin = members_admin
@@ -114,21 +114,21 @@ class ObjectsAdmin:
 
     def _factory_at(self, location: str, type_id: str) -> HostId:
         """The host at that location that makes the object. Raises :class:`NoFactory`."""
-        found = [host for host in hosts_at(location, self._directory.sessions) if self._takes(host)]
+        found = [host for host in hosts_at(location, self._catalog.sessions) if self._takes(host)]
         if not found:
             raise NoFactory(location, type_id, "no living host is there that takes members")
-        return min(found, key=lambda host: (self._directory.placed_on(host), host))
+        return min(found, key=lambda host: (self._catalog.placed_on(host), host))
 
     def _takes(self, host: HostId) -> bool:
         """Whether a living host takes members of groups."""
-        is_for_groups = GROUPS in self._directory.sessions[host].roles
+        is_for_groups = GROUPS in self._catalog.sessions[host].roles
         return is_for_groups and self._desired.state().takes_members(host)
 
     def _factories(self) -> FactoryList:
         return FactoryList(
             factories=tuple(
                 FactoryInfo(host=host, location=location_of(session), takes_members=self._takes(host))
-                for host, session in sorted(self._directory.sessions.items())
+                for host, session in sorted(self._catalog.sessions.items())
             )
         )
 
@@ -147,7 +147,7 @@ class ObjectsAdmin:
 
     def _is_of(self, placed_on: tuple[HostId, ...], location: str) -> bool:
         """Whether the factory at that location made it; with no location, any factory may have made it."""
-        at = hosts_at(location, self._directory.sessions)
+        at = hosts_at(location, self._catalog.sessions)
         return not location or (len(placed_on) == 1 and (placed_on[0] == location or placed_on[0] in at))
 
     async def _reference(self, name: str) -> GroupReference:
@@ -155,7 +155,7 @@ class ObjectsAdmin:
 
     async def _reference_to(self, record: GroupRecord) -> GroupReference:
         view = await self._groups_admin.view(record)
-        return reference_to(self._domain, record, view, self._directory.sessions)
+        return reference_to(self._domain, record, view, self._catalog.sessions)
 
 
 def _group_order(order: CreateObject, criteria: Criteria, properties: dict[str, Any]) -> CreateGroup:

@@ -80,7 +80,7 @@ class Reconciler:
         nonces: Callable[[], Nonce],
     ) -> None:
         self._groups = groups
-        self._directory = groups.directory
+        self._catalog = groups.catalog
         self._authority = authority
         self._control = control
         self._snapshot = snapshot
@@ -126,14 +126,14 @@ class Reconciler:
         If it says that a primary has crashed, another member is to lead. If that is wrong or outdated, it
         costs only a handover.
         """
-        found = self._reactions.add(told, self._clock.wall(), self._directory.views, self._directory.sessions)
+        found = self._reactions.add(told, self._clock.wall(), self._catalog.views, self._catalog.sessions)
         if found is not None:
             self._say(found)
         self._is_told.set()
 
     def _ask_handovers(self) -> bool:
         """Ask primaries that were reported as crashed to hand over; returns whether some still have to."""
-        due = self._reactions.due(self._clock.wall(), self._directory.views, self._directory.sessions)
+        due = self._reactions.due(self._clock.wall(), self._catalog.views, self._catalog.sessions)
         for action in due:
             self._groups.ask_hand_over(action.group, action.host)
         return bool(due)
@@ -167,8 +167,8 @@ class Reconciler:
 
     async def _act(self) -> bool:
         """Plan and act, if anything changed since there was nothing to do; returns whether it acted."""
-        living = tuple(sorted(self._directory.sessions))
-        seen = (self._directory.changes, living, self._snapshot.lost(), self._control.cas)
+        living = tuple(sorted(self._catalog.sessions))
+        seen = (self._catalog.changes, living, self._snapshot.lost(), self._control.cas)
         if seen == self._planned_for:
             return False
         await self._forget_gone()
@@ -206,12 +206,12 @@ class Reconciler:
     def _criteria(self, record: GroupRecord, host: HostId) -> str:
         """The criteria that the factory on *host* gets (FTC-212)."""
         effective = self._control.state().for_group(record.group, made_with_of(record))
-        return to_keep(member_criteria({}, effective, location_known(host, self._directory.sessions)))
+        return to_keep(member_criteria({}, effective, location_known(host, self._catalog.sessions)))
 
     async def _forget_gone(self) -> None:
         """Remove the settings of groups that no longer exist."""
         known = (GroupId(int(each)) for each in self._control.state().groups)
-        missing = [each for each in known if each not in self._directory.records][:FORGOTTEN_MAX]
+        missing = [each for each in known if each not in self._catalog.records][:FORGOTTEN_MAX]
         # This host may not have heard of all groups yet, but the authority has.
         found = [await perform(self._authority, read_group(each)) for each in missing]
         gone = tuple(each.group for each in found if isinstance(each, NoGroup))
@@ -219,7 +219,7 @@ class Reconciler:
             await self._control.wish(ForgetGroups(groups=gone))
 
     def _say(self, action: Action) -> None:
-        record = self._directory.records.get(action.group)
+        record = self._catalog.records.get(action.group)
         name = record.name if record is not None else ""
         what = SAID[type(action)]
         log.info(what, group=action.group, name=name, host=action.host, why=action.why)

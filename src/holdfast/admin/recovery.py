@@ -117,9 +117,9 @@ def _held_info(found: Inspection, held: Held) -> HeldInfo:
 class DomainStateAdmin:
     """Inspects and recovers the domain's state from what one host holds."""
 
-    def __init__(self, host: HostId, directory: GroupCatalog, control: ControlPlane) -> None:
+    def __init__(self, host: HostId, catalog: GroupCatalog, control: ControlPlane) -> None:
         self._host = host
-        self._directory = directory
+        self._catalog = catalog
         self._control = control
 
     async def do(self, order: DomainOrder) -> DomainInspected:
@@ -131,7 +131,7 @@ class DomainStateAdmin:
     async def _recover(self, order: RecoverDomain) -> None:
         if order.cas != self._control.cas:
             raise Rejected(f"{self._host} holds the wishes of {self._control.cas}, not of {order.cas}")
-        granted(await self._control.recover(self._directory.records))
+        granted(await self._control.recover(self._catalog.records))
 
     async def _inspected(self) -> DomainInspected:
         committed = await self._control.committed_cas()

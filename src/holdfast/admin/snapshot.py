@@ -37,7 +37,7 @@ class DomainSnapshot:
 
     def __init__(
         self,
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         hosts: Sequence[HostId],
         clock: Clock,
         *,
@@ -45,7 +45,7 @@ class DomainSnapshot:
         removed: Callable[[], tuple[HostId, ...]],
     ) -> None:
         """*hosts* are those of all machines, and may grow; *removed* returns those that have left."""
-        self._directory = directory
+        self._catalog = catalog
         self._hosts = hosts
         self._clock = clock
         self._loss_ns = loss_ns
@@ -57,7 +57,7 @@ class DomainSnapshot:
     def look(self) -> tuple[HostFact, ...]:
         """The domain's hosts, as they are now."""
         now, removed = self._clock.now(), self._removed()
-        sessions = {host: each for host, each in self._directory.sessions.items() if host not in removed}
+        sessions = {host: each for host, each in self._catalog.sessions.items() if host not in removed}
         for host, session in sessions.items():
             self._known[host] = session
             self._gone_since.pop(host, None)
@@ -80,9 +80,9 @@ class DomainSnapshot:
 
     def facts(self) -> ObservedState:
         """A snapshot of all groups that have a view or have not begun; it does not follow later changes."""
-        views = self._directory.views
+        views = self._catalog.views
         found: list[GroupFact] = []
-        for group, seen in self._directory.seen_records.items():
+        for group, seen in self._catalog.seen_records.items():
             record, view = seen.value, views.get(group)
             if view is not None or not record.is_begun:
                 found.append(GroupFact(record, view.value if view else _no_view(record), seen.modified))

@@ -18,13 +18,13 @@ from holdfast.sequence.role import Role
 
 
 class AuthorityEvents:
-    """Distributes the events that *directory* reports to one host, whose members are in *hosted*."""
+    """Distributes the events that *catalog* reports to one host, whose members are in *hosted*."""
 
     def __init__(
         self,
         host: HostId,
         hosted: Mapping[GroupId, HostedGroup],
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         lifecycle: MemberLifecycle,
         liveness_checks: LivenessChecks,
         serving: CallRouter,
@@ -35,7 +35,7 @@ class AuthorityEvents:
     ) -> None:
         self._host = host
         self._hosted = hosted
-        self._directory = directory
+        self._catalog = catalog
         self._lifecycle = lifecycle
         self._liveness = liveness_checks
         self._serving = serving
@@ -56,7 +56,7 @@ class AuthorityEvents:
             recipes,
             guard.timers,
             ports.nonce,
-            is_known=directory.records.__contains__,
+            is_known=catalog.records.__contains__,
             forget=guard.guarded(lifecycle.end),
         )
         self._beginning = UnbegunGroups(
@@ -67,7 +67,7 @@ class AuthorityEvents:
             ports.trace,
             ports.nonce,
             member_of=self._first_of,
-            learn=directory.learn,
+            learn=catalog.learn,
         )
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
@@ -100,7 +100,7 @@ class AuthorityEvents:
     def on_view(self, seen: Seen[View]) -> None:
         """Handle a new view of a group."""
         self._tell_of_view(seen.value)
-        reference = self._directory.reference(seen.value.group)
+        reference = self._catalog.reference(seen.value.group)
         if reference is not None:
             self._outbound.on_reference(reference)
         self._leaving.on_view(seen.value.group)
@@ -116,7 +116,7 @@ class AuthorityEvents:
             self._serving.on_served(hosted.group)
 
     def _look_again(self, group: GroupId) -> None:
-        seen = self._directory.seen_records.get(group)
+        seen = self._catalog.seen_records.get(group)
         if seen is not None:
             self.on_record(seen)
 

@@ -67,9 +67,9 @@ _sent_in: Final = msgspec.msgpack.Decoder(Sent)
 class Refusals:
     """Logs the frames that one host turned away."""
 
-    def __init__(self, lines: CallLog | None, directory: GroupCatalog) -> None:
+    def __init__(self, lines: CallLog | None, catalog: GroupCatalog) -> None:
         self._lines = lines
-        self._directory = directory
+        self._catalog = catalog
 
     def tell(self, asked: Asked, code: RefusalCode, why: str) -> None:
         """Log that nothing of the frame was executed. The frame is decoded only if the log has room for a
@@ -79,7 +79,7 @@ class Refusals:
         if not self._lines.has_room():
             self._lines.leave_out(1)
             return
-        record = self._directory.records.get(asked.group)
+        record = self._catalog.records.get(asked.group)
         group = record.name if record is not None else str(asked.group)
         client, calls = calls_of(asked)
         self._lines.tell("a call was refused", group, client, calls, code=code.value, why=why)
@@ -152,7 +152,7 @@ class CallRouter:
     def __init__(
         self,
         hosted: Mapping[GroupId, HostedGroup],
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         answers: Answers,
         stamps: Stamps,
         recipes: Recipes,
@@ -162,7 +162,7 @@ class CallRouter:
         lines: CallLog | None = None,
     ) -> None:
         self._hosted = hosted
-        self._directory = directory
+        self._catalog = catalog
         self._answers = answers
         self._stamps = stamps
         self._recipes = recipes
@@ -170,7 +170,7 @@ class CallRouter:
         self._host_followers = HostSubscribers()
         self.stale_reads = stale_reads
         self._clock = clock
-        self._refusals = Refusals(lines, directory)
+        self._refusals = Refusals(lines, catalog)
         self._look_ups = 0
         self._early = EarlyCalls(clock, timers, is_awaited=self._is_taken_over, judge=self._judge_again)
         self._told_early: dict[GroupId, None] = {}
@@ -231,7 +231,7 @@ class CallRouter:
 
     def _judge(self, client: ClientPort, asked: Asked, *, is_looked_up: bool) -> None:
         hosted = self._hosted.get(asked.group)
-        known = self._directory.version(asked.group, None if hosted is None else hosted.view)
+        known = self._catalog.version(asked.group, None if hosted is None else hosted.view)
         verdict = route(
             asked.version,
             known or Epoch(0),
@@ -240,7 +240,7 @@ class CallRouter:
         )
         if verdict is Routing.LOOK_UP:
             self._look_up(client, asked)
-        elif known is None and asked.group in self._directory.views:
+        elif known is None and asked.group in self._catalog.views:
             # This host has not received the group's record yet, but others have.
             self._turn(client, asked, RefusalCode.NOT_HERE)
         elif known is None:
@@ -282,7 +282,7 @@ class CallRouter:
     def _looked_up(self, client: ClientPort, asked: Asked, found: SeenAt[View] | NoGroup | NoAnswer) -> None:
         self._look_ups -= 1
         if isinstance(found, SeenAt):
-            self._directory.learn(found)
+            self._catalog.learn(found)
         if isinstance(found, NoAnswer):
             self._turn(client, asked, RefusalCode.UNAVAILABLE, "the authority does not answer")
         else:
@@ -361,7 +361,7 @@ class CallRouter:
 
     def _locate(self, client: ClientPort, asked: Locate) -> None:
         # The name counts if there is one: it is what a client's rights were compared with.
-        group = (self._directory.find(asked.name) if asked.name else asked.group) or GroupId(0)
+        group = (self._catalog.find(asked.name) if asked.name else asked.group) or GroupId(0)
         reference = self._reference(group)
         if reference is not None:
             hosted, here_ns = self._hosted.get(group), self._stamps.time_ns()
@@ -374,7 +374,7 @@ class CallRouter:
 
     def _located(self, client: ClientPort, asked: Locate, found: Found) -> None:
         if isinstance(found, tuple):
-            reference = self._directory.reference_of(*found)
+            reference = self._catalog.reference_of(*found)
             client.send(Located(asked.frame, reference, self._stamps.time_ns()))
             return
         what = repr(asked.name) if asked.name else str(asked.group)
@@ -389,7 +389,7 @@ class CallRouter:
 
     def _reference(self, group: GroupId) -> Reference | None:
         hosted = self._hosted.get(group)
-        return self._directory.reference(group, None if hosted is None else hosted.view)
+        return self._catalog.reference(group, None if hosted is None else hosted.view)
 
     def _tell(self, group: GroupId) -> None:
         reference = self._reference(group)

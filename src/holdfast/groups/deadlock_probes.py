@@ -54,13 +54,13 @@ class DeadlockProbes:
         self,
         me: HostId,
         hosted: Mapping[GroupId, HostedGroup],
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         ports: GroupsPorts,
         guard: DiskGuard,
     ) -> None:
         self._me = me
         self._hosted = hosted
-        self._directory = directory
+        self._catalog = catalog
         self._ports = ports
         self._soon = guard.soon
         self._timers = guard.timers(self._on_timer)
@@ -123,7 +123,7 @@ class DeadlockProbes:
         if circle:
             self._break(circle)
             return
-        called = self._directory.find(outgoing.group)
+        called = self._catalog.find(outgoing.group)
         if called is not None and len(path) < PATH_MAX:
             client = client_of(hosted.group, outgoing.caller)
             self._send(Probe(called, client, outgoing.call, (*path, link)))
@@ -138,7 +138,7 @@ class DeadlockProbes:
         self._send(GiveWay(behind.group, client, young.call, young.expiration_s, behind, names))
 
     def _send(self, message: Probe | GiveWay) -> None:
-        seen = self._directory.views.get(message.group)
+        seen = self._catalog.views.get(message.group)
         now = self._ports.clock.now()
         if now - self._window_ns >= FIRST_NS:
             self._window_ns, self._sent = now, 0

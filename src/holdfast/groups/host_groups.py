@@ -104,7 +104,7 @@ class HostGroups:
         store.on_durable = self.guarded(durability.on_durable)
         self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
-        self.directory = GroupCatalog(
+        self.catalog = GroupCatalog(
             guard.watch,
             self.recipes,
             guard.timers,
@@ -113,14 +113,14 @@ class HostGroups:
             on_view=lambda seen: self._events.on_view(seen),
             on_listed=lambda: self._events.on_listed(),
         )
-        others, on_damage = partial(self.directory.others, host), self._on_damage
+        others, on_damage = partial(self.catalog.others, host), self._on_damage
         self.stored = StoredObjects(ports.files, ports.clock, ports.journal, guard.soon, others, on_damage)
         self.checkpoints.files = self.stored
         self.answers = Answers(stamps)
         self._lines = CallLog(ports.journal.info, ports.clock)
         self.outbound_calls = OutboundCalls(
             ClientId(f"{host}:{incarnation}"),
-            self.directory,
+            self.catalog,
             stamps,
             self.recipes,
             ports,
@@ -132,7 +132,7 @@ class HostGroups:
         self._other_domains = OutboundDomains(
             abroad, stamps, ports, guard.timers, config.calling, self._lines
         )
-        self._deadlocks = DeadlockProbes(host, self.hosted, self.directory, ports, guard)
+        self._deadlocks = DeadlockProbes(host, self.hosted, self.catalog, ports, guard)
         stale_reads = StaleReads(self.hosted, ports.clock, guard.timers, ports.network)
         self._scheduler = Scheduler(
             self.hosted,
@@ -145,7 +145,7 @@ class HostGroups:
         )
         self.serving = CallRouter(
             self.hosted,
-            self.directory,
+            self.catalog,
             self.answers,
             stamps,
             self.recipes,
@@ -191,7 +191,7 @@ class HostGroups:
         self._backends = Backends(disk, store, ports.journal, guard.soon, large_bytes)
         self._lifecycle = MemberLifecycle(
             self.hosted,
-            self.directory,
+            self.catalog,
             self._backends,
             self.suspects,
             ports.journal,
@@ -204,7 +204,7 @@ class HostGroups:
         self._events = AuthorityEvents(
             host,
             self.hosted,
-            self.directory,
+            self.catalog,
             self._lifecycle,
             self.liveness_checks,
             self.serving,
@@ -215,7 +215,7 @@ class HostGroups:
         )
         # These handlers run for every message and every turn, so they are wrapped only once.
         self._on_group_message = self.guarded(self._pass_on)
-        self.stopping = HostStop(host, incarnation, self.hosted, self.directory, ports.network, guard)
+        self.stopping = HostStop(host, incarnation, self.hosted, self.catalog, ports.network, guard)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_stale_read_message = self.guarded(stale_reads.on_message)
         self._on_deadlock_message = self.guarded(self._deadlocks.on_message)
@@ -230,13 +230,13 @@ class HostGroups:
             own=self._held,
         )
         self.restarts = MemoryRestarts(
-            self.recovery, guard.timers, self.directory.seen_records, self._lost_in, ports.on_fault
+            self.recovery, guard.timers, self.catalog.seen_records, self._lost_in, ports.on_fault
         )
         self._peers.leases.start(each for each in hosts if each != host)
 
     def start(self) -> None:
         """Follow the authority for as long as the process lives, and host the groups that are placed here."""
-        self.directory.start()
+        self.catalog.start()
 
     def close(self) -> None:
         """Stop all groups and everything that serves them."""
@@ -257,7 +257,7 @@ class HostGroups:
     def ask_hand_over(self, group: GroupId, to: HostId, *, as_of: Epoch | None = None) -> None:
         """Ask the primary known here, once, to hand the group over to *to*; the request may have no effect.
         With *as_of*, ask only the primary of that epoch."""
-        seen = self.directory.views.get(group)
+        seen = self.catalog.views.get(group)
         if seen is not None and as_of in (None, seen.value.epoch):
             wanted = Yield(group, seen.value.epoch, to)
             if seen.value.primary == self.me.host:
@@ -269,7 +269,7 @@ class HostGroups:
 
     def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
         """Take note of the hosts of the domain that are in session now."""
-        self.directory.sessions = sessions
+        self.catalog.sessions = sessions
         self._peers.on_sessions({host: each for host, each in sessions.items() if host != self.me.host})
         self.serving.on_hosts(sessions.values())
         for hosted in self.hosted.values():
@@ -339,7 +339,7 @@ class HostGroups:
             self.tuning.config,
             style_ports=self._style_ports,
             timers=self._guard.timers,
-            history=self._histories.begin(record.group, ports.trace, self.me, self.directory.views),
+            history=self._histories.begin(record.group, ports.trace, self.me, self.catalog.views),
             copies=self._copies(record),
             old_code=self._old_code(record) if not definition.is_stored else None,
             later=self._scheduler.later,
@@ -387,7 +387,7 @@ class HostGroups:
         wish = hosted.record.upgrade
         if wish is None or not hosted.is_ready:
             return
-        if self._wishes.is_over(hosted.record, hosted.code, self.directory.sessions):
+        if self._wishes.is_over(hosted.record, hosted.code, self.catalog.sessions):
             recipe = withdraw_upgrade(hosted.group, nonce=self._ports.nonce(), only=wish)
             self.recipes.start(recipe, lambda _: None)
 
@@ -417,7 +417,7 @@ class HostGroups:
         return ReplayJobs(record, self._ports.old_code, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
-        ports, directory = self._ports, self.directory
+        ports, catalog = self._ports, self.catalog
         return StylePorts(
             clock=ports.clock,
             trace=hosted.history,
@@ -441,7 +441,7 @@ class HostGroups:
             onlooker=ports.onlooker(hosted.record.name),
             old_code=hosted.old_code,
             slow=ports.slow and ports.slow(hosted.record.name),
-            why_not_upgrade=lambda by: why_not_upgrade(hosted.record, by, hosted.code, directory.sessions),
+            why_not_upgrade=lambda by: why_not_upgrade(hosted.record, by, hosted.code, catalog.sessions),
             may_replay=lambda made_by: may_replay(hosted.record, hosted.code),
         )
 

@@ -32,14 +32,14 @@ class HostStop:
         host: HostId,
         incarnation: Incarnation,
         hosted: Mapping[GroupId, HostedGroup],
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         network: Network,
         guard: DiskGuard,
     ) -> None:
         self._host = host
         self._incarnation = incarnation
         self._hosted = hosted
-        self._directory = directory
+        self._catalog = catalog
         self._network = network
         self._guard = guard
         self._broadcast = SlicedBroadcast(hosted, guard.soon)
@@ -58,7 +58,7 @@ class HostStop:
         """Whether another host is in session that is not stopping as well."""
         return any(
             self._stopping.get(host) != session.incarnation
-            for host, session in self._directory.sessions.items()
+            for host, session in self._catalog.sessions.items()
             if host != self._host
         )
 
@@ -87,7 +87,7 @@ class HostStop:
         return waiting
 
     def _tell(self, told: Stopping) -> None:
-        for host in self._directory.sessions:
+        for host in self._catalog.sessions:
             if host != self._host:
                 self._network.send(host, told)
 

@@ -45,7 +45,7 @@ class MemberLifecycle:
     def __init__(
         self,
         hosted: dict[GroupId, HostedGroup],
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         backends: Backends,
         suspects: CrashSuspects,
         journal: Journal,
@@ -57,7 +57,7 @@ class MemberLifecycle:
         on_record: Callable[[Seen[GroupRecord]], None],
     ) -> None:
         self._hosted = hosted
-        self._directory = directory
+        self._catalog = catalog
         self._backends = backends
         self._suspects = suspects
         self._journal = journal
@@ -94,7 +94,7 @@ class MemberLifecycle:
         """Start the member from the view that was listed or watched, if one is known; it arrives separately
         from the record. A member that replaces an ended one asks the authority instead: the view known here
         may be older than the one that ended its predecessor."""
-        seen = self._directory.views.get(hosted.group)
+        seen = self._catalog.views.get(hosted.group)
         if hosted.group in self._ended:
             hosted.member.start()
         elif seen is not None:
@@ -163,7 +163,7 @@ class MemberLifecycle:
             hosted.backend.keeping.forget(group, partial(self._host_again, group))
 
     def _host_again(self, group: GroupId) -> None:
-        seen = self._directory.seen_records.get(group)
+        seen = self._catalog.seen_records.get(group)
         if seen is not None:
             self._on_record(seen)
 

@@ -36,7 +36,7 @@ class OutboundCalls:
     def __init__(
         self,
         me: ClientId,
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         stamps: Stamps,
         recipes: Recipes,
         ports: GroupsPorts,
@@ -44,7 +44,7 @@ class OutboundCalls:
         config: ClientConfig,
         lines: CallLog | None = None,
     ) -> None:
-        self._directory = directory
+        self._catalog = catalog
         self._stamps = stamps
         self._recipes = recipes
         self._ports = ports
@@ -95,8 +95,8 @@ class OutboundCalls:
 
     def _begin(self, awaited: OutboundCall) -> None:
         name = awaited.outgoing.group
-        group = self._directory.find(name)
-        reference = self._directory.reference(group) if group is not None else None
+        group = self._catalog.find(name)
+        reference = self._catalog.reference(group) if group is not None else None
         if reference is not None:
             self._send(awaited, reference)
         else:
@@ -109,7 +109,7 @@ class OutboundCalls:
             case NoAnswer() | GroupRecord():
                 self._try_later(awaited)  # the authority does not answer, or the group has not started yet
             case (record, view):
-                self._send(awaited, self._directory.reference_of(record, view))
+                self._send(awaited, self._catalog.reference_of(record, view))
 
     def _send(self, awaited: OutboundCall, reference: Reference) -> None:
         sent, here_ns = sent_by(awaited.hosted.group, awaited.outgoing), self._stamps.time_ns()
@@ -136,8 +136,8 @@ class OutboundCalls:
         addresses = {
             each.host: each.address for called in self._called.references() for each in called.members
         }
-        members = (host for group in self._called for host in self._directory.members(group))
-        sessions = self._directory.sessions
+        members = (host for group in self._called for host in self._catalog.members(group))
+        sessions = self._catalog.sessions
         for host in dict.fromkeys((*addresses, *members)):
             if host in sessions:
                 addresses[host] = sessions[host].address

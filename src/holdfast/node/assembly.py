@@ -210,7 +210,7 @@ async def open_groups(
     detector = FaultDetector(
         session.host,
         domain,
-        groups.directory,
+        groups.catalog,
         reports,
         MachineClock(),
         is_heard=partial(_is_heard, heartbeat_thread),
@@ -224,14 +224,14 @@ async def open_groups(
     groups.start()
     _check_codes(codes, groups)
     asyncio.get_running_loop().call_later(
-        PRUNE_AFTER_S, lambda: codes.prune(groups.directory.records, groups.kept)
+        PRUNE_AFTER_S, lambda: codes.prune(groups.catalog.records, groups.kept)
     )
     return groups, detector
 
 
 def _check_codes(codes: KnownCode, groups: HostGroups) -> None:
     """Compare the groups' code with this host's now, and every ``LOOK_S`` while the process lives."""
-    codes.look(groups.directory.records)
+    codes.look(groups.catalog.records)
     asyncio.get_running_loop().call_later(LOOK_S, _check_codes, codes, groups)
 
 

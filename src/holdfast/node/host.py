@@ -274,7 +274,7 @@ class Host:
             report=reporter.report,
             on_death=partial(self._on_death, groups, control),
             on_attempt=groups.suspects.on_death,
-            on_hang=lambda died: findings.on_hang(died, groups.directory),
+            on_hang=lambda died: findings.on_hang(died, groups.catalog),
             on_died=detector.on_died,
         )
         self._take_early(self._dispatch)
@@ -337,7 +337,7 @@ class Host:
         """Build this host's reconciler, its part in managing the domain."""
         loss_ns = round(self._description.loss_s * SECOND)
         snapshot = DomainSnapshot(
-            groups.directory,
+            groups.catalog,
             self._machines.hosts,
             MachineClock(),
             loss_ns=loss_ns,
@@ -386,7 +386,7 @@ class Host:
 
     def _receiver(self, connection: Connection) -> Receiver:
         rights = self._clients.rights(connection.peer, connection.proven_by)
-        catalog = None if self._groups is None or self._dispatch is None else self._groups.directory
+        catalog = None if self._groups is None or self._dispatch is None else self._groups.catalog
         return self if rights is None else ClientFilter(self, rights, catalog)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:

@@ -85,7 +85,7 @@ class HostReporter:
         return found.thread.latest if isinstance(found, ShippingService) else None
 
     def _other_code(self) -> tuple[str, ...]:
-        records, codes = self._groups.directory.records, self._keeper.session.codes
+        records, codes = self._groups.catalog.records, self._keeper.session.codes
         found = islice(other_code(records, codes, self._session.host), OTHER_CODE_MAX)
         return tuple(
             f"the code of {each.name} is {each.code}; here is {codes[each.class_name]}" for each in found

@@ -161,7 +161,7 @@ async def index(site: WebContext, asked: Asked) -> Reply:
         if statement.cas > control.cas:
             raise busy(f"this host knows the state of {control.cas}, not of {statement.cas}", "behind")
         host_context = site.inside.host_context
-        indexes_admin = IndexesAdmin(host_context.groups.directory, control, host_context.authority)
+        indexes_admin = IndexesAdmin(host_context.groups.catalog, control, host_context.authority)
         return await _done(statement, indexes_admin, control, wish_id(asked))
 
     return await _answered(site, statement.current_term, work)

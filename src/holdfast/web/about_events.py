@@ -39,19 +39,19 @@ async def follow_events(site: WebContext, asked: Asked) -> StreamingResponse:
         since = await _revision(host_context.authority)
     if site.streams >= STREAMS_MAX:
         raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
-    events = _stream(site, host_context.authority, host_context.groups.directory, since)
+    events = _stream(site, host_context.authority, host_context.groups.catalog, since)
     return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
 
 
 async def _stream(
-    site: WebContext, authority: Authority, directory: GroupCatalog, since: Revision
+    site: WebContext, authority: Authority, catalog: GroupCatalog, since: Revision
 ) -> AsyncIterator[bytes]:
     site.streams += 1
     try:
         yield _event("begin", since, {"revision": since})
         async with asyncio.timeout(STREAM_S_MAX):
             while True:
-                async for said in _watched(authority, directory, since):
+                async for said in _watched(authority, catalog, since):
                     yield said
                 # The authority has forgotten older changes: continue from the current state.
                 since = await _revision(authority)
@@ -64,7 +64,7 @@ async def _stream(
         site.streams -= 1
 
 
-async def _watched(authority: Authority, directory: GroupCatalog, since: Revision) -> AsyncIterator[bytes]:
+async def _watched(authority: Authority, catalog: GroupCatalog, since: Revision) -> AsyncIterator[bytes]:
     """Events for what follows *since*, until the authority says that it has forgotten that."""
     async with aclosing(with_pauses(authority.watch(EVERYTHING, Revision(since + 1)))) as events:
         async for event in events:
@@ -74,7 +74,7 @@ async def _watched(authority: Authority, directory: GroupCatalog, since: Revisio
                 case Compacted():
                     return
                 case Events(revision=revision, changes=changes):
-                    told = [said for each in changes if (said := _told(each, directory)) is not None]
+                    told = [said for each in changes if (said := _told(each, catalog)) is not None]
                     for kind, data in told[:-1]:
                         yield _event(kind, None, data)
                     # The id comes with the last event of a revision: a listener that got only some of them
@@ -83,7 +83,7 @@ async def _watched(authority: Authority, directory: GroupCatalog, since: Revisio
                         yield _event(kind, revision, data)
 
 
-def _told(changed: Changed, directory: GroupCatalog) -> tuple[str, dict[str, Any]] | None:
+def _told(changed: Changed, catalog: GroupCatalog) -> tuple[str, dict[str, Any]] | None:
     """The event for a change; None if it does not concern listeners."""
     key = changed.key
     if key.startswith(keys.SESSIONS):
@@ -98,7 +98,7 @@ def _told(changed: Changed, directory: GroupCatalog) -> tuple[str, dict[str, Any
         }
     if key.startswith(keys.VIEWS):
         group = GroupId(int(key.removeprefix(keys.VIEWS)))
-        record = directory.records.get(group)
+        record = catalog.records.get(group)
         named = {"group": group, "name": record.name if record is not None else None}
         if changed.item is None:
             return "group_gone", named

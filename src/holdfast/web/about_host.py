@@ -64,7 +64,7 @@ async def list_hosts(site: WebContext, asked: Asked) -> Reply:
     host_context = site.inside.host_context
     heard = {peer.host: peer for peer in host_context.report().peers}
     found = []
-    for host, session in sorted(host_context.groups.directory.sessions.items()):
+    for host, session in sorted(host_context.groups.catalog.sessions.items()):
         peer = heard.get(host)
         found.append(
             HostInfo(

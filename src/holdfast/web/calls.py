@@ -164,7 +164,7 @@ class HttpCalls:
 
     def group_of(self, request: RequestId) -> str | None:
         """The name of the group of *request*; None if this host does not know the group."""
-        record = self._host_context.groups.directory.records.get(request.group)
+        record = self._host_context.groups.catalog.records.get(request.group)
         return record.name if record is not None else None
 
     async def _once(
@@ -232,7 +232,7 @@ class HttpCalls:
 
     def _is_kept(self, group: GroupId) -> bool:
         """Whether the group's members keep replies at all."""
-        record = self._host_context.groups.directory.records.get(group)
+        record = self._host_context.groups.catalog.records.get(group)
         return record is None or not (style_named(record.style) is Style.STATELESS or is_self_kept(record))
 
     def _check_same(self, request: RequestId, method: str, encoded: bytes) -> None:

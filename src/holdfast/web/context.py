@@ -105,7 +105,7 @@ class WebContext:
             WebOrders(host_context.admin_dispatch),
             domain.faults,
         )
-        self.leadership = Coordinated(host_context.control, host_context.groups.directory)
+        self.leadership = Coordinated(host_context.control, host_context.groups.catalog)
         self.metrics.watch(host_context)
 
     async def close(self) -> None:

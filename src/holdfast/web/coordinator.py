@@ -53,17 +53,17 @@ class NoCoordinator:
 
 
 class Coordinated:
-    """The coordinator as this host's control plane knows it; *directory* has the addresses of other doors."""
+    """The coordinator as this host's control plane knows it; *catalog* has the addresses of other doors."""
 
-    def __init__(self, control: ControlPlane, directory: GroupCatalog) -> None:
+    def __init__(self, control: ControlPlane, catalog: GroupCatalog) -> None:
         self._control = control
-        self._directory = directory
+        self._catalog = catalog
 
     def leader(self) -> Here | Elsewhere | Nobody:
         if self._control.is_coordinator:
             return Here()
         coordinator = self._control.coordinator
-        session = self._directory.sessions.get(coordinator) if coordinator is not None else None
+        session = self._catalog.sessions.get(coordinator) if coordinator is not None else None
         url = session.details.get(DOOR) if session is not None else None
         return Nobody() if url is None else Elsewhere(url)
 

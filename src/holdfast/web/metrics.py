@@ -160,9 +160,7 @@ class _Host(Collector):
         yield _gauge("incarnation", "Of this process: grows with every start", report.incarnation)
         yield _gauge("in_session", "Whether the authority holds the host's session", report.in_session)
         yield _gauge("log_bytes", "Of the write-ahead log on disk", report.log_bytes)
-        yield _gauge(
-            "hosts", "In session at the authority", len(self._host_context.groups.directory.sessions)
-        )
+        yield _gauge("hosts", "In session at the authority", len(self._host_context.groups.catalog.sessions))
         silent = GaugeMetricFamily("holdfast_peer_silent", "Whether a peer is not heard", labels=("peer",))
         for peer in report.peers:
             silent.add_metric((peer.host,), peer.silent)

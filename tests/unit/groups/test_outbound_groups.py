@@ -95,10 +95,10 @@ def test_a_group_that_is_gone_was_not_called_unless_an_earlier_copy_may_have_lef
     """A makes the call, which is executed, and dies before it has the answer. The called group is removed,
     and B makes the call again. To say "never run" would be a guess, and a wrong one."""
     recipes = SimpleNamespace(start=lambda _, then: then(NoSuchName("stock")))
-    directory = SimpleNamespace(find=lambda name: None)
+    catalog = SimpleNamespace(find=lambda name: None)
     outbound_calls = OutboundCalls(
         ClientId("h:1"),
-        cast(Any, directory),
+        cast(Any, catalog),
         cast(Any, None),
         cast(Any, recipes),
         cast(Any, SimpleNamespace(callees=None)),
@@ -128,10 +128,10 @@ class Calling:
     def __init__(self, standing: View) -> None:
         nothing = cast(Any, lambda *_, **__: None)
         self.callees = Callees()
-        self.directory = GroupCatalog(
+        self.catalog = GroupCatalog(
             nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=self._on_view
         )
-        self.directory.records[STOCK] = record = GroupRecord(
+        self.catalog.records[STOCK] = record = GroupRecord(
             group=STOCK,
             class_name="shop:Stock",
             style="stateless",
@@ -150,7 +150,7 @@ class Calling:
         timers = SimpleNamespace(set=lambda delay_ns, tag: None, cancel=lambda tag: None, close=lambda: None)
         self.outbound_calls = OutboundCalls(
             ClientId("h:1"),
-            self.directory,
+            self.catalog,
             cast(Any, SimpleNamespace(time_ns=clock.now)),
             cast(Any, SimpleNamespace(start=lambda _, then: then((record, standing)))),
             cast(Any, ports),
@@ -161,14 +161,14 @@ class Calling:
         self.outbound_calls.call(cast(Any, Caller()), outgoing())
 
     def learn(self, standing: View) -> None:
-        self.directory.learn(Seen(keys.view(STOCK), standing, Revision(standing.epoch)))
+        self.catalog.learn(Seen(keys.view(STOCK), standing, Revision(standing.epoch)))
 
     def meet(self, *hosts: HostId) -> None:
-        self.directory.sessions = {host: session(host) for host in hosts}
+        self.catalog.sessions = {host: session(host) for host in hosts}
         self.outbound_calls.on_hosts()
 
     def _on_view(self, _: Seen[View]) -> None:
-        reference = self.directory.reference(STOCK)
+        reference = self.catalog.reference(STOCK)
         assert reference is not None
         self.outbound_calls.on_reference(reference)
 

@@ -70,7 +70,7 @@ class FaultConsumer:
 
         Of a notifier that somebody else registered, nothing is known except that it takes reports.
         """
-        is_there = self._groups.directory.find(NOTIFIER) is not None
+        is_there = self._groups.catalog.find(NOTIFIER) is not None
         return self._control.is_coordinator and self._notifiers.name == NOTIFIER and is_there
 
     async def _hear(self) -> None:

@@ -63,7 +63,7 @@ class FaultDetector:
         self,
         me: HostId,
         domain: str,
-        directory: GroupCatalog,
+        catalog: GroupCatalog,
         reports: Reports,
         clock: Clock,
         *,
@@ -72,7 +72,7 @@ class FaultDetector:
     ) -> None:
         self._me = me
         self._domain = domain
-        self._directory = directory
+        self._catalog = catalog
         self._reports = reports
         self._clock = clock
         self._is_heard = is_heard
@@ -101,7 +101,7 @@ class FaultDetector:
             )
         if died.is_crash:
             self._report_crash(died.host, died.incarnation, is_proven=True, why=f"{died.host} {died.how}")
-        session = self._directory.sessions.get(died.host)
+        session = self._catalog.sessions.get(died.host)
         if session is not None and session.incarnation > died.incarnation:
             self._report_back(session)  # the next process opened its session before the proof arrived
 
@@ -120,7 +120,7 @@ class FaultDetector:
             del self._seen[next(iter(self._seen))]
 
     def _miss(self, host: HostId, incarnation: Incarnation) -> None:
-        session = self._directory.sessions.get(host)
+        session = self._catalog.sessions.get(host)
         if (host, incarnation) in self._ended or (session is not None and session.incarnation == incarnation):
             return
         self._end(host, incarnation)
@@ -146,7 +146,7 @@ class FaultDetector:
         # The same fault in the specification's own terms, for consumers that know no others.
         self._report(FaultKind.OBJECT_CRASH, location, why=why, name=key, once=f"{key}/objects")
         if self._me == reporters[0]:
-            hosted = [group for group, each in self._directory.records.items() if host in each.placed_on]
+            hosted = [group for group, each in self._catalog.records.items() if host in each.placed_on]
             # Groups are failing over at this moment, and that has priority.
             self._later(MEMBERS_S, partial(self._report_members, host, key, hosted[:MEMBERS_TOLD_MAX]))
 
@@ -174,9 +174,9 @@ class FaultDetector:
 
     def _reporters(self, dead: HostId) -> list[HostId]:
         """The hosts that report what all hosts see: those that run the notifier, or the first few."""
-        group = self._directory.find(NOTIFIER)
-        record = self._directory.records.get(group) if group is not None else None
-        sessions = [each for each in sorted(self._directory.sessions) if each != dead]
+        group = self._catalog.find(NOTIFIER)
+        record = self._catalog.records.get(group) if group is not None else None
+        sessions = [each for each in sorted(self._catalog.sessions) if each != dead]
         hosting = [each for each in sessions if record is not None and each in record.placed_on]
         return hosting or sessions[:REPORTERS]
 
@@ -201,7 +201,7 @@ class FaultDetector:
 
     def on_view(self, view: View) -> None:
         """Handle a group's new view. If the group lost a member, its primary's host reports it."""
-        lost, record = view.cause.host, self._directory.records.get(view.group)
+        lost, record = view.cause.host, self._catalog.records.get(view.group)
         if view.primary != self._me or view.cause.why not in LOSSES or record is None:
             return
         is_news = self._clock.wall() - view.cause.at_ns < VIEW_NEWS_NS
@@ -240,7 +240,7 @@ class FaultDetector:
         once: str = "",
     ) -> None:
         """Report a fault of one member; *name* names the event that caused it."""
-        record = self._directory.records.get(group)
+        record = self._catalog.records.get(group)
         if record is None or record.name == NOTIFIER:
             return  # the notifier cannot report faults of its own members to itself
         report = FaultReport(
@@ -271,7 +271,7 @@ class FaultDetector:
         self._reports.report(report, once=once)
 
     def _location(self, host: HostId) -> Location:
-        known = self._directory.sessions.get(host)
+        known = self._catalog.sessions.get(host)
         if known is None:
             known = next((each for (name, _), each in reversed(self._seen.items()) if name == host), None)
         return fault_location(host, location_of(known) if known is not None else host)
@@ -300,14 +300,14 @@ class DetectorReports:
         for report in reports_of(finding, domain=domain, location=location, host=host):
             self._reports.report(report)
 
-    def on_hang(self, died: HostDied, directory: GroupCatalog) -> None:
+    def on_hang(self, died: HostDied, catalog: GroupCatalog) -> None:
         """Report a host that ended itself because it hung, with the member that was running there, if any."""
-        location = fault_location(died.host, location_known(died.host, directory.sessions))
+        location = fault_location(died.host, location_known(died.host, catalog.sessions))
         once = f"{died.host}/{died.incarnation}/hang"
         hang = FaultReport(
             FaultKind.HANG, self._domain, location, details={"HostId": str(died.host)}, why=died.how
         )
-        record = directory.records.get(died.during[0].group) if died.during else None
+        record = catalog.records.get(died.during[0].group) if died.during else None
         if record is not None:
             hang = replace(hang, type_id=record.class_name, group=record.group)
             # What consumers that know only the specification's own events understand (FTC-250).

@@ -100,11 +100,11 @@ class CodedHost(Host):
         An upgrade that a person asked for is exempt.
         """
         assert self.groups is not None
-        directory = self.groups.directory
-        record = directory.records[directory.find(name) or NO_GROUP]
+        catalog = self.groups.catalog
+        record = catalog.records[catalog.find(name) or NO_GROUP]
         requested = str(record.upgrade.code) if record.upgrade is not None else ""
         for host in record.placed_on:
-            session = directory.sessions.get(host)
+            session = catalog.sessions.get(host)
             code = session.codes.get(record.class_name, UNKNOWN) if session is not None else UNKNOWN
             if str(code) == from_code and requested != to_code and code != UNKNOWN:
                 said = f"{name} goes on with {to_code} on {self._name}; {host} has {from_code}"

@@ -80,7 +80,7 @@ class Manager:
         self._rng = ports.random.stream("manager")
         self._timers = ports.timers(self._on_timer)
         self._census = DomainSnapshot(
-            groups.directory, stage.hosts, ports.clock, loss_ns=LOSS_NS, removed=tuple
+            groups.catalog, stage.hosts, ports.clock, loss_ns=LOSS_NS, removed=tuple
         )
         self._nonces = 0
         self._plan: list[tuple[GroupFact, list[Action]]] = []
