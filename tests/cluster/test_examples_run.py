@@ -40,6 +40,7 @@ def played(name: str, *options: str, tmp_path: Path) -> "subprocess.CompletedPro
 @pytest.mark.parametrize(
     ("name", "told"),
     [
+        ("archive", "301 documents later"),
         ("ledger", "500 transfers later"),
         ("orderbook", "problems: none"),
         ("scheduler", "20 runs of 20 jobs, none twice"),

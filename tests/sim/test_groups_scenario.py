@@ -16,6 +16,7 @@ def test_groups_of_every_style_survive_all_faults(rounds: Callable[..., int], jo
     assert summary.operations > 100 * summary.seeds
     assert {"a stale read was answered", "a hand-over was asked for"} <= set(summary.sometimes)
     assert "a call from group to group: noted" in summary.sometimes
+    assert {"a member waits for a parcel", "parcels were there in the end"} <= set(summary.sometimes)
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int], jobs: int) -> None:

@@ -16,6 +16,7 @@ def test_groups_survive_all_faults(rounds: Callable[..., int], jobs: int) -> Non
     assert summary.operations > 300 * summary.seeds
     assert {"a primary serves", "the primary changed", "a learner was let in"} <= set(summary.sometimes)
     assert {"a read under leases", "a hand-over was asked for"} <= set(summary.sometimes)
+    assert "a member was answered by another" in summary.sometimes
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int], jobs: int) -> None:

@@ -26,14 +26,14 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.versions import Decoder
 from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind, Link, Reason, Role
-from holdfast.sequence.messages import GroupMessage, HostMessage
+from holdfast.sequence.messages import SequenceMessage
 from holdfast.storage.volume import translated
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_messages: Final[Decoder[GroupMessage | HostMessage]] = Decoder(GroupMessage | HostMessage)
+_messages: Final[Decoder[SequenceMessage]] = Decoder(SequenceMessage)
 
 
-def decode_sequence(payload: bytes) -> GroupMessage | HostMessage:
+def decode_sequence(payload: bytes) -> SequenceMessage:
     """Decode a frame of the sequence. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
     return _messages.decode(payload)
 

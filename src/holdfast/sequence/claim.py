@@ -20,10 +20,12 @@ has no object (O3) comes last and tells the others not to wait for it. The order
 safety: a member that waited in vain claims. The one exception is a member whose object was found to differ:
 it never claims (E8), and it also tells the others. If nobody else is left, the group waits for a person. The
 same holds for a member that never leads by the group's record (W3), except where the view names it as
-primary: a person forced that, or it was primary when the record was changed. It claims then, and hands over.
+primary (a person forced that, or it was primary when the record was changed), or where those that may lead
+came back with less than it has. It claims then, and hands over.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.authority.views import ViewChange, ViewMember, Why
 from holdfast.model.ids import Epoch, GroupId, HostId
@@ -33,6 +35,8 @@ from holdfast.sequence.ports import peers, same
 from holdfast.sequence.role import Rank
 from holdfast.sequence.store import order_of
 from holdfast.sequence.view_state import members_after_claim
+
+HOLDS_MORE: Final = "it never leads, and those that do hold less"
 
 
 def in_order(candidates: tuple[ViewMember, ...], group: GroupId) -> tuple[ViewMember, ...]:
@@ -49,22 +53,33 @@ class ClaimOrder:
         self._reason_since: int | None = None
         self._waived: dict[HostId, None] = {}
         """Hosts whose members have said in this view that they come last."""
+        self._is_needed = False
+        """A member that may lead has said in this view that it holds less than this one, which never leads:
+        nobody else can claim."""
 
     def on_new_view(self) -> None:
         self._reason_since = None
         self._waived.clear()
+        self._is_needed = False
 
     def on_no_ground(self) -> None:
         self._reason_since = None
 
-    def on_waived(self, host: HostId) -> None:
+    def on_waived(self, host: HostId, *, is_behind: bool = False) -> None:
         self._waived[host] = None
+        self._is_needed = self._is_needed or is_behind
+
+    @property
+    def why_though_barred(self) -> str:
+        """Why this member claims although it never leads, for people; empty if it may lead."""
+        return HOLDS_MORE if self._on.standing.is_barred and self._is_needed else ""
 
     def must_not_lead(self) -> bool:
         """Whether this member must never claim, whatever the reason to (E8, W3). If so, tell the others not
         to wait."""
         on, view = self._on, self._on.standing.view
-        if not on.standing.is_barred and on.application.fitness().rank is not Rank.UNFIT:
+        is_barred = on.standing.is_barred and not self._is_needed
+        if not is_barred and on.application.fitness().rank is not Rank.UNFIT:
             return False
         if view is not None and view.primary == on.me.host:
             # This member has handed over and nobody took the group. Nobody else may claim, and somebody must
@@ -261,7 +276,7 @@ class Claim:
             seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground is Why.RELEASED
         )
         self.is_unproven = self._must_compare()
-        said = self._released_why if ground is Why.RELEASED else ""
+        said = self._released_why if ground is Why.RELEASED else self.claim_order.why_though_barred
         wanted = on.propose(members, ground, seen.value.primary, said)
         hosts = [member.host for member in members]
         on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
@@ -329,5 +344,8 @@ class Claim:
         ]
         if ahead:
             on.note("others_hold_more", hosts=ahead)
+            for host in ahead:
+                if not on.standing.may_lead(host):
+                    on.send(host, Waived(on.group, on.epoch, is_behind=True))
             return False
         return True

@@ -160,3 +160,15 @@ def test_who_never_leads_claims_where_the_view_names_it_as_primary() -> None:
     """W3: a person forced that, or the record was changed while it led. Nobody else would hold the
     sequence."""
     assert not Backup(B, barred=(B,), primary=B).claim_order.must_not_lead()
+
+
+def test_who_never_leads_claims_where_it_alone_holds_everything() -> None:
+    """V5, W3: those that may lead came back with less, and leave the claim to it."""
+    needed = Backup(B, barred=(B,))
+    needed.claim_order.on_waived(C.host)
+    assert needed.claim_order.must_not_lead(), "that one comes last, for another reason"
+    needed.claim_order.on_waived(C.host, is_behind=True)
+    assert not needed.claim_order.must_not_lead()
+    assert needed.claim_order.why_though_barred
+    needed.claim_order.on_new_view()
+    assert needed.claim_order.must_not_lead()

@@ -16,6 +16,7 @@ from holdfast.authority.contract import Events
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
 from holdfast.model.ids import Epoch, GroupId, HostId, Position
+from holdfast.sequence.claim import HOLDS_MORE
 from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
@@ -42,6 +43,8 @@ class Book:
     """For some groups, the host whose member never leads (W3)."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
+    said: dict[tuple[GroupId, object], None] = field(default_factory=dict)
+    """What members have told each other beside the sequence (W1)."""
     _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
     _primaries: dict[tuple[GroupId, Epoch], str] = field(default_factory=dict)
     _views: dict[GroupId, View] = field(default_factory=dict)
@@ -173,6 +176,9 @@ class LeaderWatch:
         self._primaries[view.group] = view.primary
         is_forced = view.generation == view.epoch
         if record is None or view.primary == before or is_forced:
+            return
+        if view.cause.text == HOLDS_MORE:
+            self._world.sometimes("a member that never leads held more than the others")
             return
         if not record.may_lead(view.primary) and self._must_know(view.group, view.primary):
             said = f"group {view.group}: {view.primary} never leads, and is primary in epoch {view.epoch}"
