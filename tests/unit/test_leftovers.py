@@ -13,10 +13,11 @@ from leftovers import MARK, end_leftovers, is_ours
 from means import ROOT
 
 LASTING = "import time; time.sleep(600)"
+SAYING = f"import os; print(os.getpid(), flush=True); {LASTING}"
+"""One that says who it is once it runs: the kernel shows no command of a process that is being started."""
 STARTING = f"""
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {LASTING!r}, "holdfast"])
-print(child.pid, flush=True)
+child = subprocess.Popen([sys.executable, "-c", {SAYING!r}, "holdfast"])
 child.wait()
 """
 CARELESS = f"""
