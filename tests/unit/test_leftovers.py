@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,18 +14,20 @@ from leftovers import MARK, end_leftovers, is_ours
 from means import ROOT
 
 LASTING = "import time; time.sleep(600)"
+SAYING = f"import os; print(os.getpid(), flush=True); {LASTING}"
+"""One that says who it is once it runs: the kernel shows no command of a process that is being started."""
 STARTING = f"""
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {LASTING!r}, "holdfast"])
-print(child.pid, flush=True)
+child = subprocess.Popen([sys.executable, "-c", {SAYING!r}, "holdfast"])
 child.wait()
 """
 CARELESS = f"""
 import subprocess, sys
 
 def test_that_leaves_a_process():
-    left = subprocess.Popen([sys.executable, "-c", {LASTING!r}, "holdfast"])
-    print("started", left.pid)
+    left = subprocess.Popen([sys.executable, "-c", {SAYING!r}, "holdfast"], stdout=subprocess.PIPE, text=True)
+    with left.stdout:
+        print("started", left.stdout.readline())
     left.returncode = 0  # so that nobody waits for it
 """
 
@@ -34,13 +37,15 @@ Start = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts processes with a mark, and ends them."""
-    started = []
+    started: list[Any] = []
 
-    def begin(mark: str, *words: str, program: str = LASTING) -> "subprocess.Popen[str]":
+    def begin(mark: str, *words: str, program: str = SAYING) -> "subprocess.Popen[str]":
         command = [sys.executable, "-c", program, *words]
         started.append(
             subprocess.Popen(command, env={**os.environ, MARK: mark}, stdout=subprocess.PIPE, text=True)
         )
+        if program == SAYING:
+            started[-1].stdout.readline()
         return started[-1]
 
     yield begin
