@@ -1,5 +1,5 @@
-"""Whose log a primary counts before it takes calls: the longest, unless nothing can be done about it (D4). And
-who may be fetching its state (O3, E8)."""
+"""Whose log a primary counts before it takes calls: the longest, unless nothing can be done about it (D4).
+And who may be fetching its state (O3, E8)."""
 
 from types import SimpleNamespace
 from typing import Any, cast
