@@ -110,6 +110,8 @@ class Execution(ObjectState):
         """Execute or replay the record at *first*, which must be the next position. Raises
         :class:`.definition.OtherCode` for a record that the class loaded here may not execute, and
         :class:`.definition.CannotUpgrade` if that class cannot continue from the state."""
+        if self.behind is not None:
+            return self._pass_over(first, record)
         if isinstance(record, Calls):
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
@@ -153,6 +155,19 @@ class Execution(ObjectState):
             case State() | Update() | Forward() | Digested():
                 pass  # these describe what has been executed already
         return effects
+
+    def _pass_over(self, first: Position, record: Record) -> Effects:
+        """Pass over a record that has taken effect: the object's own database holds it (W7). *Without it:* a
+        process ends between a flush and the checkpoint that stands on it, and the next one executes again
+        what the database holds."""
+        count = len(decode_calls(record.sent.calls)) if isinstance(record, Calls | Executed) else 1
+        self._move_to(first, first + count - 1)
+        assert self.behind is not None
+        invariant(self.position <= self.behind.position, "a database is flushed between two records")
+        if self.position < self.behind.position:
+            return Effects([None] * count)
+        self._reach_own_position()
+        return self.go_on()
 
     def calls(
         self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None

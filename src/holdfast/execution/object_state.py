@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.execution import saved_state
 from holdfast.execution.annex import AnnexStates
+from holdfast.execution.database import ObjectDatabase
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Outgoing
 from holdfast.execution.queue import OperationQueue
@@ -24,6 +25,7 @@ from holdfast.execution.records import Annexed, Update
 from holdfast.execution.saved_state import Saved
 from holdfast.execution.sends import Sends
 from holdfast.execution.state_pieces import weighs_over
+from holdfast.execution.stored import attach
 from holdfast.execution.timers import Timers
 from holdfast.model.calls import Request
 from holdfast.model.code import UNKNOWN, Code
@@ -36,7 +38,12 @@ from holdfast.sequence.retention import FRESH, Retention
 class ObjectState:
     """The state that records act on: how it is made, read, saved, loaded and compared."""
 
-    def __init__(self, definition: Definition, instance: object | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        instance: object | None = None,
+        database: ObjectDatabase | None = None,
+    ) -> None:
         """Start as a new group. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
         self.definition = definition
         self.position = Position(0)
@@ -53,6 +60,15 @@ class ObjectState:
         if instance is None:
             instance = definition.make_first(self.timers)
         self.line = OperationQueue(definition, instance, self.timers, self.sends)
+        self.database = database
+        """The database of a stored object."""
+        if database is None and definition.files is not None:
+            self.database = definition.files.fresh()
+        if self.database is not None:
+            attach(instance, self.database)
+        self.behind: Saved | None = None
+        """What the database of a stored object holds beyond ``position``: records up to there have taken
+        effect, and are only passed over (W7)."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -115,17 +131,37 @@ class ObjectState:
         self.is_own = code.is_same(self.definition.code)
         """Whether the class loaded here is that code, so that the next records may be executed."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the class loaded here made the state, and the state is that of ``position``."""
+        return self.is_own and self.behind is None
+
     # --- saving and loading
 
     def save(self) -> bytes:
         """Save everything as of ``position``, and check that it can be read back (E9). Raises
         ``NotCapturable``, and what ``get_state`` raises."""
+        invariant(self.database is None or not self.position, "a stored object is saved with its files")
+        return self._encoded()
+
+    def _encoded(self) -> bytes:
         definition = self.definition
         state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
         return saved_state.encoded(self._saved(state), definition.interface)
 
+    def flush(self) -> bytes:
+        """Let the database of a stored object hold everything up to ``position``; returns what was saved with
+        it, as :meth:`save` would. Raises ``NotCapturable``."""
+        invariant(self.database is not None and self.behind is None, "the object has its database")
+        assert self.database is not None  # for the type checker: the invariant has stopped us otherwise
+        head = self._encoded()
+        self.database.flush(self.position, head)
+        return head
+
     def pieces(self) -> Iterator[bytes]:
-        """Save a large state, as consecutive pieces."""
+        """Save a large state, as consecutive pieces. The database of a stored object is flushed instead."""
+        if self.database is not None:
+            return iter([self.flush()])
         return saved_state.pieces(self._saved(b""), self.definition, self.line.instance)
 
     @classmethod
@@ -149,22 +185,43 @@ class ObjectState:
 
     @classmethod
     def _of(cls, definition: Definition, found: Saved, instance: object) -> Self:
-        loaded = cls(definition, instance)
-        loaded.position, loaded.csn, loaded.time_ns = found.position, found.csn, found.time_ns
-        loaded._take_code(found.code)
-        loaded.line.time_ns = found.time_ns
-        loaded.retention = Retention.load(found.retention)
-        loaded.replace_timers(found.timers)
-        loaded.replace_sends(found.sends)
-        loaded.annexes.load(found.annexes)
-        loaded.line.queue.extend(found.queue)
-        loaded.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
+        files = definition.files
+        database = files.opened(found.state, found.position) if files is not None else None
+        loaded = cls(definition, instance, database)
+        loaded._take(found)
+        if database is not None and database.position > found.position:
+            loaded.behind = msgspec.msgpack.decode(database.head, type=Saved)
         return loaded
+
+    def _take(self, found: Saved) -> None:
+        self.position, self.csn, self.time_ns = found.position, found.csn, found.time_ns
+        self._take_code(found.code)
+        self.line.time_ns = found.time_ns
+        self.retention = Retention.load(found.retention)
+        self.replace_timers(found.timers)
+        self.replace_sends(found.sends)
+        self.annexes.load(found.annexes)
+        self.line.queue.extend(found.queue)
+        self.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
+
+    def _reach_own_position(self) -> None:
+        """Go on as the database says, since its position is reached: with the attributes, replies, timers and
+        calls in line that were flushed with it."""
+        found, self.behind = self.behind, None
+        assert found is not None
+        assert self.database is not None
+        definition = self.definition
+        instance = definition.capture.restored(
+            found.state, lambda: definition.make(Timers()), found.code.version
+        )
+        attach(instance, self.database)
+        self.line = OperationQueue(definition, instance, self.timers, self.sends)
+        self._take(found)
 
     def _saved(self, state: bytes) -> Saved:
         invariant(self.is_at_rest, "a method that waits cannot be saved")
         return Saved(
-            saved_state.WHOLE,
+            saved_state.OF_FILES if self.definition.is_stored else saved_state.WHOLE,
             self.code,
             self.position,
             self.time_ns,
@@ -215,8 +272,12 @@ class ObjectState:
         self.line.scope.sends = self.sends
 
     def discard(self) -> None:
-        """Give up the object and the method that waits in it (E1)."""
+        """Give up the object and the method that waits in it (E1). A large one does not stay in memory beside
+        the one that is loaded in its place."""
         self.line.discard()
+        self.line.instance = None
+        if self.database is not None:
+            self.database.close()
 
 
 def _digest(*parts: bytes) -> bytes:

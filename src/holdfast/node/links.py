@@ -10,11 +10,12 @@ hosts were gone at once, clients know nothing but the old addresses.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from typing import Final, TypeVar
 
 import msgspec
@@ -110,6 +111,8 @@ PORTS: Final = range(20_000, 32_000)
 port of a host that is down, which would then have to listen elsewhere.
 """
 TRIES_MAX: Final = 20
+PORTS_AHEAD: Final = range(10_000, 20_000)
+"""Agents and authorities get their ports before they are started. No host takes one of these meanwhile."""
 
 Listening = TypeVar("Listening")
 
@@ -154,3 +157,20 @@ def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
         write_durably(directory / file, str(address).encode("ascii"))
     except OSError as error:
         raise translated(error, str(directory / file)) from error
+
+
+def free_addresses(host: str, count: int, among: Sequence[int] = PORTS_AHEAD) -> list[Address]:
+    """Addresses on which nothing listens, for processes that will listen there in a moment, and again
+    whenever they are restarted.
+
+    *Without their own range:* the system gives the port to an outgoing connection in between, and the agent
+    or the authority cannot start until that connection has ended.
+    """
+    found: list[Address] = []
+    tried = SystemRandom().sample(among, min(count * TRIES_MAX, len(among)))
+    for port in (*tried, *([0] * count)):
+        with suppress(OSError), socket.create_server((host, port)) as free:
+            found.append(Address(host, free.getsockname()[1]))
+        if len(found) == count:
+            return found
+    raise Unavailable(f"no port is free at {host}")

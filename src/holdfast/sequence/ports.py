@@ -197,10 +197,15 @@ class Received(Protocol):
         """Bytes written but not yet synced; the learner asks for no more chunks while there are many."""
         ...
 
+    def when_synced(self, then: Callable[[], None]) -> None:
+        """Call *then* once, when some of the unsynced bytes have been synced."""
+        ...
+
     def write(self, data: bytes) -> None: ...
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
-        """Make the complete state durable as a checkpoint, then call *then*."""
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
+        """Make the complete state durable as a checkpoint, then call *then*; or call *failed*, after it was
+        abandoned, because something that it stands on could not be had."""
         ...
 
     def abandon(self) -> None:
@@ -211,11 +216,13 @@ class Received(Protocol):
 class Checkpoints(Protocol):
     """The store for the states that learners receive."""
 
-    def receive(self, group: GroupId, point: Point) -> Received: ...
+    def receive(self, group: GroupId, point: Point, size: int) -> Received | None:
+        """Begin to receive a state of *size* bytes. None: this host has no space for it now (D5)."""
+        ...
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        """Keep the group's log beyond *position*, and a checkpoint there, although newer checkpoints do not
-        need it; None: keep what they need (M4)."""
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        """Keep the group's log beyond the position *log*, and the checkpoint at *state*, although newer
+        checkpoints do not need them; None: keep what those need (M4)."""
         ...
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
+from holdfast.execution.database import StorageLost
 from holdfast.execution.definition import Definition, OtherCode
 from holdfast.execution.effects import Effects
 from holdfast.execution.execution import Execution
@@ -34,7 +35,7 @@ from holdfast.execution.records import (
     positions_of,
 )
 from holdfast.model.calls import Request
-from holdfast.model.errors import DISK_ERRORS, Overloaded
+from holdfast.model.errors import DISK_ERRORS, Overloaded, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
@@ -83,7 +84,7 @@ class Active(Replica):
 
     @property
     def execution(self) -> Execution | None:
-        is_there = self._loading is None and not self._code_replay.is_met and self._execution.is_own
+        is_there = self._loading is None and not self._code_replay.is_met and self._execution.is_whole
         return self._execution if is_there and not self._absence.is_absent else None
 
     # --- the sequence's events
@@ -151,9 +152,15 @@ class Active(Replica):
                     return
         except DISK_ERRORS:
             raise
+        except Unavailable:
+            # A newer state has replaced the one that was being loaded.
+            self._loading = self._loaded(self._ports.checkpoint)
+            self._ports.again()
         except OtherCode as error:
             self._loading = None
             self._code_change.meet(error)
+        except StorageLost as error:
+            self.readiness.lose_files(str(error), self.sequence.committed)
         except Exception as error:
             self._failure = error
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
@@ -206,6 +213,8 @@ class Active(Replica):
             raise Overloaded(str(error)) from None
         if not is_done:
             raise Overloaded(f"group {self.definition.group} has more to execute")
+        if self._execution.behind is not None:
+            raise StorageLost("the database of the object holds more than the group's log")
         return self._execution
 
     def _execute_up_to(self, up_to: Position) -> bool:
@@ -397,7 +406,8 @@ class Active(Replica):
         """Capture the state. Every member is at the same record here, so all reach the same next moment at
         rest."""
         self._is_marking = False
-        self._checkpointing.capture_at_rest(self._execution)
+        if self._execution.behind is None:
+            self._checkpointing.capture_at_rest(self._execution)
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """Handle the digest of the state captured at a mark. For a large state it is known only later."""

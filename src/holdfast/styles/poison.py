@@ -86,6 +86,8 @@ def set_going(
 ) -> tuple[list[Request], list[Poisonous]]:
     """The requests that may run when *record* is executed at *first*, and those of them that crashed too many
     processes."""
+    if execution.behind is not None:
+        return [], []  # it has run, and is passed over (W7)
     match record:
         case Calls(sent=sent):
             calls = [

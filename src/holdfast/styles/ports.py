@@ -290,6 +290,8 @@ class StylePorts:
     """None: slow methods run like others, on the loop."""
     lacks_space: Callable[[], bool] = lambda: False
     """Whether this host has too little disk space for another checkpoint (D5)."""
+    has_files: Callable[[Kept | None], bool] = lambda _: True
+    """Whether others can fetch the files that this checkpoint of a stored object stands on (W8)."""
     void_checkpoints: Callable[[Position], None] = lambda _: None
     """Voids what was kept beyond this position, because it is of an object that was not the group's: no
     process loads it any more (E8)."""

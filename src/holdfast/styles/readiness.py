@@ -113,6 +113,13 @@ class Readiness:
         self._absence.begin(why, found_at=up_to, wants_state=True)
         self._part()
 
+    def lose_files(self, why: str, committed: Position) -> None:
+        """Give up an object whose files are not here or not whole, until another member's state comes with
+        its files (W7). Do not call this within an event of the sequence."""
+        self._ports.fault("object_failed", why)
+        self._absence.begin(why, found_at=committed, wants_state=True)
+        self._part()
+
     def _part(self) -> None:
         self._give_up_object()
         self._checkpointing.void()

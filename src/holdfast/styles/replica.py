@@ -370,7 +370,7 @@ class Replica(ReplicaBase):
         if now is not None and now.position >= at_least:
             return now
         kept = self._ports.checkpoint()
-        if at_least and (kept is None or kept.position < at_least):
+        if (kept.position if kept is not None else 0) < at_least or not self._ports.has_files(kept):
             self._checkpointing.make_due()
             self._ports.wake()
             return None

@@ -51,6 +51,7 @@ from holdfast.sim.scenarios.groups.observer import Book, Losses, Replay
 from holdfast.sim.scenarios.groups.parcels import ORDERS
 from holdfast.sim.scenarios.groups.placement_faults import MOVING, records
 from holdfast.sim.scenarios.groups.setup import CLIENTS, HOSTS, Stage, definition_of
+from holdfast.sim.scenarios.groups.stored_replay import StoredReplay, with_files
 from holdfast.sim.scenarios.sequence import aimed_faults, disk_damage
 from holdfast.sim.scenarios.sequence.disk_damage import views
 from holdfast.sim.scenarios.sequence.heart import Agents
@@ -324,7 +325,11 @@ class Groups(Scenario):
 
     def replayed(self, record: GroupRecord, kept: Kept | None, hosted: HostedGroup) -> Replay:
         """Return what a member has, read independently."""
-        return Replay(definition_of(record), kept, hosted)
+        return StoredReplay(
+            with_files(definition_of(record), self.book.world.nodes[hosted.backend.me.host], record),
+            kept,
+            hosted,
+        )
 
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, HostedGroup]) -> Tokens:
         objects: dict[str, Tokens] = {}
