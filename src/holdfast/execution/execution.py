@@ -160,7 +160,8 @@ class Execution(ObjectState):
         """Pass over a record that has taken effect: the object's own database holds it (W7). *Without it:* a
         process ends between a flush and the checkpoint that stands on it, and the next one executes again
         what the database holds."""
-        count = len(decode_calls(record.sent.calls)) if isinstance(record, Calls | Executed) else 1
+        calls = decode_calls(record.sent.calls) if isinstance(record, Calls | Executed) else None
+        count = len(calls) if calls is not None else positions_of(record)
         self._move_to(first, first + count - 1)
         assert self.behind is not None
         invariant(self.position <= self.behind.position, "a database is flushed between two records")

@@ -116,8 +116,9 @@ class ObjectState:
         return self.is_paused or self.line.is_computing
 
     def may_apply(self, record: Annexed) -> bool:
-        """Whether the next record, *record*, may be applied now (W10)."""
-        self.is_paused = not self.annexes.is_ready(record)
+        """Whether the next record, *record*, may be applied now (W10). One that is only passed over waits for
+        nothing."""
+        self.is_paused = self.behind is None and not self.annexes.is_ready(record)
         return not self.is_paused
 
     @property

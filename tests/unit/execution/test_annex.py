@@ -11,6 +11,7 @@ from holdfast.execution.annex import AnnexOperation, UnknownAnnex
 from holdfast.execution.capture import NotCapturable
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Annexed, NestedReply, Replied, encode_record
+from holdfast.execution.saved_state import head_of
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Position
 from holdfast.model.outcome import encode_returned
@@ -157,3 +158,17 @@ def test_an_update_counts_positions_and_leaves_annexes_to_what_it_brings() -> No
 def test_the_record_is_told_by_its_first_bytes_like_all_others() -> None:
     """Backups look for steps without decoding what is none."""
     assert encode_record(Annexed(stamp(), NAME, 1, b""))[1:2] == bytes([23])
+
+
+def test_a_record_that_a_database_holds_is_passed_over_with_all_its_positions_and_without_waiting() -> None:
+    """Of a stored object that is further than its checkpoint: its annexes come with the database (W7)."""
+    reached = made()
+    note(reached, "one two three four five")
+    annex = Notes()
+    annex.held_back.add("one two")
+    execution = Execution(replace(PLAIN, annexes=(annex,)))
+    execution.behind = head_of(iter([reached.save()]))
+    record = Annexed(stamp(), NAME, 2, b"one two")
+    assert execution.may_apply(record)
+    execution.apply(Position(1), record)
+    assert (execution.position, notes(execution)) == (2, [])

@@ -1,4 +1,5 @@
-"""Whose log a primary counts before it takes calls: the longest, unless nothing can be done about it (D4)."""
+"""Whose log a primary counts before it takes calls: the longest, unless nothing can be done about it (D4).
+And who may be fetching its state (O3, E8)."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,7 +21,9 @@ from holdfast.model.ids import (
     StoreId,
 )
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.messages import Lacking
 from holdfast.sequence.progress import Progress
+from holdfast.sequence.role import Rank
 from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_state import ViewState
 
@@ -38,10 +41,8 @@ def member(name: str) -> ViewMember:
 A, B, C = member("a"), member("b"), member("c")
 
 
-def longest_log(
-    *, full_since: int | None, own_bytes: int = 0, listed: tuple[ViewMember, ...] = (A, B, C)
-) -> int:
-    """The longest log that A counts at NOW, where that of B is full since then."""
+def submission_of(listed: tuple[ViewMember, ...] = (A, B, C), own_bytes: int = 0) -> Submission:
+    """That of A, which is primary at NOW."""
     view = View(group=GroupId(1), epoch=Epoch(3), primary=A.host, members=listed, nonce=Nonce("n"))
     state = SimpleNamespace(
         me=A,
@@ -53,6 +54,14 @@ def longest_log(
     submission = Submission(cast(Any, state), lambda: None, lambda: None)
     for each in listed[1:]:
         submission.followers.add(Progress(each, Position(9), Position(9), log_bytes=1))
+    return submission
+
+
+def longest_log(
+    *, full_since: int | None, own_bytes: int = 0, listed: tuple[ViewMember, ...] = (A, B, C)
+) -> int:
+    """The longest log that A counts at NOW, where that of B is full since then."""
+    submission = submission_of(listed, own_bytes)
     full = submission.followers.get(B)
     assert full is not None
     full.log_bytes, full.full_since = FULL, full_since
@@ -77,3 +86,17 @@ def test_a_backup_whose_log_stays_full_no_longer_counts_if_it_can_be_spared(
 ) -> None:
     """It can make no checkpoints, and every call would be refused for its sake."""
     assert longest_log(full_since=full_since, own_bytes=own_bytes, listed=listed) == expected
+
+
+@pytest.mark.parametrize(
+    ("rank", "is_asked"),
+    [(Rank.FAR, False), (Rank.UNABLE, True), (Rank.UNFIT, True)],
+    ids=lambda each: str(each),
+)
+def test_a_state_stays_on_offer_for_whoever_says_that_it_has_no_object(rank: Rank, is_asked: bool) -> None:
+    """Also for one that could lead without it, such as a member whose annex has its object renewed (W10).
+    *Without it:* what it fetches is withdrawn at every sweep, and it begins again each time."""
+    submission = submission_of()
+    told = Lacking(GroupId(1), Epoch(3), B.store, B.incarnation, int(rank), "why", True, Position(9))
+    assert submission.on_lacking(B.host, told)
+    assert submission.is_asked_for_state is is_asked

@@ -44,7 +44,7 @@ from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
-from holdfast.sim.scenarios.groups.parcels import Parcels
+from holdfast.sim.scenarios.groups.parcels import with_parcels
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
 from holdfast.sim.scenarios.groups.stored_files import Shipped, SimulatedFiles
 from holdfast.sim.scenarios.groups.stored_replay import watch_received
@@ -313,10 +313,8 @@ class Host(HostProcess):
             self.book.health.made(made, self._name, record.style)
             return made
 
-        process = f"{self._name}#{self._opened.incarnation}"
-        rng = self._ports.random.stream(f"parcels/{record.group}")
-        parcels = Parcels(record, process, self.book.parcels, rng, lambda: self.book.is_ending)
-        return replace(definition, fresh=fresh, annexes=(parcels,) if definition.annexes else ())
+        base = with_parcels(definition, record, self._ports, self.book.parcels, lambda: self.book.is_ending)
+        return replace(base, fresh=fresh)
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None

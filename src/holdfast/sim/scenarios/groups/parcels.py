@@ -12,7 +12,7 @@ the end every member has the same parcels, each once, and its object has noted e
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -21,9 +21,11 @@ from msgspec import Struct
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.annex import AnnexOperation, AnnexPorts
+from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
 from holdfast.model.ids import GroupId, HostId, Position
 from holdfast.sequence.messages import PeerMessage
+from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.engine.world import World
 
@@ -258,6 +260,19 @@ class Parcels:
     def _tell(self, host: HostId, name: str, *, is_cleared: bool) -> None:
         assert self._ports is not None
         self._ports.tell(host, msgspec.msgpack.encode(Asked(name, is_cleared)))
+
+
+def with_parcels(
+    definition: Definition,
+    record: GroupRecord,
+    ports: NodePorts,
+    book: ParcelBook,
+    is_ending: Callable[[], bool],
+) -> Definition:
+    """The same definition, for a member in the process of *ports*."""
+    rng = ports.random.stream(f"parcels/{record.group}")
+    parcels = Parcels(record, f"{ports.name}#{ports.incarnation}", book, rng, is_ending)
+    return replace(definition, annexes=(parcels,)) if definition.annexes else definition
 
 
 _parcel: Final = msgspec.msgpack.Decoder(Parcel)
