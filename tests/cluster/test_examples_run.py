@@ -14,10 +14,10 @@ from holdfast.cli.admin import order_at
 from holdfast.model.admin.groups import ListGroups
 from holdfast.node.layout import Layout
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LIMIT_S = 200
+LIMIT_S = 400
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from holdfast.execution.annex import Annex
 from holdfast.execution.capture import Capture, NoStateAvailable, NotCapturable, attribute_names
 from holdfast.execution.context import OnRaised, Scope, scope_now
 from holdfast.execution.crash_attempts import CrashSuspicions
@@ -53,6 +54,8 @@ class Definition:
     """The calls suspected of crashing processes, on the member that executes (E4)."""
     on_raised: OnRaised | None = field(default=None, compare=False)
     """Called with what its methods raise, on the member that executes."""
+    annexes: tuple[Annex, ...] = field(default=(), compare=False)
+    """What other packages add to the group, on this member (W9)."""
     files: ObjectFiles | None = field(default=None, compare=False)
     """Where the object of a stored class has its database; None where no such object can be made (W7)."""
     interface: Interface = field(init=False)

@@ -1,7 +1,7 @@
 """One member's object, everything that belongs to it, and the position up to which both are current.
 
-The object, the retention table, the timers, the outbox and the queue are saved together. A suspended method
-cannot be saved, because its frame is not data. So no state is captured while a method waits;
+The object, the retention table, the timers, the outbox, the annexes and the queue are saved together. A
+suspended method cannot be saved, because its frame is not data. So no state is captured while a method waits;
 :meth:`ObjectState.when_at_rest` reports the next moment between two operations, which comes even if the queue
 never empties. A member that loads an older state finds the waiting call in the records that follow, runs it
 again, and resumes it with the recorded outcomes of its nested calls.
@@ -16,10 +16,12 @@ from typing import Self
 import msgspec
 
 from holdfast.execution import saved_state
+from holdfast.execution.annex import AnnexStates
 from holdfast.execution.database import ObjectDatabase
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Outgoing
 from holdfast.execution.queue import OperationQueue
+from holdfast.execution.records import Annexed, Update
 from holdfast.execution.saved_state import Saved
 from holdfast.execution.sends import Sends
 from holdfast.execution.state_pieces import weighs_over
@@ -52,6 +54,9 @@ class ObjectState:
         self.retention = Retention()
         self.timers = Timers()
         self.sends = Sends()
+        self.annexes = AnnexStates(definition.annexes)
+        self.is_paused = False
+        """Whether the next record waits until its annex is ready (W10)."""
         if instance is None:
             instance = definition.make_first(self.timers)
         self.line = OperationQueue(definition, instance, self.timers, self.sends)
@@ -104,6 +109,16 @@ class ObjectState:
     def is_new(self, request: Request, expiration_s: int) -> bool:
         """Whether the request would run if it were applied now."""
         return self.retention.judge(*request, expiration_s) is FRESH
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the object cannot go on: a slow operation is being computed, or an annex is not ready."""
+        return self.is_paused or self.line.is_computing
+
+    def may_apply(self, record: Annexed) -> bool:
+        """Whether the next record, *record*, may be applied now (W10)."""
+        self.is_paused = not self.annexes.is_ready(record)
+        return not self.is_paused
 
     @property
     def is_unbegun(self) -> bool:
@@ -185,6 +200,7 @@ class ObjectState:
         self.retention = Retention.load(found.retention)
         self.replace_timers(found.timers)
         self.replace_sends(found.sends)
+        self.annexes.load(found.annexes)
         self.line.queue.extend(found.queue)
         self.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
 
@@ -216,6 +232,7 @@ class ObjectState:
             list(self.line.queue),
             [(*request, outcome) for request, outcome in self.line.poisoned.items()],
             self.sends.save(),
+            self.annexes.save(),
         )
 
     def weighs_over(self, limit: int) -> bool:
@@ -225,7 +242,7 @@ class ObjectState:
     def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
         """Return a digest that is equal for members with equal states. *saved* is what :meth:`save` just
         returned, so that the object is not asked for its state twice (FTC-309). Without the state the digest
-        covers only replies, timers and sends."""
+        covers only replies, timers, sends and annexes."""
         capture = self.definition.capture
         if not with_state:
             state = b""
@@ -233,16 +250,18 @@ class ObjectState:
             state = msgspec.msgpack.decode(saved, type=Saved).state
         else:
             state = capture.digest_of(self.line.instance)
-        return _digest(state, self.retention.save(), self.timers.save(), self.sends.save())
+        parts = (state, self.retention.save(), self.timers.save(), self.sends.save())
+        return _digest(*parts, *self.annexes.digests())
 
     def get_update(self) -> bytes:
         return self.definition.capture.update_of(self.line.instance)
 
-    def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
+    def set_update(self, record: Update) -> None:
         """Apply what changed since the last update. Raises what ``set_update`` raises."""
-        self.definition.capture.apply_update(self.line.instance, update)
-        self.replace_timers(timers)
-        self.replace_sends(sends)
+        self.definition.capture.apply_update(self.line.instance, record.update)
+        self.replace_timers(record.timers)
+        self.replace_sends(record.sends)
+        self.annexes.load(record.annexes)
 
     def replace_timers(self, saved: bytes) -> None:
         self.timers = Timers.load(saved)
@@ -253,8 +272,10 @@ class ObjectState:
         self.line.scope.sends = self.sends
 
     def discard(self) -> None:
-        """Give up the object and the method that waits in it (E1)."""
+        """Give up the object and the method that waits in it (E1). A large one does not stay in memory beside
+        the one that is loaded in its place."""
         self.line.discard()
+        self.line.instance = None
         if self.database is not None:
             self.database.close()
 

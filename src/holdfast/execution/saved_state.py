@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.execution.capture import Capture, NotCapturable, Restoring
+from holdfast.execution.capture import Capture, NotCapturable
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Job
 from holdfast.execution.interface import BadCall, Interface
-from holdfast.execution.state_pieces import Unframing, framed
+from holdfast.execution.state_pieces import Restoring, Unframing, framed
 from holdfast.execution.timers import Timers
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
@@ -25,8 +25,8 @@ IN_PIECES: Final = 2
 object."""
 OF_FILES: Final = 3
 """The version of a state in one message whose object is in files (W7)."""
-_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b")
-"""The first byte of a state in one message: an array of ten or eleven. A state in pieces starts with a
+_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b", b"\x9c")
+"""The first byte of a state in one message: an array of ten to twelve. A state in pieces starts with a
 length, which is below two gigabytes and so never starts with these bytes."""
 
 
@@ -45,6 +45,8 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     queue: list[Job]
     poisoned: list[tuple[ClientId, int, bytes]]
     sends: bytes = b""
+    annexes: dict[str, bytes] = {}
+    """What annexes have of the state, by their names (W9)."""
 
 
 def encoded(saved: Saved, interface: Interface) -> bytes:

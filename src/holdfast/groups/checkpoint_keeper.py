@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from holdfast.groups.ports import Journal
 from holdfast.groups.stored_objects import StoredObjects
@@ -18,7 +19,7 @@ from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured, Durability, Kept, Received
 from holdfast.sequence.store import GroupStore
-from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
+from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter, Framing
 from holdfast.storage.checkpoints import CheckpointStore, StoredState
 from holdfast.storage.log import Log
 from holdfast.storage.record import Point
@@ -35,9 +36,19 @@ class _Writing:
 class CheckpointKeeper:
     """All checkpoints of one host."""
 
+    outlives_process: Final = True
+
     def __init__(
-        self, checkpoints: CheckpointStore, log: Log | MemoryLog, durability: Durability, journal: Journal
+        self,
+        checkpoints: CheckpointStore,
+        log: Log | MemoryLog,
+        durability: Durability,
+        journal: Journal,
+        lacks_space: Callable[[], bool] = lambda: False,
     ) -> None:
+        """*lacks_space*: whether no large state may be begun now, where nobody else looks at the disk's space
+        (D5)."""
+        self._lacks_space = lacks_space
         self._checkpoints = checkpoints
         self._log = log
         self._durability = durability
@@ -98,12 +109,20 @@ class CheckpointKeeper:
     def void_up_to(self, group: GroupId) -> Position | None:
         return self._checkpoints.void_up_to(group)
 
-    def receive(self, group: GroupId, point: Point) -> Received:
+    def receive(self, group: GroupId, point: Point, size: int) -> Received | None:
         """Receive the state that a learner is sent (:class:`holdfast.sequence.ports.Checkpoints`)."""
+        if self._lacks_space():
+            return None
         received = CheckpointReceiver(
             self._checkpoints.begin(group, point), partial(self._finish_received, group)
         )
         return received if self.files is None else self.files.receiving(group, received)
+
+    def framing(self, group: GroupId, point: Point) -> tuple[str, Framing] | None:
+        return None if self._lacks_space() else self._checkpoints.framing(group, point)
+
+    def discard(self, copied: Checkpoint) -> None:
+        self._checkpoints.discard(copied)
 
     def adopt(self, group: GroupId, copied: Checkpoint, then: Callable[[], None]) -> None:
         """Keep a checkpoint that a copy of the process has written, of a committed position. Calls *then*
@@ -130,14 +149,15 @@ class CheckpointKeeper:
             self._log.set_floor(group, floor)
             self._log.flush()
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        """Keep the log beyond *position*, and a checkpoint there, for members that catch up; None: no longer
-        (M4). The state on offer may be none of the checkpoints, and then only the log is kept."""
-        if position is None:
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        """Keep the log beyond the position *log*, and the checkpoint at *state*, for members that catch up;
+        None: no longer (M4). The state on offer may be none of the checkpoints, and then only the log is
+        kept."""
+        if log is None:
             self._held.pop(group, None)
         else:
-            self._held[group] = position
-        self._checkpoints.hold(group, position)
+            self._held[group] = log
+        self._checkpoints.hold(group, state)
         if group in self._log.groups():
             self.raise_floor(group)
 
@@ -217,6 +237,9 @@ class CheckpointReceiver:
     @property
     def unsynced_bytes(self) -> int:
         return self._writer.unsynced_bytes
+
+    def when_synced(self, then: Callable[[], None]) -> None:
+        self._writer.when_synced(then)
 
     def write(self, data: bytes) -> None:
         self._writer.write(data)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.authority.group_code import note_served, served, withdraw_upgrade
-from holdfast.authority.groups import DISK, GroupRecord
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.recipe import Recipes, Seen
 from holdfast.authority.sessions import Session
@@ -54,9 +54,9 @@ from holdfast.sequence.messages import (
     Died,
     GroupMessage,
     Held,
-    HostMessage,
     HowFar,
     Inspect,
+    SequenceMessage,
     Stopping,
     Submit,
     ThisFar,
@@ -187,7 +187,8 @@ class HostGroups:
             lacks_space=lambda: self._space.is_short,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
-        self._backends = Backends(disk, store, ports.journal, guard.soon)
+        large_bytes = config.style.inline_state_bytes_max
+        self._backends = Backends(disk, store, ports.journal, guard.soon, large_bytes)
         self._lifecycle = MemberLifecycle(
             self.hosted,
             self.directory,
@@ -276,7 +277,7 @@ class HostGroups:
             self._check_upgrade(hosted)
         self.outbound_calls.on_hosts()
 
-    def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
+    def on_sequence(self, peer: HostId, message: SequenceMessage) -> None:
         """Dispatch a message from another host."""
         match message:
             case Accepted() | Submit():  # nearly all messages
@@ -339,7 +340,7 @@ class HostGroups:
             style_ports=self._style_ports,
             timers=self._guard.timers,
             history=self._histories.begin(record.group, ports.trace, self.me, self.directory.views),
-            copies=self._copies(record.group) if record.durability == DISK else None,
+            copies=self._copies(record),
             old_code=self._old_code(record) if not definition.is_stored else None,
             later=self._scheduler.later,
             on_ready=self._on_served,
@@ -402,15 +403,18 @@ class HostGroups:
         if hosted is not None:
             hosted.lose_files(why)
 
-    def _copies(self, group: GroupId) -> CopyJobs | None:
-        port, store, keeper = self.stored.of(group) or self._ports.copies, self._store, self.checkpoints
-        return CopyJobs(group, port, store.checkpoints, store.log, keeper) if port is not None else None
+    def _copies(self, record: GroupRecord) -> CopyJobs | None:
+        port = self.stored.of(record.group) or self._ports.copies
+        if port is None:
+            return None
+        kept = self._backends.of(record)
+        return CopyJobs(record.group, port, kept.ports.log, kept.keeping)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:
             return None
         kept = self._backends.of(record)
-        return ReplayJobs(record, self._ports.old_code, self._store.checkpoints, kept.ports.log, kept.keeping)
+        return ReplayJobs(record, self._ports.old_code, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
         ports, directory = self._ports, self.directory

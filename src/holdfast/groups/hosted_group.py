@@ -24,6 +24,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.model.ports import Timers
 from holdfast.model.properties import Style
 from holdfast.sequence.member import Member
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.ports import Application, Kept
 from holdfast.sequence.role import Fitness, Rank, Role
 from holdfast.storage.record import ORIGIN
@@ -217,7 +218,10 @@ class HostedGroup:
             self.ask_turn()
 
     def settle(self) -> bool:
-        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
+        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`. There is nothing
+        to prepare where nothing outlives the process."""
+        if not self.backend.keeping.outlives_process:
+            return True
         is_settled = not isinstance(self.style, Replica) or self.style.settle()
         return is_settled and not self.backend.keeping.is_writing(self.group)
 
@@ -332,6 +336,10 @@ class _Turning:
 
     def on_forced(self) -> None:
         self._style.on_forced()
+        self._ask_turn()
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        self._style.on_peer_message(peer, message)
         self._ask_turn()
 
 

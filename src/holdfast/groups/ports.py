@@ -35,6 +35,7 @@ from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.free_space import FreeSpace, SpaceConfig
 from holdfast.storage.log import Log
 from holdfast.storage.record import Record
+from holdfast.storage.scratch import ScratchStore
 from holdfast.storage.segments import Readable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.ports import CallObserver, NotCopied, SlowPort, Snapshot, Waits
@@ -96,6 +97,11 @@ class OpenStore(Protocol):
 
     @property
     def checkpoints(self) -> CheckpointStore: ...
+
+    @property
+    def scratch(self) -> ScratchStore:
+        """The large states of groups in memory."""
+        ...
 
     def space(self) -> FreeSpace | None:
         """The space on the disk, as last looked up; None if it is unknown (D5)."""

@@ -128,6 +128,9 @@ class FilesReceiver:
     def unsynced_bytes(self) -> int:
         return self._received.unsynced_bytes
 
+    def when_synced(self, then: Callable[[], None]) -> None:
+        self._received.when_synced(then)
+
     def write(self, data: bytes) -> None:
         if not self._is_begun:
             self._is_begun = True

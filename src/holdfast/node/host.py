@@ -290,6 +290,7 @@ class Host:
             notes=self._trace.counts,
             listeners=self._trace.listeners,
             reports=self._reports,
+            services=self._services,
         )
         for door in self._doors:
             door.on_serving(host_context)
@@ -320,6 +321,8 @@ class Host:
             reached=description.reached,
             trace=self._trace,
             workers=self._workers,
+            authority=self._authority,
+            config=self._config,
             **known,
         )
 

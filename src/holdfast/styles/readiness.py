@@ -81,6 +81,13 @@ class Readiness:
         self._absence.begin(why)
         self._part()
 
+    def renew(self, why: str, found_at: Position) -> None:
+        """Give up the object and take the primary's state at *found_at* or later in its place, because an
+        annex cannot go on from here (W10). The member leads only if nobody else can: with an object of what
+        it holds. Do not call this within an event of the sequence."""
+        self._absence.begin(why, found_at=found_at, wants_state=True, rank=Rank.UNABLE)
+        self._part()
+
     def go_on_with(self) -> None:
         """Make an object again from what this host keeps: the reason is gone."""
         self._absence.end()

@@ -32,7 +32,7 @@ from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
-from holdfast.sequence.messages import Beat, BeatAnswer, Died, GroupMessage, HostMessage
+from holdfast.sequence.messages import Beat, BeatAnswer, Died, SequenceMessage
 from holdfast.sequence.ports import Captured
 from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
@@ -44,6 +44,7 @@ from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
+from holdfast.sim.scenarios.groups.parcels import Parcels
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
 from holdfast.sim.scenarios.groups.stored_files import Shipped, SimulatedFiles
 from holdfast.sim.scenarios.groups.stored_replay import watch_received
@@ -80,7 +81,7 @@ class Heart:
 
 LOOK_NS: Final = 300 * MILLISECOND
 
-Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet | Shipped
+Message = ClientMessage | ServerMessage | SequenceMessage | Packet | Shipped
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
@@ -122,6 +123,7 @@ class Host(HostProcess):
         roles, codes = stage.roles.get(self._name, DEFAULT_ROLES), self._codes()
         self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=codes, roles=roles)
         self._opened.on_failed = partial(space_faults.check_ended, ports.node)
+        self._copies = SimulatedCopies(ports, self._opened.fail)
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -286,7 +288,7 @@ class Host(HostProcess):
             on_fault=self._on_fault,
             slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
-            copies=SimulatedCopies(ports, self._opened.fail),
+            copies=self._copies,
             files=self._files,
             slow=SimulatedThreads(ports).of,
             beats=self._heart.beats if self._heart is not None else None,
@@ -311,7 +313,10 @@ class Host(HostProcess):
             self.book.health.made(made, self._name, record.style)
             return made
 
-        return replace(definition, fresh=fresh)
+        process = f"{self._name}#{self._opened.incarnation}"
+        rng = self._ports.random.stream(f"parcels/{record.group}")
+        parcels = Parcels(record, process, self.book.parcels, rng, lambda: self.book.is_ending)
+        return replace(definition, fresh=fresh, annexes=(parcels,) if definition.annexes else ())
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None
@@ -381,6 +386,7 @@ class Host(HostProcess):
                     if not hosted.record.may_lead(to):
                         said = f"{hosted.record.name}: {self._name} hands over to {to}, which never leads"
                         self.book.world.violation("W3", said)
+        self._copies.check_scratch()
         self._timers.set(LOOK_NS, "look")
 
 

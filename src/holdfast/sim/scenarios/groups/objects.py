@@ -20,7 +20,7 @@ FITS: Final = 5
 FIT_S: Final = 0.3
 UNREADABLE: Final = "Fitful.mood.since"
 """The unreadable part of a :class:`Fitful` state, as a report names it; such reports are expected."""
-LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard")
+LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard", "pieces")
 
 
 class Tokens:
@@ -39,6 +39,8 @@ class Tokens:
     """(the group that the token was sent to, the token)"""
     heard: list[tuple[str, str]]
     """(the group that sent the token, the token)"""
+    pieces: list[str]
+    """What the annex of the group had it receive."""
     appended: int
     """The number of tokens appended, which no method returns."""
 
@@ -49,6 +51,7 @@ class Tokens:
         self.ends = []
         self.posts = []
         self.heard = []
+        self.pieces = []
         self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
@@ -85,6 +88,10 @@ class Tokens:
 
     def hear(self, sender: str, token: str) -> None:
         self.heard.append((sender, token))
+
+    def receive(self, piece: str) -> None:
+        """Note a piece of a parcel (:mod:`.parcels`); clients do not call this."""
+        self.pieces.append(piece)
 
     async def relay(
         self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""

@@ -15,6 +15,7 @@ from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.objects import CLASSES
+from holdfast.sim.scenarios.groups.parcels import Parcels
 from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG
 from holdfast.sim.scenarios.sequence.lease_settings import LEASES
 from holdfast.styles.config import StyleConfig
@@ -39,8 +40,9 @@ LAG_LIMIT: Final = 200
 IN_MEMORY: Final = 0.3
 """How often the first group is in memory. It ends when all its in-sync processes have ended (V4), and no
 other group calls the first, because it would wait for it."""
-RESTARTS: Final = 0.7
-"""How often that group restarts, when it has ended, from what there is (V4)."""
+RESTARTS: Final = 0.5
+"""How often that group restarts, when it has ended, from what there is (V4). Only one that does not keeps its
+large states in scratch files."""
 CALLING: Final = ClientConfig(
     window_calls=24,
     patience_ns=300 * MILLISECOND,
@@ -167,7 +169,14 @@ def definition_of(record: GroupRecord) -> Definition:
     found = CLASSES.get(record.class_name)
     if found is None:
         raise InvalidRequest(f"no class {record.class_name}")
-    return Definition(group=record.name, cls=found, fresh=found, created_ns=record.created_ns)
+    return Definition(
+        group=record.name, cls=found, fresh=found, created_ns=record.created_ns, annexes=annexes_of(record)
+    )
+
+
+def annexes_of(record: GroupRecord) -> tuple[Parcels, ...]:
+    """The annexes of the group, not bound to a member."""
+    return () if record.style == "stateless" else (Parcels(),)
 
 
 def _record(
