@@ -160,7 +160,11 @@ class Execution(ObjectState):
         """Pass over a record that has taken effect: the object's own database holds it (W7). *Without it:* a
         process ends between a flush and the checkpoint that stands on it, and the next one executes again
         what the database holds."""
-        count = len(decode_calls(record.sent.calls)) if isinstance(record, Calls | Executed) else 1
+        count = 1
+        if isinstance(record, Calls | Executed):
+            count = len(decode_calls(record.sent.calls))
+        elif isinstance(record, Annexed):
+            count = record.positions
         self._move_to(first, first + count - 1)
         assert self.behind is not None
         invariant(self.position <= self.behind.position, "a database is flushed between two records")

@@ -117,7 +117,7 @@ class ObjectState:
 
     def may_apply(self, record: Annexed) -> bool:
         """Whether the next record, *record*, may be applied now (W10)."""
-        self.is_paused = not self.annexes.is_ready(record)
+        self.is_paused = self.behind is None and not self.annexes.is_ready(record)
         return not self.is_paused
 
     @property
