@@ -21,9 +21,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 CLASS = "archive:Archive"
 HOSTS = ("host1", "host2", "host3", "host4")
-BODY_BYTES = 20_000
-DOCUMENTS = 300
-"""6 MB: several checkpoints, and more than any checkpoint of an archive has."""
+BODY_BYTES = 100_000
+DOCUMENTS = 480
+"""48 MB: three checkpoints, so that the log does not reach back to the beginning."""
+READ_STEP = 7
+"""Each seventh document is read back."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ async def put(archive: Group[Any], numbers: range) -> None:
 
 
 async def check(archive: Group[Any], numbers: range) -> None:
-    for each in numbers:
+    for each in (*numbers[::READ_STEP], *numbers[-20:]):
         assert await archive.get(f"document {each}") == body(each)
 
 

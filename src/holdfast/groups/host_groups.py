@@ -404,11 +404,8 @@ class HostGroups:
             hosted.lose_files(why)
 
     def _copies(self, record: GroupRecord) -> CopyJobs | None:
-        port = self.stored.of(record.group) or self._ports.copies
-        if port is None:
-            return None
-        kept = self._backends.of(record)
-        return CopyJobs(record.group, port, kept.ports.log, kept.keeping)
+        port, kept = self.stored.of(record.group) or self._ports.copies, self._backends.of(record)
+        return CopyJobs(record.group, port, kept.ports.log, kept.keeping) if port is not None else None
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:

@@ -37,9 +37,13 @@ SUFFIX: Final = ".db"
 NEW: Final = "new"
 """The tag of a database that was made here; one that was fetched has its manifest's id."""
 TAG_CHARACTERS: Final = 32
-HOLD_NS: Final = 8 * SECOND
+HOLD_NS: Final = 10 * SECOND
 """How long a checkpoint may be put off because somebody fetches the file as it is. The log grows
 meanwhile."""
+WANTED_NS: Final = 3 * SECOND
+"""How long after a member has asked for a state it may be about to fetch the file. *Without it:* checkpoints
+follow each other, and whatever state a member is sent, its file has changed before the first chunk is asked
+for."""
 Then = Callable[[Written | NotCopied], None]
 
 
@@ -97,6 +101,8 @@ class StoredObject:
         self._is_settling = False
         self._offered: tuple[Contents, str] | None = None
         self._put_off_at: int | None = None
+        self._wanted_at: int | None = None
+        """When a member last asked for a state."""
         self._promised = ""
         """The file of a state that is being received: it belongs to no checkpoint yet."""
 
@@ -203,13 +209,16 @@ class StoredObject:
             self._copy = None
 
     def _is_put_off(self) -> bool:
-        """Whether somebody fetches the file, which a checkpoint would change, and not for too long yet."""
-        if self._offered is None or not self._files.is_asked(self._offered[0].id):
+        """Whether somebody fetches the file, which a checkpoint would change, or is about to, and not for too
+        long yet."""
+        now = self._clock.now()
+        is_wanted = self._wanted_at is not None and now - self._wanted_at < WANTED_NS
+        if self._offered is None or not (is_wanted or self._files.is_asked(self._offered[0].id)):
             self._put_off_at = None
             return False
         if self._put_off_at is None:
-            self._put_off_at = self._clock.now()
-        return self._clock.now() - self._put_off_at < HOLD_NS
+            self._put_off_at = now
+        return now - self._put_off_at < HOLD_NS
 
     def _settled(self, copy: _Copy, name: str, found: Contents | HoldfastError) -> None:
         self._is_settling = False
@@ -239,7 +248,8 @@ class StoredObject:
     # --- other hosts
 
     def offers(self, kept: Kept | None) -> bool:
-        """Whether others can fetch what this checkpoint stands on."""
+        """Whether others can fetch what this checkpoint stands on. It is asked because one wants to."""
+        self._wanted_at = self._clock.now()
         if kept is None:
             return True
         found = stored_state(head_of(chunks_of(kept)).state).manifest

@@ -124,7 +124,7 @@ class Checkpointing:
             return False
         if self._is_wanted and execution.position > self.kept:
             return True
-        if self._bytes >= self._checkpoint_bytes():
+        if self._bytes >= self._checkpoint_bytes(execution):
             return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
         is_quiet = execution.position <= self._quiet_since
@@ -185,10 +185,13 @@ class Checkpointing:
     def _is_log_long(self) -> bool:
         return self._log_bytes() >= self._config.long_log_bytes
 
-    def _checkpoint_bytes(self) -> int:
+    def _checkpoint_bytes(self, execution: Execution) -> int:
         """How much log is allowed since the last checkpoint. A restarted member replays it, so a small state,
-        which costs little to write, is captured much more often than a large one."""
+        which costs little to write, is captured much more often than a large one. The files of a stored
+        object are hashed for each, however small its checkpoint is."""
         config = self._config
+        if execution.database is not None:
+            return config.checkpoint_bytes
         small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self._state_bytes)
         return min(small, config.checkpoint_bytes)
 

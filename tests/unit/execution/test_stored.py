@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from group_classes import A, call, definition, run
+from group_classes import A, call, definition, run, stamp
 
 import holdfast as hf
 from holdfast.execution.capture import NotCapturable
 from holdfast.execution.database import ObjectDatabase, Place
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
-from holdfast.execution.records import encode_arguments
+from holdfast.execution.records import Annexed, encode_arguments
 from holdfast.execution.saved_state import Saved, is_of_files
 from holdfast.execution.stored import StoredState, check_schema, stored_state
 from holdfast.model.calls import Request
@@ -95,6 +95,21 @@ def test_records_that_the_database_holds_are_passed_over(tmp_path: Path) -> None
     assert words_of(second) == ["one", "two", "three", "four"]
     assert second.line.instance.added == 4  # type: ignore[attr-defined]  # it is a Words
     assert second.digest() == digest
+
+
+def test_a_record_of_several_positions_is_passed_over_whole(tmp_path: Path) -> None:
+    """One of an annex, which this object does not even have: its effect came with the flush."""
+    first = Execution(stored(tmp_path / "d.db"))
+    run(first, call(1, "add", "one"))
+    checkpoint = flushed(first)
+    annexed = Annexed(stamp(), "unknown", 3, b"")
+    first.apply(Position(2), annexed)
+    flushed(first)
+    first.discard()
+    second = Execution.load(stored(tmp_path / "d.db"), checkpoint)
+    assert second.may_apply(annexed)
+    effects = second.apply(Position(2), annexed)
+    assert (second.position, second.is_whole, effects.divergence) == (4, True, "")
 
 
 def test_a_repeated_call_below_the_flush_gets_its_reply(tmp_path: Path) -> None:

@@ -101,6 +101,26 @@ def test_a_checkpoint_is_small_and_the_next_process_goes_on_with_the_file(tmp_pa
     asyncio.run(life())
 
 
+def test_a_checkpoint_waits_for_a_member_that_wants_the_file(tmp_path: Path) -> None:
+    """The file does not change while a member that asked for a state may be about to fetch it."""
+
+    async def life() -> None:
+        member = Member(tmp_path)
+        execution = Execution(member.definition)
+        run(execution, call(1, "add", "one"))
+        await member.checkpoint(execution)
+        run(execution, call(2, "add", "two"))
+        (file,) = (tmp_path / DIRECTORY).glob("*.db")
+        before = file.read_bytes()
+        assert member.stored.offers(None)
+        framing = Framing(GroupId(1), Point(execution.position, Epoch(1), 7), salt=1, chunk_bytes=1 << 16)
+        snapshot = Snapshot(execution.position, execution.pieces, execution.digest)
+        assert not member.stored.begin("put off", framing, snapshot, lambda _: None)
+        assert file.read_bytes() == before
+
+    asyncio.run(life())
+
+
 def test_a_file_that_is_not_as_its_checkpoint_says_is_found_when_it_is_opened(tmp_path: Path) -> None:
     async def life() -> None:
         member = Member(tmp_path)
