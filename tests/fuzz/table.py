@@ -27,6 +27,10 @@ TABLE: Final = {
     "dn": Entry("directory_targets", ("holdfast.directory",), "names of entries"),
     "search_filter": Entry("directory_targets", ("holdfast.directory",), "LDAP search filters"),
     "ldif": Entry("directory_targets", ("holdfast.directory",), "LDIF"),
+    "entry_text": Entry("directory_targets", ("holdfast.directory",), "entries with their CSNs, as LDIF"),
+    "changelog_text": Entry(
+        "directory_targets", ("holdfast.directory",), "the directory's changelog, as LDIF"
+    ),
     "schema": Entry("directory_targets", ("holdfast.directory",), "schema descriptions"),
     "frames": Entry("wire_targets", ("holdfast.net.frame",), "frames of a connection"),
     "calls": Entry("wire_targets", ("holdfast.model",), "messages of clients to hosts"),

@@ -93,6 +93,20 @@ def state(
 
 
 @app.command
+def archive(*, size: int = 2000, feed_mb_s: float = 5.0, callers: int = 8, output: Output = "table") -> None:
+    """A stored object comes to a fourth host while it is fed and read: calls, memory, and bytes sent.
+
+    Parameters
+    ----------
+    size: The size of its documents in megabytes.
+    feed_mb_s: How fast more are put meanwhile.
+    callers: How many clients read without pause.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("archive", size=size, feed_mb_s=feed_mb_s, callers=callers), output)
+
+
+@app.command
 def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -> None:
     """How long callers wait while a primary hands its group over.
 

@@ -29,6 +29,8 @@ FILE: Final = "data.mdb"
 """What LMDB calls its file."""
 MAP_BYTES: Final = 64 << 30
 """How large the file may grow: address space alone, so far more than a suffix needs."""
+SORTED_MIN: Final = 2_000
+"""From how many rows on a transaction is written in the order of keys: with fewer, sorting gains nothing."""
 READERS_MAX: Final = 1024
 """How many snapshots may be open at once: one for each search that is being answered in pages."""
 
@@ -132,6 +134,19 @@ class LmdbReader:
         return found
 
 
+def read_store(directory: Path, names: Iterable[MapName]) -> tuple[LmdbReader, Callable[[], None]]:
+    """A snapshot of a store that another process may be writing to at the same time, and what closes it."""
+    names = tuple(names)
+    try:
+        environment = lmdb.open(
+            str(directory), readonly=True, max_dbs=len(names), max_readers=READERS_MAX, create=False
+        )
+        maps = {name: environment.open_db(name.encode(), create=False) for name in names}
+        return LmdbReader(environment.begin(), maps), environment.close
+    except lmdb.Error as fault:
+        raise DiskFailed(f"{directory}: the store cannot be read: {fault}") from None
+
+
 class LmdbStore:
     """One process's use of an environment. *post* runs a function on the owner's loop, from any thread."""
 
@@ -180,6 +195,21 @@ class LmdbStore:
             self._waiting.append((batch, token))
             self._changed.notify()
 
+    def copy(self, directory: Path) -> None:
+        """Write a compacted copy of what is committed into *directory*, on the disk when this returns. From
+        any thread; writers go on meanwhile."""
+        try:
+            make_durably(directory)
+            self._environment.copy(str(directory), compact=True)
+            for each in (directory / FILE, directory):
+                descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except (lmdb.Error, OSError) as fault:
+            raise DiskFailed(f"{directory}: the store cannot be copied: {fault}") from None
+
     def close(self, *, is_dropping: bool = False) -> None:
         """Commit what waits (or drop it, as a crash would) and close the file. Readers must be closed."""
         with self._changed:
@@ -223,6 +253,9 @@ class LmdbStore:
         """Commit *batches* as one; return what went wrong."""
         try:
             with self._environment.begin(write=True) as transaction:
+                if sum(len(batch.changes) for batch in batches) >= SORTED_MIN:
+                    self._put_sorted(transaction, batches)
+                    return None
                 for batch in batches:
                     for name, key, value in batch.changes:
                         if value is None:
@@ -234,6 +267,19 @@ class LmdbStore:
         except Exception as fault:  # whatever it was: it is not on the disk, and the owner must not think so
             return f"{type(fault).__name__}: {fault}"
         return None
+
+    def _put_sorted(self, transaction: Any, batches: list[Batch]) -> None:
+        """Write many rows map by map in the order of their keys, so that neighbours share a walk down."""
+        rows: dict[MapName, dict[bytes, bytes | None]] = {name: {} for name in self._maps}
+        for batch in batches:
+            for name, key, value in batch.changes:
+                rows[name][key] = value
+        for name, found in rows.items():
+            with transaction.cursor(db=self._maps[name]) as cursor:
+                cursor.putmulti(sorted((key, value) for key, value in found.items() if value is not None))
+            for key, value in found.items():
+                if value is None:
+                    transaction.delete(key, db=self._maps[name])
 
     def _tell(self, tokens: list[Token], ok: bool) -> None:
         def tell() -> None:

@@ -13,7 +13,7 @@ simulated disk. ``tests/unit/directory_store_contract.py`` has what each must do
 - A look-up that fails raises; it never says that nothing is there (G2).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -40,16 +40,15 @@ class Batch:
     def put(self, name: MapName, key: bytes, value: bytes) -> None:
         self._add(name, key, value, len(value))
 
-    def put_keys(self, name: MapName, keys: Sequence[bytes]) -> None:
-        """Put many keys that have no value: an entry has about a hundred of them in its indexes."""
-        if not keys:
+    def put_keys(self, name: MapName, keys: Collection[bytes]) -> None:
+        """Put many keys without a value, as indexes have them: looked at together, which is quicker."""
+        size = sum(map(len, keys))
+        if not keys or min(map(len, keys)) == 0 or max(map(len, keys)) > STORE_KEY_BYTES_MAX:
+            for key in keys:
+                self.put(name, key, b"")  # it says which is wrong
             return
-        total = sum(map(len, keys))
-        if min(map(len, keys)) < 1 or max(map(len, keys)) > STORE_KEY_BYTES_MAX:
-            raise InvalidRequest(f"a key has 1 to {STORE_KEY_BYTES_MAX} bytes")
-        self._check_room(total)
-        self.bytes += total
-        self.changes += [(name, key, b"") for key in keys]
+        self._grow(size)
+        self.changes.extend([(name, key, b"") for key in keys])
 
     def erase(self, name: MapName, key: bytes) -> None:
         """Remove a key; one that is not there changes nothing."""
@@ -58,13 +57,13 @@ class Batch:
     def _add(self, name: MapName, key: bytes, value: bytes | None, length: int) -> None:
         if not 0 < len(key) <= STORE_KEY_BYTES_MAX:
             raise InvalidRequest(f"a key has 1 to {STORE_KEY_BYTES_MAX} bytes, not {len(key)}")
-        self._check_room(len(key) + length)
-        self.bytes += len(key) + length
+        self._grow(len(key) + length)
         self.changes.append((name, key, value))
 
-    def _check_room(self, more: int) -> None:
-        if self.bytes + more > BATCH_BYTES_MAX:
+    def _grow(self, size: int) -> None:
+        if self.bytes + size > BATCH_BYTES_MAX:
             raise InvalidRequest(f"a transaction writes at most {BATCH_BYTES_MAX} bytes; begin another")
+        self.bytes += size
 
 
 class Reader(Protocol):

@@ -60,6 +60,12 @@ class Changing:
         the change is on the disk, and *refused* if it turns out to be wrong after this has returned."""
         service = self._service
         named = service.name(request.dn)
+        if (
+            named.is_server_s
+            and service.entries.is_private(named.dn)
+            and self._resolve(identity, request, named.dn, done)
+        ):
+            return
         if named.is_server_s:
             raise DirectoryError(
                 ResultCode.UNWILLING_TO_PERFORM, "the server's own entries cannot be changed"
@@ -80,6 +86,18 @@ class Changing:
 
         if not service.ports.hasher.submit(work, then):
             raise DirectoryError(ResultCode.BUSY, "too many passwords wait to be hashed; try again")
+
+    def _resolve(self, identity: Identity, request: Change, dn: Dn, done: Answer) -> bool:
+        """Resolve a conflict, if the request is about one."""
+        service = self._service
+        if not service.is_administrator(identity, service.replica.suffix_name.key):
+            raise DirectoryError(
+                ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may resolve conflicts"
+            )
+        csn = service.config.resolve(request, dn, lambda csn: done(()))
+        if csn is not None:
+            service.ports.note("directory_conflict_resolved", csn=csn.text(), dn=request.dn, who=identity.dn)
+        return csn is not None
 
     def _execute(
         self, identity: Identity, request: Change, dn: Dn, controls: RequestControls, done: Answer

@@ -206,7 +206,8 @@ def test_the_generator_is_an_entry(door: Door) -> None:
         )
         assert dns(shown) == [name]
         line = next(line for line in shown.splitlines() if line.startswith("csnstate: "))
-        words = line.removeprefix("csnstate: ").split()
+        *words, replica, suffix = line.removeprefix("csnstate: ").split()
+        assert (replica, suffix) == ("replica=1", f"suffix={SUFFIX}")  # one value for each suffix
         return {key: float(value) for key, _, value in (each.partition("=") for each in words)}
 
     before = state()
@@ -221,6 +222,7 @@ def test_the_generator_is_an_entry(door: Door) -> None:
     door.run("ldapsearch", "-x", "-b", name, ok=(50,))
 
 
+@pytest.mark.covers("CSN-90")
 def test_strangers_see_no_csns(door: Door) -> None:
     """CSNs are for administrators."""
     assert "lastModifiedCSN" not in door.run(

@@ -89,7 +89,7 @@ async def serve(serving: Serving, tell: Callable[[dict[str, object]], None]) -> 
     finally:
         await server.close()
         hasher.close()
-        master.close()
+        await master.stop()
 
 
 async def _until_told(loop: asyncio.AbstractEventLoop, master: Master) -> str | None:

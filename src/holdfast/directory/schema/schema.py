@@ -258,8 +258,12 @@ def _bounded(key: bytes) -> bytes:
 _CASE_IGNORE: Final = matching.BY_NAME["caseignorematch"]
 
 
+_RESERVED: Final = ("vucsn-", "vdcsn-", "vkey-", "vsingle", "vmulti")
+"""How options begin by which exports tell CSNs (:mod:`..interchange.entry_text`); clients have none."""
+
+
 def _is_option(text: str) -> bool:
-    return text.isascii() and text.replace("-", "").isalnum()
+    return text.isascii() and text.replace("-", "").isalnum() and not text.lower().startswith(_RESERVED)
 
 
 def _syntax_description(syntax: Syntax) -> SyntaxDescription:
