@@ -7,6 +7,7 @@ RUNS   := $(VENV)/.runs
 REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
 TESTS  ?= tests
 JOBS   ?= 3
+ARGS   ?=
 MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
@@ -41,20 +42,20 @@ ldap:            ## Debian's LDAP clients, when they can be installed
 	@bash scripts/ensure-debian ldapsearch ldap-utils required
 	@bash scripts/ensure-debian /usr/lib/python3/dist-packages/ldap/__init__.py python3-ldap required
 
-run: $(RUNS)     ## a domain of three hosts on this machine, with the ledger of examples/
+run: $(RUNS)     ## a domain of three hosts with the ledger of examples/, and a directory of two masters
 	@echo "in another shell, here:"
 	@echo "  export PATH=\$$PWD/$(BIN):\$$PATH"
 	@echo "  holdfast call ledger deposit '\"alice\"' 5"
 	@echo "  holdfast chaos kill-primary ledger"
 	@echo "  holdfast call ledger balance '\"alice\"'"
 	@echo "  holdfast group history ledger"
-	@$(BIN)/holdfast up --app examples --group ledger=ledger:Ledger
+	@bash scripts/run $(BIN)/holdfast
 
 demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every call counted
 	@$(BIN)/holdfast demo
 
 test: setup etcd ldap ## every test, in its short version; what CI runs
-	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(ARGS) $(TESTS)
 
 check: setup     ## format, lint, types, layering
 	@$(BIN)/ruff format --check src tests
@@ -87,6 +88,8 @@ long: setup etcd ldap ## the same tests in their long versions: more kills, powe
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error
 	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	@bash scripts/ensure-debian redis-server redis-server
+	@bash scripts/ensure-debian /usr/sbin/slapd slapd
+	@bash scripts/ensure-debian ldclt 389-ds-base
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
 fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)

@@ -23,11 +23,13 @@ SESSIONS: Final = "sessions/"
 NAMES: Final = "names/"
 GROUPS: Final = "groups/"
 VIEWS: Final = "views/"
+DIRECTORIES: Final = "directories/"
 
 MACHINES: Final = "machines/"
 MACHINE_GUARD: Final = "guards/machines"
 NAME_GUARD: Final = "guards/names"
 GROUP_GUARD: Final = "guards/groups"
+DIRECTORY_GUARD: Final = "guards/directories"
 GROUP_COUNTER: Final = "counters/groups"
 REPLICA_COUNTER: Final = "counters/replicas"
 
@@ -48,6 +50,10 @@ def host(host: HostId) -> str:
 
 def session(host: HostId) -> str:
     return SESSIONS + _word(host)
+
+
+def directory(suffix: str) -> str:
+    return DIRECTORIES + _word(suffix)
 
 
 def machine(machine: str) -> str:

@@ -188,14 +188,14 @@ async def _up(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        status = await _unless(stop, _start(layout, description, agent))
+        status = await unless(stop, start_hosts(layout, description, agent))
         if status is not None:
             await ensure_groups(layout, wanted)
     except HoldfastError:
-        await _stop(agent)
+        await stop_agent(agent)
         raise
     if status is None:
-        await _stop(agent)
+        await stop_agent(agent)
         return EXIT_INTERRUPTED
     is_whole = all(host.alive for host in status.hosts)
     if not is_whole:
@@ -207,7 +207,7 @@ async def _up(
     try:
         await _show(layout, description, agent, stop)
     finally:
-        await _stop(agent)
+        await stop_agent(agent)
         await stop_orphans(layout, description)  # what a killed agent could not stop
     return 0
 
@@ -219,7 +219,7 @@ def _wanted_group(text: str) -> CreateGroup:
     return CreateGroup(name=name, class_name=class_name)
 
 
-async def _unless(stop: asyncio.Event, work: Coroutine[object, object, Answer]) -> Answer | None:
+async def unless(stop: asyncio.Event, work: Coroutine[object, object, Answer]) -> Answer | None:
     """What *work* returns or raises; None if *stop* was set first."""
     working, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
     await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -231,7 +231,9 @@ async def _unless(stop: asyncio.Event, work: Coroutine[object, object, Answer]) 
     return None
 
 
-async def _start(layout: Layout, description: Description, agent: "subprocess.Popen[bytes]") -> DomainStatus:
+async def start_hosts(
+    layout: Layout, description: Description, agent: "subprocess.Popen[bytes]"
+) -> DomainStatus:
     with talk.status("starting ...") as line:
 
         def progress(status: DomainStatus | None) -> None:
@@ -275,7 +277,7 @@ async def _show(
     talk.print("stopping ...")
 
 
-async def _stop(agent: "subprocess.Popen[bytes]") -> None:
+async def stop_agent(agent: "subprocess.Popen[bytes]") -> None:
     """Stop the agent, which first stops the processes that it supervises."""
     if agent.poll() is None:
         agent.terminate()

@@ -52,7 +52,9 @@ app.command("holdfast.cli.domain_state:app", name="domain", help="Recover the do
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
 app.command("holdfast.cli.faults:app", name="faults", help="Show faults as they happen; check filters.")
 app.command(
-    "holdfast.cli.directory.commands:app", name="directory", help="Run a master of an LDAP directory."
+    "holdfast.cli.directory.commands:app",
+    name="directory",
+    help="Run an LDAP directory.",
 )
 app.command("holdfast.cli.process:agent", name="agent", show=False)
 

@@ -62,7 +62,7 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
     found = read_applied(layout.directory, os.environ).insist()
-    require_open_files(found.settings.host.connections)
+    require_open_files(found.settings.host.connections, description.roles_of(HostId(id)))
     doors = make_doors(layout, description, HostId(id))
 
     async def serve() -> None:

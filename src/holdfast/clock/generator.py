@@ -259,6 +259,18 @@ class Generator:
     def end_session(self, peer: str) -> None:
         self._sessions.end(peer)
 
+    def absorb_network_offset(self, reason: str) -> int:
+        """Let peers pull this clock by ``csn_max_skew`` anew; returns by how many nanoseconds they had.
+
+        For people, after clocks were wrong. The logical time stays where it is and goes on from there, so no
+        CSN is given twice; *reason* is logged.
+        """
+        with self._lock:
+            absorbed_ns = self._time.absorb()
+        self._ports.trace.note("clock_absorbed", network_offset_ns=absorbed_ns, reason=reason)
+        self._store_if_due()
+        return absorbed_ns
+
     def set_max_skew(self, seconds: int) -> None:
         """Change ``csn_max_skew`` while running. Offsets that have already grown stay: they never
         decrease."""

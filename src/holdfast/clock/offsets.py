@@ -8,7 +8,8 @@ CSNs:
 * The **local offset** grows when the system clock is set back, when S is used up within one T, and when a
   restart finds the clock behind the stored future timestamp. Otherwise it stays zero.
 * The **network offset** grows when a peer's CSN is ahead, in total by at most ``csn_max_skew``.
-* Neither ever decreases.
+* Neither ever decreases, but for the one time when a person lets the first absorb the second
+  (``holdfast directory clock reset``); their sum never does.
 
 All three are kept in nanoseconds although T has whole seconds. With whole-second offsets, two servers whose
 clocks differ by a few milliseconds would push each other up by one second every second: the one just past a
@@ -96,6 +97,15 @@ class LogicalTime:
         self._advance(max(system_ns, self.system_ns))
         self._pass_sequence(csn)
         return ahead_ns
+
+    def absorb(self) -> int:
+        """Count what peers have pulled this clock forward as its own offset; returns how much that was.
+
+        The sum stays as it is, so no time comes again; only what peers may still pull begins anew.
+        """
+        absorbed_ns, self.network_ns = self.network_ns, 0
+        self.local_ns += absorbed_ns
+        return absorbed_ns
 
     def _pass_sequence(self, csn: Csn) -> None:
         # S continues from the peer's instead of restarting at 0: within one T that would be behind it

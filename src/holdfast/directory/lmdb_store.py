@@ -68,6 +68,8 @@ class LmdbReader:
     def __init__(self, transaction: Any, maps: dict[MapName, Any]) -> None:
         self._transaction = transaction
         self._maps = maps
+        self._cursors: dict[MapName, Any] = {}
+        """For look-ups that end before the next begins."""
 
     def get(self, name: MapName, key: bytes) -> bytes | None:
         found = self._open().get(key, db=self._map(name))
@@ -91,8 +93,22 @@ class LmdbReader:
                     return
                 yield key, value
 
+    def tails(self, name: MapName, prefix: bytes, most: int) -> list[bytes]:
+        cursor = self._cursors.get(name)
+        if cursor is None:
+            cursor = self._cursors[name] = self._open().cursor(db=self._map(name))
+        found: list[bytes] = []
+        if cursor.set_range(prefix) if prefix else cursor.first():
+            size = len(prefix)
+            for key in cursor.iternext(keys=True, values=False):
+                if len(found) == most or key[:size] != prefix:
+                    break
+                found.append(key[size:])
+        return found
+
     def close(self) -> None:
         if self._transaction is not None:
+            self._cursors.clear()
             self._transaction.abort()
             self._transaction = None
 
@@ -179,6 +195,21 @@ class LmdbStore:
                 raise DiskFailed(f"nothing is committed any more: {self.failure or 'the store is closed'}")
             self._waiting.append((batch, token))
             self._changed.notify()
+
+    def copy(self, directory: Path) -> None:
+        """Write a compacted copy of what is committed into *directory*, on the disk when this returns. From
+        any thread; writers go on meanwhile."""
+        try:
+            make_durably(directory)
+            self._environment.copy(str(directory), compact=True)
+            for each in (directory / FILE, directory):
+                descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except (lmdb.Error, OSError) as fault:
+            raise DiskFailed(f"{directory}: the store cannot be copied: {fault}") from None
 
     def close(self, *, is_dropping: bool = False) -> None:
         """Commit what waits (or drop it, as a crash would) and close the file. Readers must be closed."""

@@ -160,17 +160,7 @@ class Master:
         admin = f"cn=admin,{self.replica.suffix}"
         secret = await asyncio.to_thread(hashed, password, secrets.token_bytes(SALT_BYTES), rounds)
         await self.execute(top_entry(self.replica.suffix_name.dn, admin))
-        await self.execute(
-            AddRequest(
-                admin,
-                (
-                    Attribute("objectClass", (b"organizationalRole", b"simpleSecurityObject")),
-                    Attribute("cn", (b"admin",)),
-                    Attribute("description", (b"administers the directory",)),
-                    Attribute("userPassword", (secret,)),
-                ),
-            )
-        )
+        await self.execute(admin_entry(admin, secret))
         return admin
 
     async def stop(self) -> None:
@@ -228,6 +218,19 @@ TOP_CLASSES: Final = {
     "c": ("country",),
     "l": ("locality",),
 }
+
+
+def admin_entry(admin: str, secret: bytes) -> AddRequest:
+    """The entry of the administrator, whose hashed password is *secret*."""
+    return AddRequest(
+        admin,
+        (
+            Attribute("objectClass", (b"organizationalRole", b"simpleSecurityObject")),
+            Attribute("cn", (b"admin",)),
+            Attribute("description", (b"administers the directory",)),
+            Attribute("userPassword", (secret,)),
+        ),
+    )
 
 
 def top_entry(dn: Dn, admin: str) -> AddRequest:

@@ -19,7 +19,7 @@ SELECTIONS_MAX: Final = 1_000
 """How many different lists of attributes are kept ready."""
 
 
-NAMES_MAX: Final = 10_000
+NAMES_MAX: Final = 20_000
 """How many names are kept read."""
 NAME_KEPT_MAX: Final = 512
 """How long such a name is at most."""
@@ -120,7 +120,8 @@ class Service:
             dn = Dn.parse(text)
             found = NamedDn(dn, dn.key(self.schema), self.entries.is_below_config(dn) or not dn.rdns)
             if len(self._names) >= NAMES_MAX:
-                self._names.clear()
+                for each in list(self._names)[: NAMES_MAX // 8]:
+                    del self._names[each]
             if len(text) <= NAME_KEPT_MAX:
                 self._names[text] = found
         return found

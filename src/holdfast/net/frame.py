@@ -62,11 +62,16 @@ class Kind(IntEnum):
     # 96-127: the replicated sequence, and the leases between hosts (sequence.messages)
     SEQUENCE = 96
 
-    # 128-143 are kept for masters of a directory, 160-175 for streams, 176-191 for search
+    # 128-143: masters of a directory (directory.replication.messages, directory.hosting.orders)
+    DIRECTORY = 128
+    DIRECTORY_ASK = 129
+    DIRECTORY_ANSWER = 130
 
     # 144-159: files between hosts (shipping.messages)
     SHIPPING_ASK = 144
     SHIPPING_ANSWER = 145
+
+    # 160-175 are kept for streams, 176-191 for search
 
 
 FIRST_APPLICATION_KIND: Final = 16

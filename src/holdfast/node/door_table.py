@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
+from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import HostId
 from holdfast.node.gateway import Gateway
 from holdfast.node.layout import Description, Layout
@@ -25,6 +26,8 @@ class DoorEntry:
     description. The door reads its own settings."""
     files_max: int
     """The most connections and files that it has open at a time."""
+    role: str | None = None
+    """The hosts that have it: those of this role, or all of them."""
 
     @property
     def problem(self) -> str:
@@ -39,10 +42,14 @@ class DoorEntry:
 
 DOORS: Final[tuple[DoorEntry, ...]] = (
     DoorEntry(name="http", factory="holdfast.web.door:HttpDoor", files_max=512 + 32),
+    DoorEntry(name="ldap", factory="holdfast.ldap.door:LdapDoor", files_max=2_500, role=DIRECTORY),
 )
 """In the order in which they open."""
 
 
 def make_doors(layout: Layout, description: Description, host: HostId) -> Sequence[Gateway]:
     """The doors of one host, not yet open."""
-    return [entry.make(layout, description, host) for entry in DOORS]
+    roles = description.roles_of(host)
+    return [
+        entry.make(layout, description, host) for entry in DOORS if entry.role is None or entry.role in roles
+    ]

@@ -13,6 +13,7 @@ from holdfast.groups.host_groups import HostGroups
 from holdfast.machine.trace import Listener
 from holdfast.net import ConnectionSettings
 from holdfast.node.messages import HostReport
+from holdfast.node.services import HostServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class HostContext:
     report: Callable[[], HostReport]
     notes: Mapping[str, int]
     """How often the host's groups have noted each kind of event since the process began."""
+    services: HostServices
     reports: Backlog
     """The fault reports that this host has yet to deliver to the notifier."""
     listeners: list[Listener] = field(default_factory=list)

@@ -73,6 +73,7 @@ from holdfast.node.orderly_stop import stop_in_order, until_one_ends
 from holdfast.node.service_table import SERVICES
 from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
+from holdfast.node.shipping_service import shipping_of
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 
@@ -224,6 +225,7 @@ class Host:
             findings.on_finding,
             self._reports,
             self._keeper.announce,
+            partial(shipping_of, self._services),
             self._config.groups,
         )
         self._groups, self._monitoring = groups, groups.liveness_checks.monitoring
@@ -288,6 +290,7 @@ class Host:
             notes=self._trace.counts,
             listeners=self._trace.listeners,
             reports=self._reports,
+            services=self._services,
         )
         for door in self._doors:
             door.on_serving(host_context)
@@ -318,6 +321,8 @@ class Host:
             reached=description.reached,
             trace=self._trace,
             workers=self._workers,
+            authority=self._authority,
+            config=self._config,
             **known,
         )
 

@@ -11,6 +11,7 @@ from holdfast.authority.move.follower import FollowerConfig
 from holdfast.calling.config import ClientConfig
 from holdfast.clock.errors import ClockConfig
 from holdfast.control.coordination.config import ControlConfig
+from holdfast.directory.replication.ports import ReplicationConfig
 from holdfast.groups.ports import GroupsConfig
 from holdfast.net.limits import Limits
 from holdfast.node.heartbeats import HeartbeatConfig
@@ -52,6 +53,9 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     """How long a host waits for an embedded authority."""
     moves: FollowerConfig = FollowerConfig()
     """How a host follows an authority that moves."""
+
+    directory: ReplicationConfig = ReplicationConfig()
+    """How masters of a directory replicate, and how long they keep changes for each other."""
 
     @property
     def groups(self) -> GroupsConfig:

@@ -11,6 +11,7 @@ from typing import Final
 from holdfast.machine.process_tuning import allow_open_files
 from holdfast.machine.workers import WorkerLimits
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.net import Limits
 from holdfast.node.door_table import DOORS, DoorEntry
 from holdfast.node.layout import HOSTS_MAX
@@ -32,19 +33,23 @@ def files_needed(
     workers: WorkerLimits,
     doors: Iterable[DoorEntry] = DOORS,
     services: Iterable[ServiceEntry] = SERVICES,
+    *,
+    roles: Iterable[str] = DEFAULT_ROLES,
 ) -> int:
-    """The most files and connections of a host at a time."""
+    """The most files and connections of a host of these roles at a time."""
     served = limits.connections_max + limits.members_max + limits.handshakes_max
     heartbeats = limits.members_max + limits.handshakes_max
     made = LINKS_PER_HOST * HOSTS_MAX + FILES_PER_WORKER * workers.workers_max
-    entered = sum(each.files_max for each in doors) + sum(each.files_max for each in services)
+    present = (None, *roles)
+    entered = sum(each.files_max for each in doors if each.role in present)
+    entered += sum(each.files_max for each in services if each.role in present)
     return served + heartbeats + made + entered + DISK_FILES + OWN_FILES
 
 
-def require_open_files(limits: Limits) -> int:
+def require_open_files(limits: Limits, roles: Iterable[str] = DEFAULT_ROLES) -> int:
     """Let this process open as many files as a host may need, and return how many it may. Raises
     ``InvalidRequest`` where the system does not allow it."""
-    needed = files_needed(limits, WorkerLimits())
+    needed = files_needed(limits, WorkerLimits(), roles=roles)
     allowed = allow_open_files(needed)
     if allowed < needed:
         raise InvalidRequest(

@@ -7,6 +7,8 @@ N + 10 + 10 * slot  a host: hosts, clients and people call here
 one more            the host's heartbeats
 two more            the host's HTTP
 three more          files between hosts
+four more           replication between masters of a directory
+five more           LDAP
 ==================  ==========================================
 
 Each host has a slot, which stays its own for as long as the machine has the host: firewalls and service
@@ -37,6 +39,8 @@ class HostPorts:
     heartbeats: int = 0
     http: int = 0
     shipping: int = 0
+    directory: int = 0
+    ldap: int = 0
 
 
 ANY: Final = HostPorts()
@@ -44,7 +48,7 @@ ANY: Final = HostPorts()
 
 def host_ports(base: int, slot: int) -> HostPorts:
     first = base + FIRST_HOST + PER_HOST * slot
-    return HostPorts(*range(first, first + 4))
+    return HostPorts(*range(first, first + 6))
 
 
 def slots(known: Mapping[HostId, int], hosts: Iterable[HostId]) -> dict[HostId, int]:

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.machine.files import make_durably
 from holdfast.machine.workers import Workers
@@ -26,6 +27,7 @@ from holdfast.model.ids import HostId
 from holdfast.model.ports import Trace
 from holdfast.net import Address, ConnectionSettings, Kind, Role
 from holdfast.net.handshake import Admission
+from holdfast.node.host_config import HostConfig
 from holdfast.node.port_table import HostPorts
 from holdfast.storage.volume import translated
 
@@ -54,6 +56,10 @@ class ServiceContext:
     """How others reach an address of this machine."""
     trace: Trace
     workers: Workers
+    authority: Authority
+    config: HostConfig
+    service_of: Callable[[str], "Service"]
+    """Another service of this host that runs; raises ``Unavailable``. For any time after the start."""
     detail_of: Callable[[HostId, str], str]
     """What another host's session says under that name; empty if it says nothing. For any thread."""
     on_disk_failed: Callable[[HoldfastError], None]
@@ -131,6 +137,7 @@ class HostServices:
                     context(
                         directory=each.directory,
                         detail_of=self.detail_of,
+                        service_of=self.running,
                         on_disk_failed=self._disk_failed,
                         on_failed=lambda error, name=name: self._call_soon(self._fail, name, error),
                     )

@@ -1,22 +1,19 @@
 """A host's store: a directory with its log and checkpoints, which is numbered each time it is opened.
 
-Opening takes an exchange between the disk and the authority (V5, decision 0002). If the authority does not
-know the store in its present state, the store cannot be trusted, and the host begins a new one.
+Opening takes an exchange between the disk and the authority (:mod:`holdfast.authority.store_opening`). If the
+authority does not know the store in its present state, the store cannot be trusted, and the host begins a new
+one.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from holdfast.authority import stores
-from holdfast.authority.driver import insist
-from holdfast.authority.identity import AuthorityBehind
-from holdfast.authority.recipe import Authority, Seen, perform
+from holdfast.authority.recipe import Authority
+from holdfast.authority.store_opening import StoreOpening
 from holdfast.clock.errors import ClockConfig
 from holdfast.groups.stamps import Stamps
 from holdfast.machine import LogTrace, LoopTimers, MachineClock
@@ -26,9 +23,10 @@ from holdfast.model.ports import Token
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
 from holdfast.storage.free_space import FreeSpace
-from holdfast.storage.identity import Store, StoreIdentity, load
+from holdfast.storage.identity import StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
+from holdfast.storage.scratch import ScratchStore
 from holdfast.storage.segments import LogConfig, salt_of
 from holdfast.storage.writer import Phase
 
@@ -52,16 +50,16 @@ class HostStore:
     ) -> None:
         self._clock = clock
         self._host = host
-        self._authority = authority
-        self._nonces = nonces
         self._loop = asyncio.get_running_loop()
         self.directory = directory / STORE
         self._disk = FileDisk(self.directory, self._on_synced, self._loop.call_soon_threadsafe)
         self._failure: asyncio.Future[None] = self._loop.create_future()
         self._identity = StoreIdentity(self._disk, load(self._disk), self.fail)
+        self._opening = StoreOpening(self._identity, host, authority, nonces, self._durably)
         self._config = config
         self._log: Log | None = None
         self._checkpoints: CheckpointStore | None = None
+        self._scratch: ScratchStore | None = None
         self._stamps: Stamps | None = None
         self.on_durable: Callable[[int], None] = lambda _: None
         """Called with the number of records of this opening that would survive a power cut."""
@@ -71,17 +69,10 @@ class HostStore:
 
         Raises ``Corruption`` if the disk is damaged, and ``AuthorityBehind`` if the authority was restored.
         """
-        store = self._identity.store
-        if store is None or store.host != self._host:
-            await self._found()
-        elif store.intent is not None and not await self._number_opening():
-            # This settled the opening that an earlier process began. Its number is not used: a copy of this
-            # disk may have settled the same opening, and no two processes share one.
-            await self._found()
-        while not await self._number_opening():
-            await self._found()
+        await self._opening.open()
         await self._open_log()
         self._checkpoints = CheckpointStore(self._disk, salt=salt_of(self.id), on_failed=self.fail)
+        self._scratch = ScratchStore(self._disk, salt=salt_of(self.id), on_failed=self.fail)
         log.info("store is open", store=self.id, opening=self.opening, groups=len(self.log.groups()))
 
     @property
@@ -95,6 +86,12 @@ class HostStore:
         if self._checkpoints is None:
             raise BrokenInvariant("checkpoints are used only once the store is open")
         return self._checkpoints
+
+    @property
+    def scratch(self) -> ScratchStore:
+        if self._scratch is None:
+            raise BrokenInvariant("scratch files are used only once the store is open")
+        return self._scratch
 
     async def open_stamps(self, replica: ReplicaId) -> Stamps:
         """Open the host's clock, kept in this store. Without records there is no stamp to continue from."""
@@ -114,11 +111,11 @@ class HostStore:
 
     @property
     def id(self) -> StoreId:
-        return self._store.store
+        return self._opening.store.store
 
     @property
     def opening(self) -> Opening:
-        return self._store.opening
+        return self._opening.store.opening
 
     @property
     def log_bytes(self) -> int:
@@ -154,40 +151,6 @@ class HostStore:
 
     # --- opening
 
-    async def _found(self) -> None:
-        store = StoreId(f"store-{secrets.token_hex(8)}")
-        await self._durably(lambda then: self._identity.found(store, self._host, then))
-        log.info("a new store", store=store)
-
-    async def _number_opening(self) -> bool:
-        """Get a number for an opening; False if the authority does not know the store in this state."""
-        await self._durably(lambda then: self._identity.begin_opening(self._nonces(), then))
-        outcome = await self._raise_number()
-        if isinstance(outcome, stores.Behind):
-            raise AuthorityBehind(
-                f"{self.id} was opened {self.opening} times, and the authority knows of fewer: it was "
-                "restored from an older state; see `holdfast authority restore`"
-            )
-        if isinstance(outcome, stores.Stranger):
-            log.warning("this disk was wiped, copied or rolled back: it joins as new", store=self.id)
-            return False
-        await self._durably(self._identity.finish_opening)
-        return True
-
-    async def _raise_number(self) -> object:
-        store = self._store
-        if store.intent is None:
-            raise BrokenInvariant("an opening is begun before it is numbered")
-        attempt = partial(
-            stores.raise_opening,
-            store.store,
-            expected=store.opening,
-            expected_nonce=store.nonce,
-            nonce=store.intent,
-        )
-        # Repeat while the outcome is in doubt: the intent's nonce makes it one opening (A1).
-        return await insist(lambda: perform(self._authority, attempt()), Seen, stores.Behind, stores.Stranger)
-
     async def _open_log(self) -> None:
         # On a thread: reading a long log must not look like a hung loop (K3) or delay SIGTERM. Nothing else
         # uses the disk meanwhile.
@@ -211,15 +174,9 @@ class HostStore:
 
     # --- the disk
 
-    @property
-    def _store(self) -> Store:
-        if self._identity.store is None:
-            raise BrokenInvariant("a store has an identity before anything is asked of it")
-        return self._identity.store
-
     def _on_synced(self, token: Token, ok: bool) -> None:
         try:
-            for part in (self._log, self._checkpoints, self._stamps, self._identity):
+            for part in (self._log, self._checkpoints, self._scratch, self._stamps, self._identity):
                 if part is not None and part.on_synced(token, ok):
                     return
         except HoldfastError as error:

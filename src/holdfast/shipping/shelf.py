@@ -110,6 +110,11 @@ class Shelf:
             manifest: files for manifest, files in self._counting.items() if manifest.hex() + MANIFEST in kept
         }
 
+    def drop(self, contents: Contents) -> None:
+        """Remove one manifest, finished or not, and what belongs to no other."""
+        kept = (*self._kept(MANIFEST), *self._kept(WANTED))
+        self.keep_only([each for each in kept if each.id != contents.id])
+
     # --- making a manifest's files
 
     def begin(self, contents: Contents, then: Callable[[list[FileEntry]], None]) -> None:

@@ -98,3 +98,19 @@ def test_the_foremost_clock_leads_for_ever(exchanges: list[tuple[int, int]]) -> 
                 time.observe("x", csn, system_ns=now_ns + leads_ns[receiver], max_skew_s=None)
     for lead_ns, time in zip(leads_ns, times, strict=True):
         assert lead_ns + time.network_ns <= max(leads_ns)
+
+
+def test_what_peers_pulled_can_be_absorbed_and_time_stays() -> None:
+    """The limit counts anew, the time is the same to the nanosecond, and it still only grows."""
+    time = LogicalTime(START_S * SECOND)
+    far = Csn(START_S + MAX_SKEW_S, 3, ReplicaId(2))
+    time.observe("b", far, system_ns=START_S * SECOND, max_skew_s=MAX_SKEW_S)
+    further = Csn(START_S + 2 * MAX_SKEW_S, 0, ReplicaId(2))
+    with pytest.raises(SkewTooLarge):
+        time.observe("b", further, system_ns=START_S * SECOND, max_skew_s=MAX_SKEW_S)
+    before = (time.logical_ns, time.timestamp, time.sequence)
+    assert time.absorb() == MAX_SKEW_S * SECOND
+    assert (time.logical_ns, time.timestamp, time.sequence) == before
+    assert (time.local_ns, time.network_ns) == (MAX_SKEW_S * SECOND, 0)
+    time.observe("b", further, system_ns=START_S * SECOND, max_skew_s=MAX_SKEW_S)
+    assert (time.timestamp, time.sequence) > (further.timestamp, further.sequence)

@@ -23,6 +23,7 @@ from holdfast.net.handshake import (
     HOST_ADMITS,
     roles_in,
 )
+from holdfast.node.directory_service import ADMITS as DIRECTORY_ADMITS
 from holdfast.shipping.service import SHIPPING_ADMITS
 from holdfast.web.door import ENDPOINTS
 from holdfast.web.settings import Grade
@@ -33,6 +34,7 @@ SERVERS = {
     "heart": HEARTBEAT_ADMITS,
     "host": HOST_ADMITS,
     "files": SHIPPING_ADMITS,
+    "directory": DIRECTORY_ADMITS,
 }
 ANSWERS = {
     Kind.AUTHORITY_ANSWER,
@@ -42,6 +44,7 @@ ANSWERS = {
     Kind.CALL_ANSWER,
     Kind.GROUP_ANSWER,
     Kind.SHIPPING_ANSWER,
+    Kind.DIRECTORY_ANSWER,
 }
 """Kinds that servers send and accept from nobody."""
 UNUSED = {Kind.AUTHORITY_WATCH, Kind.AUTHORITY_EVENT, Kind.AUTHORITY_UNWATCH, Kind.AGENT_ORDER}

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from holdfast.ldap.door import CLIENTS_MAX
 from holdfast.machine.process_tuning import OPEN_FILES
 from holdfast.machine.workers import WorkerLimits
+from holdfast.model.host_roles import DIRECTORY, GROUPS
 from holdfast.net import Limits
 from holdfast.node.door_table import DOORS
 from holdfast.node.open_files import files_needed
@@ -22,14 +24,18 @@ def test_every_bound_counts() -> None:
     assert files_needed(more, WorkerLimits()) == NEEDED + 1000
     assert files_needed(Limits(), WorkerLimits(workers_max=12)) > NEEDED
     without = files_needed(Limits(), WorkerLimits(), doors=(), services=())
-    assert (
-        without + sum(each.files_max for each in (*DOORS,)) + sum(each.files_max for each in SERVICES)
-        == NEEDED
-    )
-    assert NEEDED <= OPEN_FILES
+    entered = [(each.role, each.files_max) for each in DOORS]
+    entered += [(each.role, each.files_max) for each in SERVICES]
+    assert without + sum(files for role, files in entered if role is None) == NEEDED
+    # A directory's clients count where there is a directory, and nowhere else.
+    both = files_needed(Limits(), WorkerLimits(), roles=(GROUPS, DIRECTORY))
+    assert both == NEEDED + sum(files for role, files in entered if role == DIRECTORY)
+    assert NEEDED < both <= OPEN_FILES
 
 
-def test_the_http_door_is_entered_with_its_own_bounds() -> None:
+def test_the_doors_are_entered_with_their_own_bounds() -> None:
+    (ldap,) = (each for each in DOORS if each.name == "ldap")
+    assert ldap.files_max == CLIENTS_MAX
     (http,) = (each for each in DOORS if each.name == "http")
     assert http.files_max == CONNECTIONS_MAX + STREAMS_MAX
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,6 +17,7 @@ from holdfast.model.errors import DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import Epoch, HostId, Incarnation, Nonce, Position
 from holdfast.model.ports import NoTrace
 from holdfast.net import ConnectionSettings, Kind, PeerIdentity, Role
+from holdfast.node.host_config import HostConfig
 from holdfast.node.port_table import ANY
 from holdfast.node.service_table import SERVICES
 from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
@@ -69,6 +70,8 @@ def context_of(host: HostId, workers: Workers) -> Callable[..., ServiceContext]:
             reached=lambda address: address,
             trace=NoTrace(),
             workers=workers,
+            authority=cast(Any, None),  # no service here asks it
+            config=HostConfig(),
             **known,
         )
 

@@ -99,6 +99,22 @@ def test_a_fetch_can_be_watched_and_given_up(hosts: Hosts, contents: Contents) -
     assert list((hosts.tmp / C).iterdir()) == []
 
 
+def test_one_manifest_is_forgotten_and_others_keep_their_files(hosts: Hosts, contents: Contents) -> None:
+    """A file that another manifest has as well stays on the shelf."""
+    files = hosts.tmp / "files"
+    other = describe(Directory(files), ["log/1"], subject="log", epoch=Epoch(1), position=Position(7))
+    for each in (contents, other):
+        hosts.a.offer(each, files)
+        hosts.c.fetch(each, [A]).result(TIMEOUT_S)
+    hosts.c.drop(contents).result(TIMEOUT_S)
+    assert not hosts.c.holds(contents.id)
+    assert hosts.c.holds(other.id)
+    check_out(other, hosts.tmp / C, hosts.tmp / "out", is_shared=True)
+    hosts.c.drop(other).result(TIMEOUT_S)
+    hosts.c.close()  # the disk's own thread has done what it was told
+    assert list((hosts.tmp / C).iterdir()) == []
+
+
 def test_what_keeps_it_from_starting_is_said(hosts: Hosts) -> None:
     settings = ShippingSettings(
         directory=hosts.tmp / "other",

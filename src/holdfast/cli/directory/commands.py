@@ -13,14 +13,25 @@ from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
 from holdfast.machine import log_to_stderr
-from holdfast.machine.process_tuning import allow_open_files
 from holdfast.model.errors import InvalidRequest
 
 EXIT_DONE, EXIT_FAILED = 0, 1
 DEFAULT_PORT = 1389
 PASSWORD_FILE_BYTES_MAX = 1_024
 
-app = App(name="directory", help="Run a master of an LDAP directory.")
+app = App(name="directory", help="Run an LDAP directory of one master or of many.")
+app.command("holdfast.cli.directory.start:start", name="start", help="Run a directory of several masters.")
+app.command("holdfast.cli.directory.topology:status", name="status", help="Show masters, links and lag.")
+app.command("holdfast.cli.directory.topology:lag", name="lag", help="Show how far masters are behind.")
+app.command("holdfast.cli.directory.topology:ruv", name="ruv", help="Show what each master has.")
+app.command("holdfast.cli.directory.changing:cut", name="cut", help="Stop replication between two masters.")
+app.command("holdfast.cli.directory.changing:heal", name="heal", help="Resume it.")
+app.command("holdfast.cli.directory.changing:join", name="join", help="Let one more host have a replica.")
+app.command("holdfast.cli.directory.changing:retire", name="retire", help="Let a host have none any more.")
+app.command(
+    "holdfast.cli.directory.changing:initialise", name="initialise", help="Fill a replica anew from another."
+)
+app.command("holdfast.cli.directory.changing:clock", name="clock", help="Put clocks right.")
 
 
 @app.command
@@ -144,7 +155,6 @@ def serve_(
         ca=ca,
         policy=DoorPolicy(anonymous_read=anonymous_read, require_tls=require_tls),
     )
-    allow_open_files()
 
     def tell(about: dict[str, object]) -> None:
         if output == "json":
@@ -172,11 +182,11 @@ def _serving(
     checked_replica(replica_id)
     # Before any file is made: a name that cannot be a suffix, or has no class for its top.
     top_entry(Suffix(suffix, standard_schema()).dn, suffix)
-    password = None if admin_password_file is None else _first_line(admin_password_file)
+    password = None if admin_password_file is None else first_line(admin_password_file)
     return Serving(directory=dir, suffix=suffix, replica=replica_id, admin_password=password, **rest)  # type: ignore[arg-type]  # the fields are those of the options above
 
 
-def _first_line(file: Path) -> bytes:
+def first_line(file: Path) -> bytes:
     with file.open("rb") as opened:
         line = opened.read(PASSWORD_FILE_BYTES_MAX + 1).split(b"\n", 1)[0].rstrip(b"\r")
     if not 0 < len(line) <= PASSWORD_FILE_BYTES_MAX:

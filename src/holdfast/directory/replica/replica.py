@@ -110,6 +110,8 @@ class Replica:
         self.rules_changed = 0
         """Rises whenever something is committed on which access rules depend."""
         self.failure: str | None = None
+        self.gate: Callable[[], None] = lambda: None
+        """Raises ``DirectoryError`` while clients may not write here."""
 
     # --- opening
 
@@ -197,6 +199,7 @@ class Replica:
     def execute(self, request: Change, who: str, done: Done) -> Csn:
         """Judge what a client asks, in the name of *who*, and carry it out; *done* follows when it is on the
         disk. Access was judged before. Raises ``DirectoryError`` if it is refused: then nothing changes."""
+        self.gate()
         self._check_room()
         steps = judged(self.sight, request, who, random_id(self._ids.getrandbits(8 * ENTRY_ID_BYTES)))
 
@@ -216,6 +219,7 @@ class Replica:
 
     def settle(self, conflict: Conflict, done: Done, *, keep: bool) -> Csn:
         """Resolve a conflict: as it stands, or in favour of what lost."""
+        self.gate()
         self._check_room()
 
         def issue(operation: Operation) -> None:

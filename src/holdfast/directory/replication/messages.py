@@ -26,6 +26,8 @@ ROWS_MAX: Final = 4096
 ROW_KEY_BYTES_MAX: Final = 511
 MAPS_MAX: Final = 64
 DIGEST_BYTES: Final = 32
+MANIFEST_BYTES_MAX: Final = 12 << 20
+"""The longest manifest: the hashes of some 370,000 chunks, far more than a store has."""
 
 _Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 _Why = Annotated[str, Meta(max_length=WHY_CHARACTERS_MAX)]
@@ -122,6 +124,20 @@ class CopyAsk(Struct, frozen=True, kw_only=True, array_like=True, tag="copy-ask"
     """How many pieces may be on their way."""
 
 
+class ShippedCopyAsk(Struct, frozen=True, kw_only=True, array_like=True, tag="shipped-copy-ask"):
+    """Offer me a copy of your store's file; I shall be that replica. It comes on another connection."""
+
+    format: _Number = FORMAT
+    suffix: Annotated[str, Meta(max_length=SUFFIX_CHARACTERS_MAX)]
+    replica: ReplicaNumber
+
+
+class CopyOffered(Struct, frozen=True, array_like=True, tag="copy-offered"):
+    """The file can be fetched: this is its manifest (:mod:`holdfast.shipping.manifest`)."""
+
+    manifest: Annotated[bytes, Meta(max_length=MANIFEST_BYTES_MAX)]
+
+
 class CopyBegins(Struct, frozen=True, array_like=True, tag="copy-begins"):
     """The first word about a copy, which has a name of its own."""
 
@@ -166,6 +182,8 @@ Message = (
     | CannotSupply
     | Counted
     | CopyAsk
+    | ShippedCopyAsk
+    | CopyOffered
     | CopyBegins
     | CopyPiece
     | CopyTaken

@@ -1,5 +1,6 @@
 """What replication stands on, and its settings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,9 +9,9 @@ from msgspec import Struct
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.seam import ReplicaSeam
 from holdfast.directory.replication.messages import Message
-from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND, ReplicaId
 from holdfast.model.ports import Clock, Timers, Trace
+from holdfast.model.validation import Problem
 
 MILLISECOND = SECOND // 1000
 
@@ -24,6 +25,19 @@ class Links(Protocol):
 
     def close(self, peer: str) -> None:
         """End the connection; the driver connects again after a pause. ``on_down`` does not follow."""
+        ...
+
+
+class ShippedCopies(Protocol):
+    """Copies of the store's file that others fetch, where the machine can ship files."""
+
+    def offer(self, replica: ReplicaId, then: Callable[[bytes | None], None]) -> None:
+        """Have a copy made for *replica*, which is counted already, or find the one that it was offered
+        before; *then* gets its manifest, or None if there can be none."""
+        ...
+
+    def taken(self, replica: ReplicaId) -> None:
+        """*replica* has its data: its copy is not needed any more."""
         ...
 
 
@@ -47,6 +61,7 @@ class ReplicationPorts:
     clock: Clock
     timers: Timers
     trace: Trace
+    copies: ShippedCopies | None = None
 
 
 class ReplicationConfig(Struct, frozen=True, kw_only=True):
@@ -94,8 +109,7 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
     copy_window: int = 8
     """How many pieces may be on their way."""
 
-    def validate(self) -> None:
-        """Raise ``InvalidRequest`` naming every setting that is wrong."""
+    def validate(self) -> list[Problem]:
         limits = {
             "window_updates": 1 << 20,
             "window_bytes": 1 << 30,
@@ -109,8 +123,7 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             most = limits.get(name, 1 << 62)
             if not 1 <= getattr(self, name) <= most:
-                problems.append(f"{name} must be within 1..{most}, not {getattr(self, name)}")
+                problems.append((name, f"must be within 1..{most}, not {getattr(self, name)}"))
         if self.silence_ns < 2 * self.tick_ns:
-            problems.append("silence_ns must be at least two ticks, or links end for nothing")
-        if problems:
-            raise InvalidRequest("replication: " + "; ".join(problems))
+            problems.append(("silence_ns", "must be at least two ticks, or links end for nothing"))
+        return problems

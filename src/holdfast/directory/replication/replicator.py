@@ -13,14 +13,19 @@ from holdfast.directory.replication.acknowledging import Acknowledgements, Answe
 from holdfast.directory.replication.admission import NotReady, check_write
 from holdfast.directory.replication.giving import Givers
 from holdfast.directory.replication.housekeeping import Housekeeping
+from holdfast.directory.replication.lag import LagMeter
 from holdfast.directory.replication.link import Link, Phase
 from holdfast.directory.replication.messages import (
+    FORMAT,
     CopyAsk,
+    CopyOffered,
     CopyTaken,
     Counted,
     Message,
     Reason,
     Refused,
+    ShippedCopyAsk,
+    shortened,
 )
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
 from holdfast.directory.replication.roster import CSNSTATE, TOLD_OVER, Roster, Rows
@@ -30,6 +35,7 @@ from holdfast.model.csn import Csn
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Token
+from holdfast.model.validation import insist_valid
 
 TICK = "replication.tick"
 RELAY = "replication.relay"
@@ -55,7 +61,7 @@ class Replicator:
         read-only replica sends writers. *on_told_over*: others have retired this replica's id, or know that
         its store was put back; open the store again, with another. *on_failed*: the process must end (D1).
         """
-        config.validate()
+        insist_valid(config, "replication")
         self.roster = roster
         self._ports = ports
         self._config = config
@@ -79,6 +85,7 @@ class Replicator:
         self.acknowledgements = Acknowledgements(
             wait_ns=config.acknowledge_ns, waiting_max=config.waiting_max
         )
+        self.lag = LagMeter()
         self._givers = Givers(ports, config, tuple(maps), self._count)
         self._housekeeping = Housekeeping(ports, roster, config, self.keep, self.new_token)
         ports.replica.listen(self)
@@ -89,6 +96,10 @@ class Replicator:
     def vector(self) -> Vector:
         """What is committed here."""
         return self._ports.replica.vector
+
+    @property
+    def now_ns(self) -> int:
+        return self._ports.clock.now()
 
     # --- connections
 
@@ -113,6 +124,8 @@ class Replicator:
             link.heard_ns = self._ports.clock.now()
         if isinstance(message, CopyAsk):
             self._give(peer, message)
+        elif isinstance(message, ShippedCopyAsk):
+            self._offer(peer, message)
         elif isinstance(message, CopyTaken):
             self._givers.on_taken(peer, message)
         elif link is not None and link.phase is not Phase.ENDED:
@@ -125,6 +138,27 @@ class Replicator:
             self._ports.links.close(peer)
             return
         self._givers.on_ask(peer, ask, self._ports.replica.suffix)
+
+    def _offer(self, peer: str, ask: ShippedCopyAsk) -> None:
+        """Let a copy of the store's file be made, once the replica that will have it is counted (G5)."""
+        copies = self._ports.copies
+        replica = ReplicaId(ask.replica)
+        if copies is None or not self.roster.own.is_ready:
+            self._refuse_copy(peer, "no file is shipped from here now")
+        elif ask.format != FORMAT or ask.suffix != self._ports.replica.suffix:
+            self._refuse_copy(peer, f"this is {self._ports.replica.suffix} in format {FORMAT}")
+        else:
+            offered = copies.offer
+            self._count(replica, lambda: offered(replica, lambda manifest: self._offered(peer, manifest)))
+
+    def _offered(self, peer: str, manifest: bytes | None) -> None:
+        if manifest is None:
+            self._refuse_copy(peer, "no copy of the file could be made")
+        else:
+            self._ports.links.send(peer, CopyOffered(manifest))
+
+    def _refuse_copy(self, peer: str, why: str) -> None:
+        self._ports.links.send(peer, Refused(Reason.NOT_READY, shortened(why)))
 
     # --- what links say
 
@@ -141,7 +175,10 @@ class Replicator:
 
     def on_open(self, link: Link, *, is_ready: bool) -> None:
         self._unheard.pop(link.peer, None)
+        self.lag.follow(link.peer)
         assert link.replica is not None
+        if is_ready and self._ports.copies is not None:
+            self._ports.copies.taken(link.replica)
         if is_ready:
             self._count(link.replica, lambda: None)
         elif self.roster.own.is_ready:
@@ -162,7 +199,9 @@ class Replicator:
     def on_have(self, link: Link) -> None:
         self.problems.pop(link.peer, None)  # it has greeted, and so was not refused either
         if link.supplier is not None:
-            self.acknowledgements.on_second_store(link.supplier.committed)
+            committed = link.supplier.committed
+            self.acknowledgements.on_second_store(committed)
+            self.lag.confirmed(link.peer, committed.get(self.roster.replica), self._ports.clock.now())
 
     def on_received(self, newest: dict[ReplicaId, Csn]) -> None:
         self._received |= newest
@@ -185,6 +224,7 @@ class Replicator:
             self._housekeeping.newest_update, *(update.csn for update in updates)
         )
         if is_own:
+            self.lag.issued(updates[-1].csn, self._ports.clock.now())
             self._pump(own_only=True)
         else:
             self._relay_later()

@@ -23,6 +23,7 @@ from holdfast.directory.replication.ports import ReplicationConfig
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
+from holdfast.model.validation import insist_valid
 
 RING = ((1, 2), (2, 3), (3, 4), (1, 4))
 
@@ -405,4 +406,4 @@ def test_a_second_store_confirms_or_the_client_hears_that_none_did() -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(InvalidRequest, match=r"window_updates must be within.*silence_ns"):
-        ReplicationConfig(window_updates=0, silence_ns=1).validate()
+        insist_valid(ReplicationConfig(window_updates=0, silence_ns=1), "replication")

@@ -1,0 +1,137 @@
+"""Finds the masters of a domain's directory, and asks them."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from holdfast.agent.status_client import ask_host_at
+from holdfast.cli.admin import endpoint_at, hosts_at
+from holdfast.cli.where import Target
+from holdfast.directory.hosting.orders import (
+    Answer,
+    Order,
+    OrderDone,
+    OrderFailed,
+    ReplicaInfo,
+    ShowReplica,
+    decode_answer,
+    encode,
+)
+from holdfast.model.admin.hosts import HostInfo
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.host_roles import DIRECTORY
+from holdfast.model.ids import HostId
+from holdfast.net import Address, Connection, ConnectionSettings, Kind, Reason, Requests, connect
+from holdfast.node.directory_service import LDAP, NAME
+
+ASK_S: Final = 10.0
+CONNECT_S: Final = 3.0
+
+Given = TypeVar("Given", ReplicaInfo, OrderDone)
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """One host with the role `directory`, as it was found."""
+
+    host: HostId
+    is_alive: bool
+    pid: int | None = None
+    ldap: str = ""
+    """Where its LDAP door is."""
+    address: str = ""
+    """Where its directory takes orders."""
+    info: ReplicaInfo | None = None
+    why: str = ""
+    """Why nothing more is known of it."""
+
+
+class _Asker:
+    """The receiver of a connection on which orders are given."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.requests = Requests(connection)
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.DIRECTORY_ANSWER:
+            self.requests.on_answer(payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self.requests.on_closed(reason)
+
+
+async def ask(
+    address: str, endpoint: ConnectionSettings, order: Order, kind: type[Given], *, within_s: float = ASK_S
+) -> Given:
+    """Give *order* to the directory at *address*. Raises what it was refused with, ``NotConnected``, and
+    ``OutcomeUnknown`` if there was no answer."""
+    askers: list[_Asker] = []
+
+    def on_connection(connection: Connection) -> _Asker:
+        askers.append(_Asker(connection))
+        return askers[0]
+
+    connection = await connect(Address.parse(address), on_connection, endpoint, deadline_s=CONNECT_S)
+    try:
+        body = await askers[0].requests.ask(Kind.DIRECTORY_ASK, encode(order), deadline_s=within_s)
+    finally:
+        connection.close()
+        await connection.wait_gone()
+    answer: Answer = decode_answer(body)
+    if isinstance(answer, OrderFailed):
+        raise InvalidRequest(answer.text) if answer.is_final else Unavailable(answer.text)
+    if not isinstance(answer, kind):
+        raise InvalidRequest(f"an order was answered with {type(answer).__name__}")
+    return answer
+
+
+async def masters_at(target: Target) -> list[Master]:
+    """The domain's hosts with the role `directory`, and how their replicas are. Raises ``InvalidRequest`` if
+    there is none."""
+    endpoint = endpoint_at(target)
+    hosts = [each for each in await hosts_at(target) if DIRECTORY in each.roles]
+    if not hosts:
+        raise InvalidRequest(
+            "no host of this domain has the role directory: `holdfast directory start` makes such a domain, "
+            "`holdfast directory join` adds one"
+        )
+    return list(await asyncio.gather(*(_master(each, endpoint) for each in hosts)))
+
+
+async def _master(host: HostInfo, endpoint: ConnectionSettings) -> Master:
+    if not host.is_alive:
+        return Master(host.host, is_alive=False, why="it does not live")
+    try:
+        report = await ask_host_at(Address.parse(host.address), endpoint)
+        address, ldap = report.details.get(NAME, ""), report.details.get(LDAP, "")
+        found = Master(host.host, is_alive=True, pid=report.pid, ldap=ldap, address=address)
+        if not address:
+            service = next((each for each in report.services if each.name == NAME), None)
+            why = "it runs no directory" if service is None else f"{service.state}: {service.why}"
+            return replace(found, why=why)
+        return replace(found, info=await ask(address, endpoint, ShowReplica(), ReplicaInfo))
+    except HoldfastError as error:
+        return Master(host.host, is_alive=True, why=str(error))
+
+
+def named(masters: list[Master], name: str) -> Master:
+    """The master that is meant by a host's name or by the number of its replica. Raises
+    ``InvalidRequest``."""
+    for each in masters:
+        if each.host == name:
+            return each
+    for each in masters:
+        if each.info is not None and each.info.replica is not None and str(each.info.replica) == name:
+            return each
+    known = ", ".join(
+        each.host if each.info is None or each.info.replica is None else f"{each.host} ({each.info.replica})"
+        for each in masters
+    )
+    raise InvalidRequest(f"there is no master {name!r}; there are: {known}")
+
+
+def reachable(master: Master) -> str:
+    """Where *master* takes orders. Raises ``Unavailable``."""
+    if not master.address:
+        raise Unavailable(f"{master.host} cannot be asked: {master.why or 'it does not live'}")
+    return master.address

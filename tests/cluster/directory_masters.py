@@ -1,0 +1,208 @@
+"""A directory of several masters in processes of their own, as `holdfast directory start` runs it.
+
+Its clients are ldap3's. What the masters have on their disks is read by :func:`changelog`, which uses nothing
+of the directory but LMDB's file.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import msgspec
+
+from holdfast.cli.directory.masters import masters_at
+from holdfast.cli.directory.topology import as_json
+from holdfast.model.errors import HoldfastError
+from holdfast.node.layout import Layout
+
+with warnings.catch_warnings():
+    # ldap3 imports names of pyasn1 that are deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import ldap3
+    from ldap3.core.exceptions import LDAPException
+
+SUFFIX = "dc=example,dc=com"
+HOLDFAST = (sys.executable, "-m", "holdfast")
+WAIT_S = 180.0
+"""The machine may be busy."""
+GONE = (LDAPException, OSError)
+ISSUED = re.compile(r'event=directory_change csn=(\w+) operation=\w+ dn="([^"]*)"')
+
+
+def wait_until(what: str, holds: Callable[[], bool], within_s: float = WAIT_S) -> None:
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, f"did not happen within {within_s:g} s: {what}"
+        time.sleep(0.05)
+
+
+class Masters:
+    """A running `holdfast directory start`."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+        self.line: dict[str, Any] = {}
+
+    def start(self) -> None:
+        command = [*HOLDFAST, "directory", "start", "--dir", str(self.directory), "--output", "json"]
+        # Its talk goes to a file: a pipe that nobody reads would fill up.
+        with (self.directory.parent / "talk").open("ab") as talk:
+            self._process = process = subprocess.Popen(
+                [*command, *self._options], stdout=subprocess.PIPE, stderr=talk, text=True
+            )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, (self.directory.parent / "talk").read_text()
+        self.line = json.loads(line)
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(WAIT_S) in (0, 130)
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def run(self, *words: str, ok: tuple[int, ...] = (0,)) -> "subprocess.CompletedProcess[str]":
+        command = [*HOLDFAST, "directory", *words, "--dir", str(self.directory)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode in ok, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
+        return done
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """What `directory status --output json` prints, without starting the command each time."""
+        found = asyncio.run(masters_at(Layout(self.directory)))
+        return {each.host: msgspec.to_builtins(as_json(each)) for each in found}
+
+    def shipped(self, id: str) -> int:
+        """How many bytes of files that host has sent to others."""
+        command = [*HOLDFAST, "shipping", "status", "--dir", str(self.directory), "--output", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True)
+        (found,) = (each["status"]["sent_bytes"] for each in json.loads(done.stdout) if each["host"] == id)
+        return int(found)
+
+    @property
+    def ids(self) -> list[str]:
+        return [each["id"] for each in self.line["masters"]]
+
+    @property
+    def everybody(self) -> list[dict[str, Any]]:
+        return [*self.line["masters"], *self.line.get("consumers", ())]
+
+    def address(self, id: str) -> str:
+        (found,) = (str(each["ldap"]) for each in self.everybody if each["id"] == id)
+        return found
+
+    def pid(self, id: str) -> int | None:
+        """The process that runs that master now; None if it is not known at the moment."""
+        try:
+            return self.status()[id]["pid"]
+        except HoldfastError:
+            return None
+
+    def kill(self, id: str) -> None:
+        """kill -9 the process of that master."""
+        found: list[int] = []
+
+        def is_known() -> bool:
+            pid = self.pid(id)
+            found.extend(() if pid is None else (pid,))
+            return pid is not None
+
+        wait_until(f"the process of {id} is known", is_known)
+        os.kill(found[-1], signal.SIGKILL)
+
+    def connect(self, id: str, *, as_admin: bool = True) -> ldap3.Connection:
+        server = ldap3.Server(f"ldap://{self.address(id)}", get_info=ldap3.NONE, connect_timeout=10)
+        who = (self.line["admin_dn"], self.line["admin_password"]) if as_admin else (None, None)
+        return ldap3.Connection(server, *who, auto_bind=True, receive_timeout=30, auto_referrals=False)
+
+    def add(self, connection: ldap3.Connection, uid: str, **more: str) -> int:
+        """Add a person, and return the LDAP result code."""
+        attributes = {"cn": uid, "sn": uid, **more}
+        connection.add(f"uid={uid},{SUFFIX}", "inetOrgPerson", attributes)
+        return int(connection.result["result"])
+
+    def uids(self, id: str) -> set[str]:
+        with self.connect(id) as connection:
+            connection.search(SUFFIX, "(uid=*)", attributes=["uid"], paged_size=500)
+            found = list(connection.entries)
+            cookie = _cookie(connection)
+            while cookie:
+                connection.search(SUFFIX, "(uid=*)", attributes=["uid"], paged_size=500, paged_cookie=cookie)
+                found += connection.entries
+                cookie = _cookie(connection)
+        return {str(each.uid) for each in found}
+
+    def has(self, id: str, uids: set[str]) -> bool:
+        try:
+            return uids <= self.uids(id)
+        except GONE:
+            return False
+
+    def until_equal(self, acknowledged: set[str]) -> None:
+        """Wait until all have the same persons, all acknowledged ones among them."""
+
+        def holds() -> bool:
+            try:
+                found = [self.uids(each["id"]) for each in self.everybody]
+            except GONE:
+                return False
+            return all(each == found[0] for each in found) and acknowledged <= found[0]
+
+        wait_until("all masters have the same", holds)
+
+    def issued(self) -> list[tuple[str, str]]:
+        """Every CSN that a master gave to an operation of a client, with the entry, from all their logs."""
+        texts = [each.read_text() for each in (self.directory / "output").glob("host*.log*")]
+        return [found.groups() for text in texts for found in ISSUED.finditer(text)]  # type: ignore[misc]
+
+    def changes(self, id: str) -> dict[bytes, bytes]:
+        """The changelog on the disk of a stopped master: each CSN, and what it did."""
+        return changelog(self.directory / "hosts" / id / "services" / "directory" / "store")
+
+
+def changelog(store: Path) -> dict[bytes, bytes]:
+    environment = lmdb.open(str(store), readonly=True, lock=False, max_dbs=16)
+    try:
+        updates = environment.open_db(b"updates", create=False)
+        with environment.begin(db=updates) as transaction:
+            return {bytes(key): bytes(value) for key, value in transaction.cursor()}
+    finally:
+        environment.close()
+
+
+def assert_no_csn_twice(*changelogs: dict[bytes, bytes]) -> None:
+    """No two masters know different changes under one CSN."""
+    known: dict[bytes, bytes] = {}
+    for each in changelogs:
+        for csn, change in each.items():
+            assert known.setdefault(csn, change) == change, f"{csn.hex()} names two changes"
+
+
+def _cookie(connection: ldap3.Connection) -> bytes:
+    controls = connection.result.get("controls", {})
+    return bytes(controls.get("1.2.840.113556.1.4.319", {}).get("value", {}).get("cookie") or b"")
+
+
+@contextmanager
+def running(directory: Path, *options: str) -> Iterator[Masters]:
+    masters = Masters(directory, *options)
+    try:
+        masters.start()
+        yield masters
+    finally:
+        masters.stop()

@@ -1,0 +1,32 @@
+"""Which master a person means, and what is said where there is none."""
+
+import pytest
+
+from holdfast.cli.directory.masters import Master, named, reachable
+from holdfast.directory.hosting.orders import ReplicaInfo
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import HostId, ReplicaId
+
+
+def master(host: str, replica: int | None, address: str = "127.0.0.1:1") -> Master:
+    info = None
+    if replica is not None:
+        info = ReplicaInfo(host=HostId(host), state="serving", replica=ReplicaId(replica))
+    return Master(HostId(host), is_alive=True, address=address, info=info)
+
+
+MASTERS = [master("host1", 4), master("host2", 1), master("4", 9), master("gone", None, "")]
+
+
+def test_a_master_is_named_by_its_host_or_by_its_replica() -> None:
+    assert named(MASTERS, "host2").host == "host2"
+    assert named(MASTERS, "1").host == "host2"
+    assert named(MASTERS, "4").host == "4"  # a host's own name goes before a replica's number
+    with pytest.raises(InvalidRequest, match=r"there is no master '7'; there are: host1 \(4\), .* gone"):
+        named(MASTERS, "7")
+
+
+def test_one_that_cannot_be_asked_is_told_apart() -> None:
+    assert reachable(MASTERS[0]) == "127.0.0.1:1"
+    with pytest.raises(Unavailable, match="gone cannot be asked"):
+        reachable(MASTERS[3])
