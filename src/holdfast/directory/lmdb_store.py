@@ -14,6 +14,7 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -276,7 +277,9 @@ class LmdbStore:
                 rows[name][key] = value
         for name, found in rows.items():
             with transaction.cursor(db=self._maps[name]) as cursor:
-                cursor.putmulti(sorted((key, value) for key, value in found.items() if value is not None))
+                # By the key alone: comparing pairs takes several times as long.
+                pairs = sorted(found.items(), key=itemgetter(0))
+                cursor.putmulti([each for each in pairs if each[1] is not None])
             for key, value in found.items():
                 if value is None:
                     transaction.delete(key, db=self._maps[name])

@@ -163,6 +163,7 @@ def test_every_csn_ends_once(served: Served) -> None:
     found = counts()
     assert found["assigned"] == found["committed"] + found["aborted"] + found["in_flight"]
     assert found["committed"] >= 5
+    assert found["in_flight"] == 0
     assert found["callback_failures"] == 0
     assert found["p99_ms"] >= found["median_ms"] > 0
 

@@ -1,9 +1,15 @@
 """Every conflict shows both sides, and a change that has seen both resolves it."""
 
+import random
+
 import pytest
+from directory_replica import SUFFIX as SUFFIX_DN
+from directory_replica import Master as ReplicaMaster
+from directory_replica import modify, person
+from directory_steps import History
 from directory_world import ANN, GROUPS, PEOPLE, SUFFIX, Issued, Master, base, built, entry_id, name, value
 
-from holdfast.directory.conflicts import Conflict, Kind
+from holdfast.directory.conflicts import Conflict, Disputes, Kind, conflicts
 from holdfast.directory.issuing import settle
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
@@ -144,3 +150,46 @@ def test_a_value_of_the_name_stays_although_it_was_removed() -> None:
     assert (conflict.kept.change, conflict.lost.change) == ("add-value", "remove-value")
     with pytest.raises(InvalidRequest, match="part of the entry's name"):
         settled(master, conflict, keep=False)
+
+
+def test_only_disputed_entries_are_looked_at(rounds) -> None:
+    """Whatever many masters did: looking at the entries that are kept as disputed finds what looking at all
+    of them finds."""
+    found = 0
+    for seed in range(rounds(short=20, long=1000)):
+        rng = random.Random(seed)
+        history = History()
+        history.run(
+            [
+                (rng.randrange(3), rng.randrange(history.verbs), rng.randrange(8), rng.randrange(8))
+                for _ in range(80)
+            ]
+        )
+        for each in history.masters:
+            disputes = Disputes()
+            for entry in each.state.entries.values():
+                disputes.update(entry)
+            expected = list(conflicts(each.state, each.tree))
+            assert list(conflicts(each.state, each.tree, disputes)) == expected
+            found += len(expected)
+    assert found > 100
+
+
+def test_a_replica_keeps_its_disputes_up_to_date() -> None:
+    """A conflict that arrives is listed at once, also after a restart, and goes when it is resolved."""
+    first = ReplicaMaster(1)
+    first.populate()
+    first.do(person("ada"))
+    second = ReplicaMaster(2, first.world)
+    first.send_to(second)
+    ada = f"uid=ada,ou=people,{SUFFIX_DN}"
+    first.do(modify(ada, ("replace", "displayName", "one")))
+    second.do(modify(ada, ("replace", "displayName", "two")))
+    assert second.replica.conflicts() == []
+    first.send_to(second)
+    (conflict,) = second.replica.conflicts()
+    second.restart()
+    assert second.replica.conflicts() == [conflict]
+    second.replica.settle(conflict, lambda csn: None, keep=True)
+    second.store.commit()
+    assert second.replica.conflicts() == []

@@ -211,7 +211,10 @@ class _Reading:
                 self._take(each.description, each.values)
         for text in self._own.get("supersededcsn", ()):
             what, *words = text.split(" ")
-            self._seen[what] = read_seen(words)
+            seen = read_seen(words)
+            if seen == NOTHING or what in self._seen:
+                raise self._wrong(f"supersededCSN of {quoted(what)} says nothing, or is there twice")
+            self._seen[what] = seen
         identity = self._id(new_id)
         removed = self._one_csn("deletedcsn")
         removal = None if removed is None else Removal(removed, self._take_seen(ENTRY_SLOT))

@@ -129,6 +129,7 @@ def test_the_source_s_own_lines_are_read() -> None:
         (b"dncsn: 03626325e0001a1a1\ndeletedAttribute: cn", "attribute,adcsn-CSN"),
         (b"dncsn: 03626325e0001a1a1\nparentCSN: 03626325e0001a1a1", "entryUUID of the parent"),
         (b"dncsn: 03626325e0001a1a1\nsupersededCSN: cn 5", "not a CSN"),
+        (b"dncsn: 03626325e0001a1a1\nsupersededCSN: cn", "says nothing"),  # found by fuzzing
     ],
 )
 def test_a_wrong_line_is_refused_with_its_record(line: bytes, said: str) -> None:
