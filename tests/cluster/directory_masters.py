@@ -111,7 +111,7 @@ class Masters:
         """The process that runs that master now; None if it is not known at the moment."""
         try:
             return self.status()[id]["pid"]
-        except HoldfastError:
+        except (HoldfastError, KeyError):
             return None
 
     def kill(self, id: str) -> None:

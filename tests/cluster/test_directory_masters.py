@@ -233,7 +233,7 @@ def test_a_store_put_back_within_one_opening_is_told_by_its_peers(tmp_path: Path
         def has_new_id() -> bool:
             try:
                 info = masters.status()[b]["replica"]
-            except HoldfastError:
+            except (HoldfastError, KeyError):
                 return False
             return info is not None and info["may_write"] and info["replica"] != found["replica"]["replica"]
 
