@@ -7,6 +7,7 @@ RUNS   := $(VENV)/.runs
 REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
 TESTS  ?= tests
 JOBS   ?= 3
+ARGS   ?=
 MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
@@ -54,7 +55,7 @@ demo: $(RUNS)    ## a ledger under load, its primary killed every 3 s, every cal
 	@$(BIN)/holdfast demo
 
 test: setup etcd ldap ## every test, in its short version; what CI runs
-	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --durations 20 --dist loadfile --no-loadscope-reorder $(ARGS) $(TESTS)
 
 check: setup     ## format, lint, types, layering
 	@$(BIN)/ruff format --check src tests
@@ -87,6 +88,8 @@ long: setup etcd ldap ## the same tests in their long versions: more kills, powe
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error
 	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	@bash scripts/ensure-debian redis-server redis-server
+	@bash scripts/ensure-debian /usr/sbin/slapd slapd
+	@bash scripts/ensure-debian ldclt 389-ds-base
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
 fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)

@@ -8,6 +8,7 @@ from holdfast.execution.context import NotOrdered, OutsideOperation, context
 from holdfast.execution.interface import BadCall, interleaved, query, slow
 from holdfast.execution.method import CannotAwait, NotAwaited
 from holdfast.execution.sends import OutboxFull
+from holdfast.execution.stored import Database, Stored
 from holdfast.execution.timers import BadSchedule, TooManyTimers
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.conversion import ResultDoesNotFit
@@ -40,6 +41,7 @@ __all__ = [
     "CallPolicy",
     "CallRefused",
     "CannotAwait",
+    "Database",
     "HoldfastError",
     "InvalidRequest",
     "InvalidState",
@@ -59,6 +61,7 @@ __all__ = [
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
+    "Stored",
     "TooManyTimers",
     "Unavailable",
     "__version__",

@@ -4,13 +4,18 @@ A client is installed without the packages that hosts and the command line need.
 there is told in one line what to install.
 """
 
+import gc
 import sys
 
 EXTRA = "holdfast[host]"
+THRESHOLDS = (50_000, 20, 100)
+"""Of the garbage collector, at first: a start makes thousands of objects that stay, and looking for cycles
+among them would take a tenth of its time. Processes that serve set their own."""
 
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(*THRESHOLDS)
     try:
         from holdfast.cli.main import main as run
 

@@ -9,8 +9,15 @@ from etcd_cluster import EtcdCluster
 from faults.disk import FaultyDisk
 from faults.machine import require_fuse, require_tun
 from faults.preload import build_library
+from workload import Workload
 
 from holdfast.demo.network.internet import Internet
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _callers_without_rest(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--long"):
+        Workload.pace_s = 0.0
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ class DirectCaller:
         """Return the outcome, whatever it is, of a call that expires at that time of the group."""
         self._outcome = asyncio.get_running_loop().create_future()
         self._send(method, arguments, expiration_s)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await self._outcome
 
     def read(

@@ -2,13 +2,14 @@
 
 import json
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from holdfast.node.links import free_addresses
 
 START_S = 60.0
 HEARTBEAT_MS = 50
@@ -41,7 +42,7 @@ class EtcdCluster:
     ) -> None:
         self._program = program
         self._options = options
-        ports = free_ports(2 * size)
+        ports = [each.port for each in free_addresses("127.0.0.1", 2 * size)]  # etcd cannot choose its own
         self.members = [
             Member(
                 f"m{number}",
@@ -153,15 +154,3 @@ class EtcdCluster:
         with urllib.request.urlopen(request, timeout=1.0) as response:
             answer: dict[str, Any] = json.load(response)
             return answer
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago: etcd cannot choose its own."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -8,7 +8,7 @@ from types import TracebackType
 from faults.signals import Victim
 from log_verify import Promises
 
-WORDS_TIMEOUT_S = 30.0
+WORDS_TIMEOUT_S = 120.0
 WRITER = Path(__file__).with_name("log_writer.py")
 
 

@@ -18,7 +18,7 @@ class Manager:
         self.name = Layout(domain.directory).read().domain
         hosts = domain.status()["hosts"]
         self.doors = [host["report"]["details"]["http"] for host in hosts]
-        self._client = httpx.Client(timeout=90, trust_env=False)
+        self._client = httpx.Client(timeout=240, trust_env=False)
 
     def ask(self, method: str, path: str, body: object = None, door: int = 0) -> httpx.Response:
         return self._client.request(method, self.doors[door] + path, json=body)

@@ -56,7 +56,7 @@ async def attempt(address: str, endpoint: ConnectionSettings) -> str:
 def asked(url: str, method: str, body: bytes | None = None) -> str:
     request = urllib.request.Request(url, method=method, data=body)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return str(answer.status)
     except urllib.error.HTTPError as error:
         with error:

@@ -73,7 +73,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sqlite_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteBackend]:
     backend = SqliteBackend(tmp_path_factory.mktemp("sqlite") / "authority")
     backend.start()

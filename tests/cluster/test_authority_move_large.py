@@ -32,7 +32,7 @@ from holdfast.model.ids import SECOND, Nonce, Revision
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.net.secret_file import read_secret
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.cluster
 
 LEASES, KEYS = 1_000, 5_000
 WAIT_S = 240.0

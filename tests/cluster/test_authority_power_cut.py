@@ -36,7 +36,7 @@ def authority(directory: Path) -> Iterator[tuple[Victim, Address]]:
         keep_secret(Path(secrets), SECRET)
         command = ["authority", "serve", "--dir", str(directory), "--secret-dir", secrets]
         with Victim([sys.executable, "-m", "holdfast", *command]) as victim:
-            assert victim.wait_for_lines(1, timeout_s=60), victim.errors
+            assert victim.wait_for_lines(1, timeout_s=120), victim.errors
             found = re.search(r"listening on (\S+)", victim.lines[0])
             assert found is not None, victim.lines
             yield victim, Address.parse(found[1])
@@ -82,7 +82,7 @@ def test_no_applied_change_is_lost_to_power_cuts(faulty_disk: FaultyDisk, rounds
         with authority(directory) as (victim, address):
             faulty_disk.power_off_after(changes=dice.randint(1, 400))
             asyncio.run(write_until_it_fails(address, str(cut), applied.append))
-            assert victim.wait(timeout_s=60) == 1
+            assert victim.wait(timeout_s=120) == 1
         faulty_disk.power_on(torn=dice.random() < 0.7)
         with authority(directory) as (_, address):
             assert asyncio.run(absent(address, applied[-CHECKED_MAX:])) == []
@@ -111,7 +111,7 @@ def test_a_failed_sync_ends_the_authority(faulty_disk: FaultyDisk) -> None:
     with authority(directory) as (victim, address):
         faulty_disk.fail_syncs(1, after=20)
         asyncio.run(write_until_it_fails(address, "key", applied.append))
-        assert victim.wait(timeout_s=60) == 1
+        assert victim.wait(timeout_s=120) == 1
         assert "the authority ends" in victim.errors
     faulty_disk.power_cut()
     with authority(directory) as (_, address):

@@ -45,7 +45,7 @@ def anyio_backend() -> str:
 
 def run(*arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*HOLDFAST, *arguments], input=answer, capture_output=True, text=True, timeout=30, check=False
+        [*HOLDFAST, *arguments], input=answer, capture_output=True, text=True, timeout=240, check=False
     )
 
 
@@ -69,7 +69,7 @@ def serving(
         yield process, Address.parse(process.stdout.readline().split()[-1])
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
 
 
 async def ask(
@@ -92,7 +92,7 @@ def put(key: str, value: bytes) -> Txn:
 
 
 def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     return process.returncode, errors
 
 

@@ -207,7 +207,7 @@ def test_the_command_line_says_it_in_one_line_and_ends_with_a_code(domain: Domai
         (("group", "show", "nobody"), 2, "there is no group 'nobody'"),
     ):
         command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert (done.returncode, done.stdout) == (code, ""), f"{words}: {done}"
         assert said in " ".join(done.stderr.split()), f"{words}: {done.stderr}"
         assert "Traceback" not in done.stderr
@@ -259,13 +259,13 @@ def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
             credentials=client.layout.secret(description.domain),
         )
         asker = Asker()
-        connection = await connect(address, asker.begin, later, deadline_s=30.0)
+        connection = await connect(address, asker.begin, later, deadline_s=120.0)
         try:
             for kind in (Kind.SEQUENCE, Kind.CONTROL, Kind.CALL):
                 connection.send(kind, LATER)
-            refused = await asker.requests.ask(Kind.GROUP_ORDER, LATER_ORDER, deadline_s=60.0)
+            refused = await asker.requests.ask(Kind.GROUP_ORDER, LATER_ORDER, deadline_s=120.0)
             assert msgspec.msgpack.decode(refused)["code"] == UNKNOWN_ORDER
-            listed = await asker.requests.ask(Kind.GROUP_ORDER, encode_order(ListGroups()), deadline_s=60.0)
+            listed = await asker.requests.ask(Kind.GROUP_ORDER, encode_order(ListGroups()), deadline_s=120.0)
             assert isinstance(decode_order_answer(listed), GroupList)
         finally:
             connection.close()

@@ -18,7 +18,7 @@ from holdfast.model.ids import ReplicaId
 pytestmark = pytest.mark.cluster
 
 PROGRAM = Path(__file__).with_name("clock_process.py")
-START_LIMIT_S = 30
+START_LIMIT_S = 120
 
 
 @pytest.mark.covers("CSN-21", "CSN-37")

@@ -12,7 +12,7 @@ import pytest
 from domain import HOLDFAST, WAIT_S
 from faults.machine import require_tun
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 
 def surroundings(tmp_path: Path) -> dict[str, str]:
@@ -44,7 +44,7 @@ def test_nothing_is_lost_while_the_primary_is_killed_and_paused(
         [*command, "--output", "json"],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=550,
         check=False,
         env=surroundings(tmp_path),
     )
@@ -73,7 +73,7 @@ def test_nothing_is_lost_on_three_machines_that_are_killed_and_cut_off(
         [*command, "--output", "json"],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=550,
         check=False,
         env=surroundings(tmp_path),
     )

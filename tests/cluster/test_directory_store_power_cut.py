@@ -16,7 +16,7 @@ from holdfast.directory.lmdb_store import LmdbStore
 pytestmark = pytest.mark.cluster
 
 WRITER = Path(__file__).with_name("directory_store_writer.py")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 def rows(directory: Path, name: str) -> list[tuple[bytes, bytes]]:

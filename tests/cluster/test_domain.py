@@ -205,7 +205,7 @@ def test_up_in_the_foreground_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert any("host1 alive" in line for line in process.stdout)
     process.send_signal(signal.SIGINT)
-    _, talk = process.communicate(timeout=90)
+    _, talk = process.communicate(timeout=240)
     assert process.returncode == 0, talk
     assert holder_of(directory / "hosts" / "host1") is None
     assert holder_of(directory / "agent") is None

@@ -41,7 +41,7 @@ def test_of_two_who_start_one_domain_one_does(tmp_path: Path) -> None:
     """Otherwise both would describe it, each with its own id, and its processes would refuse each other."""
     directory = tmp_path / "d"
     rivals = [foreground(directory, "--hosts", "1", "--detach") for _ in range(3)]
-    talk = [rival.communicate(timeout=60)[1] for rival in rivals]
+    talk = [rival.communicate(timeout=240)[1] for rival in rivals]
     try:
         assert sorted(rival.returncode for rival in rivals) == [0, 1, 1], talk
         assert sum("is held by" in each for each in talk) == 2

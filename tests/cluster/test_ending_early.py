@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.cluster
 
 COMMANDS = {
     "soak": (("--minutes", "60", "--seed", "11"), "faults"),

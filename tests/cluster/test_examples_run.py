@@ -14,10 +14,10 @@ from holdfast.cli.admin import order_at
 from holdfast.model.admin.groups import ListGroups
 from holdfast.node.layout import Layout
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LIMIT_S = 200
+LIMIT_S = 400
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,7 @@ def played(name: str, *options: str, tmp_path: Path) -> "subprocess.CompletedPro
 @pytest.mark.parametrize(
     ("name", "told"),
     [
+        ("archive", "301 documents later"),
         ("ledger", "500 transfers later"),
         ("orderbook", "problems: none"),
         ("scheduler", "20 runs of 20 jobs, none twice"),

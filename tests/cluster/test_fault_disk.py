@@ -227,7 +227,7 @@ def test_a_lock_excludes_until_its_holder_dies(faulty_disk: FaultyDisk) -> None:
         "print('held', flush=True); time.sleep(60)"
     )
     with Victim([sys.executable, "-S", "-c", program, str(path)]) as holder, open(path) as file:
-        assert holder.wait_for_lines(1, timeout_s=60)
+        assert holder.wait_for_lines(1, timeout_s=120)
         with pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         holder.kill()
@@ -300,7 +300,7 @@ def test_it_is_unmounted_when_the_tester_is_killed(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     with Victim([sys.executable, "-c", program, str(path)], env=environment) as tester:
-        assert tester.wait_for_lines(1, timeout_s=60)
+        assert tester.wait_for_lines(1, timeout_s=120)
         assert is_mounted(path)
     deadline = time.monotonic() + 10
     while is_mounted(path) and time.monotonic() < deadline:

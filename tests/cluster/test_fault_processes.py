@@ -49,7 +49,7 @@ def run_writer(
     settings = environment(library, tmp_path / under, faults)
     command = [sys.executable, "-S", "-c", program, str(tmp_path / "here" / "file")]
     with Victim(command, env=settings) as victim:
-        return victim.wait(timeout_s=30), victim.lines
+        return victim.wait(timeout_s=120), victim.lines
 
 
 def test_without_faults_nothing_changes(failing_calls: Path, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def counter() -> Victim:
 def test_everything_said_before_a_kill_is_heard(counter: Victim) -> None:
     """The lines have no gap, and the process is gone."""
     with counter:
-        assert counter.wait_for_lines(20, timeout_s=60)
+        assert counter.wait_for_lines(20, timeout_s=120)
         counter.kill()
         heard = [int(line) for line in counter.lines]
         assert heard == list(range(len(heard)))
@@ -138,13 +138,13 @@ def test_everything_said_before_a_kill_is_heard(counter: Victim) -> None:
 
 def test_a_stopped_process_stands_still_until_it_goes_on(counter: Victim) -> None:
     with counter:
-        assert counter.wait_for_lines(5, timeout_s=60)
+        assert counter.wait_for_lines(5, timeout_s=120)
         counter.stop()
         before = counter.wait_until_silent()  # what was already in the pipe has been read
         time.sleep(0.1)
         assert len(counter.lines) == before
         counter.go_on()
-        assert counter.wait_for_lines(before + 5, timeout_s=60)
+        assert counter.wait_for_lines(before + 5, timeout_s=120)
 
 
 def test_a_stopped_process_can_be_killed(counter: Victim) -> None:
@@ -158,11 +158,11 @@ def test_a_stopped_process_can_be_killed(counter: Victim) -> None:
 def test_a_new_life_starts_afresh(counter: Victim) -> None:
     """It is another process, with none of the output of the old one."""
     with counter:
-        assert counter.wait_for_lines(5, timeout_s=60)
+        assert counter.wait_for_lines(5, timeout_s=120)
         counter.kill()
         first_pid = counter.pid
         counter.start()
-        assert counter.wait_for_lines(1, timeout_s=60)
+        assert counter.wait_for_lines(1, timeout_s=120)
         assert counter.pid != first_pid
         assert counter.lines[0] == "0"
 
@@ -170,5 +170,5 @@ def test_a_new_life_starts_afresh(counter: Victim) -> None:
 def test_half_a_line_was_never_said() -> None:
     program = "import os, time; os.write(1, b'whole\\nhal'); os.kill(os.getpid(), 9)"
     with Victim([sys.executable, "-S", "-c", program]) as victim:
-        victim.wait(timeout_s=60)
+        victim.wait(timeout_s=120)
         assert victim.lines == ["whole"]

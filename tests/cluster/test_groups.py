@@ -57,7 +57,7 @@ async def at_primary(client: Client, name: str) -> tuple[GroupInfo, DirectCaller
 def holdfast(domain: Domain, *words: str) -> Any:
     """Return what a command prints, decoded."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
     return msgspec.json.decode(done.stdout) if done.stdout else None
 

@@ -15,13 +15,14 @@ from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
 from holdfast.storage.checkpoint import ASIDE, COPIED, checkpoint_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.cluster
 
-WAIT_S = 90.0
+WAIT_S = 240.0
 ACCOUNTS = 60_000
 """Two megabytes of state: four times what is captured between two calls."""
 MEMO = "x" * 250_000
-"""About eighty such calls make a checkpoint due."""
+"""Some sixteen such calls make a checkpoint due."""
+DUE_BYTES = 4 << 20
 
 
 def store_of(domain: Domain, host: str) -> Path:
@@ -62,7 +63,9 @@ def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path:
 
         async def fill(client: Client) -> int:
             """Return the account's value after everything that was acknowledged."""
-            bulk = await client.connection.create("holdfast.bench.objects:Bulk", name="bulk")
+            bulk = await client.connection.create(
+                "holdfast.bench.objects:Bulk", name="bulk", properties={"CheckpointBytes": DUE_BYTES}
+            )
             await client.wait_in_sync("bulk")
             for first in range(0, ACCOUNTS, 5_000):
                 await bulk.grow(first, 5_000)

@@ -11,7 +11,7 @@ from group_client import EXAMPLES, Client, run
 from holdfast.authority.views import VIEWS_PER_TXN_MAX
 from holdfast.client.proxy import Group
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def ask(url: str, method: str, path: str, body: object = None, **headers: str) -
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         named["content-type"] = "application/json"
-    return httpx.request(method, url + path, content=content, headers=named, timeout=90, trust_env=False)
+    return httpx.request(method, url + path, content=content, headers=named, timeout=240, trust_env=False)
 
 
 def until(what: str, holds: Callable[[], Any]) -> Any:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.cluster
 
 ASKED = {"Name": "by_city", "Bucket": "people", "Using": "tree", "OnExprList": ["/city"]}
 
@@ -43,11 +43,11 @@ class Plane:
 
     def ask(self, url: str, path: str, body: object = None, **headers: str) -> httpx.Response:
         if body is None:
-            return httpx.get(url + path, timeout=90, trust_env=False)
+            return httpx.get(url + path, timeout=240, trust_env=False)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         named["content-type"] = "application/json"
         content = msgspec.json.encode(body)
-        return httpx.post(url + path, content=content, headers=named, timeout=90, trust_env=False)
+        return httpx.post(url + path, content=content, headers=named, timeout=240, trust_env=False)
 
     def coordination(self, url: str = "") -> dict[str, Any]:
         """Return the coordination as the host at *url* knows it, or any that answers."""
@@ -254,7 +254,7 @@ def test_people_create_list_and_drop_indexes(domain: Domain, plane: Plane) -> No
     assert "dogs" in shown
     assert index(domain, "drop", str(made["id"])).returncode == 0
     assert index(domain, "drop", str(made["id"])).returncode == 2
-    dropped = httpx.delete(f"{url}/v1/indexes/{created.json()['id']}", timeout=90, trust_env=False)
+    dropped = httpx.delete(f"{url}/v1/indexes/{created.json()['id']}", timeout=240, trust_env=False)
     assert dropped.status_code == 200
     assert httpx.delete(f"{url}/v1/indexes/{created.json()['id']}", trust_env=False).status_code == 404
     found = msgspec.json.decode(domain.run("transactions", "--output", "json").stdout)

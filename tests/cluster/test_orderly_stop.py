@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 
 def free_base() -> int:
     """A base from which on the ports of a domain of three hosts are free now."""
-    for base in range(12_000, 19_000, 50):
+    for base in range(61_000, 65_400, 50):  # above those of outgoing connections
         with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
             for port in range(base, base + 40):
                 opened.enter_context(socket.create_server(("127.0.0.1", port)))

@@ -29,7 +29,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import SECOND
 from holdfast.node.layout import Layout
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = CallPolicy(duration_ns=60 * SECOND)
@@ -50,7 +50,7 @@ def whole(domain: Domain) -> Domain:
 def done(domain: Domain, *words: str) -> str:
     """Return the output of a command that must succeed."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, f"{words}: {ended.stdout} {ended.stderr}"
     return ended.stdout + ended.stderr
 

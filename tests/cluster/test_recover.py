@@ -28,7 +28,7 @@ from holdfast.model.ids import HostId
 from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CUTS_MAX = 5
@@ -44,7 +44,7 @@ def domain(tmp_path: Path) -> Iterator[Domain]:
 def typed(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+        command, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
     )
 
 

@@ -18,7 +18,7 @@ from holdfast.storage.disk import Directory
 
 pytestmark = pytest.mark.cluster
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 PROCESS = str(Path(__file__).with_name("ship_process.py"))
 MIB = 1 << 20
 

@@ -83,7 +83,7 @@ def http(domain: Domain, path: str, body: object) -> httpx.Response:
     (host,) = domain.status()["hosts"]
     url = host["report"]["details"]["http"] + path
     content, headers = msgspec.json.encode(body), {"content-type": "application/json"}
-    return httpx.post(url, content=content, headers=headers, timeout=60, trust_env=False)
+    return httpx.post(url, content=content, headers=headers, timeout=240, trust_env=False)
 
 
 def problem_in(answer: httpx.Response) -> dict[str, Any]:
@@ -248,7 +248,7 @@ HOSTILE = ("[/red]", "[bold]x", ":skull:", "\\[")
 
 def domain_command(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_every_command_shows_a_hostile_name_as_it_is(domain: Domain) -> None:

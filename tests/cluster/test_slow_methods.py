@@ -16,7 +16,8 @@ from holdfast.node.layout import Layout
 pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
-SLOW_S = 5.0
+SLOW_S = 2.5
+"""Several times as long as a silent host is waited for."""
 STYLES = ("warm_passive", "active")
 
 
@@ -55,7 +56,7 @@ def test_other_groups_are_served_while_one_computes_for_seconds(domain: Domain, 
                 suspicions += await silent_hosts(domain)
         assert await computed == 2
         assert await behind == 3
-        assert answered > 50
+        assert answered > 10, "had they waited behind it, one would have been answered"
         assert suspicions == 0
         after = [await client.info(name) for name in names]
         assert [(each.epoch, each.primary) for each in after] == [

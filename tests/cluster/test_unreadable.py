@@ -14,7 +14,7 @@ from group_client import Client, run
 from holdfast.cli.admin import give_at
 from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupHistory, ShowHistory
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
 INTERVAL = 2_000_000

@@ -14,7 +14,7 @@ from test_upgrade import App, explained
 from holdfast.client.proxy import Group
 from holdfast.model.errors import HoldfastError
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.cluster
 
 RATED = """
 import json
@@ -72,7 +72,7 @@ def test_a_copy_that_cannot_run_is_told_beforehand_and_new_code_may_replay(tmp_p
             assert "--replay" in refused.stderr
         assert pids == [host["pid"] for host in app.domain.status()["hosts"]]
 
-        app.kill()
+        app.domain.kill()
         app.up()
         run(app.domain, unserved)
         refused = app.group("upgrade", NAME, "--dry-run", check=False)

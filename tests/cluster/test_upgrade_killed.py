@@ -110,7 +110,8 @@ def test_upgraded_forth_and_back_under_load_nothing_is_lost_or_changed(
         group = await client.create(NAME, style=dice.choice(("warm_passive", "active", "cold_passive")))
 
         async def hurt(process: asyncio.subprocess.Process) -> None:
-            await asyncio.sleep(dice.uniform(0.5, 15))
+            with contextlib.suppress(TimeoutError):  # or at once, when the upgrade is over
+                await asyncio.wait_for(process.wait(), dice.uniform(0.5, 15))
             victim = dice.choice(("host", "primary", "all", "upgrade"))
             if victim == "upgrade":
                 with contextlib.suppress(ProcessLookupError):

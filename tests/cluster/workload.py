@@ -29,6 +29,10 @@ PROGRESS_S = WAIT_S
 class Workload:
     """*callers* who call *group*, one call after the other, from entering the context until leaving it."""
 
+    pace_s = 0.01
+    """How long each caller rests after a call; nothing in the long versions. Callers who never rest keep all
+    cores busy while a test waits for something else, and lengthen every state without end."""
+
     def __init__(self, group: Group[Any], *, callers: int = CALLERS) -> None:
         self._group = group
         self._callers = callers
@@ -84,6 +88,7 @@ class Workload:
                 assert balance == 1, f"{account} was given its deposit {balance} times"
                 self.acknowledged.append(account)
                 self.worst_s = max(self.worst_s, time.monotonic() - began_s)
+            await asyncio.sleep(self.pace_s)
 
     # --- the rules
 

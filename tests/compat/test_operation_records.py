@@ -9,6 +9,7 @@ import pytest
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import (
+    Annexed,
     Call,
     Calls,
     Digested,
@@ -35,6 +36,7 @@ from holdfast.execution.records import (
     decode_calls,
     decode_record,
 )
+from holdfast.execution.saved_state import head_of
 from holdfast.execution.sends import Sends
 from holdfast.model.calls import Request
 from holdfast.model.code import Code
@@ -51,6 +53,8 @@ SAMPLES_3 = json.loads((Path(__file__).parent / "operation_records_v3.json").rea
 """What version 3 added: groups send calls that nobody waits for, and their operations may be interleaved."""
 SAMPLES_4 = json.loads((Path(__file__).parent / "operation_records_v4.json").read_text(encoding="utf-8"))
 """What version 4 added: slow operations take effect later than they are ordered."""
+SAMPLES_5 = json.loads((Path(__file__).parent / "operation_records_v5.json").read_text(encoding="utf-8"))
+"""What version 5 added: annexes have records and a part of the state."""
 
 CLIENT = ClientId("client-1")
 STAMP = Stamp(Csn(1_700_000_000, 7, ReplicaId(3), 2), 123_456_789)
@@ -82,6 +86,10 @@ RECORDS_3: dict[str, Record] = {
     "update": Update(b"update", b"timers", b"sends"),
 }
 RECORDS_4: dict[str, Record] = {"ran": Ran(STAMP, CLIENT, 12)}
+RECORDS_5: dict[str, Record] = {
+    "annexed": Annexed(STAMP, "streams", 3, b"body"),
+    "update": Update(b"update", b"timers", b"sends", {"streams": b"part"}),
+}
 OUTCOMES: dict[str, Outcome] = {
     "returned": Returned({"alice": [1, 2.5, None]}),
     "raised": Raised("ValueError", "too little"),
@@ -104,6 +112,16 @@ def test_records_of_version_3_are_read(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDS_4)
 def test_records_of_version_4_are_read(name: str) -> None:
     assert decode_record(bytes.fromhex(SAMPLES_4[name])) == RECORDS_4[name]
+
+
+@pytest.mark.parametrize("name", RECORDS_5)
+def test_records_of_version_5_are_read(name: str) -> None:
+    assert decode_record(bytes.fromhex(SAMPLES_5[name])) == RECORDS_5[name]
+
+
+def test_a_state_saved_by_version_5_has_the_parts_of_annexes() -> None:
+    found = head_of(iter([bytes.fromhex(SAMPLES_5["saved"])]))
+    assert (found.position, found.annexes) == (4, {"streams": b"part"})
 
 
 def test_an_outbox_of_version_3_is_read() -> None:

@@ -13,7 +13,16 @@ from holdfast.directory import operations
 from holdfast.directory.dn import DN_CHARS_MAX, Dn, InvalidDn
 from holdfast.directory.filters.evaluation import matches
 from holdfast.directory.filters.text import InvalidFilter, filter_text, parse_filter
-from holdfast.directory.ldif import InvalidLdif, Record, read_ldif, write_record
+from holdfast.directory.interchange.changelog_text import (
+    ChangelogHead,
+    head2str,
+    read_changelog,
+    update2str,
+)
+from holdfast.directory.interchange.entry_text import entry2str, str2entry
+from holdfast.directory.ldif import EntryRecord, InvalidLdif, Record, read_ldif, write_record
+from holdfast.directory.primitives import ROOT
+from holdfast.directory.replica.update import Update
 from holdfast.directory.results import DirectoryError
 from holdfast.directory.schema import standard_schema
 from holdfast.directory.schema.descriptions import (
@@ -120,6 +129,39 @@ def ldif(data: bytes) -> None:
     assert [_unplaced(each) for each in again] == [_unplaced(each) for each in records]
 
 
+def entry_text(data: bytes) -> None:
+    """Any record is an entry with state, which is read back as it is written, or is refused with its line."""
+    try:
+        records = [each for each in read_ldif([data]) if isinstance(each, EntryRecord)]
+    except InvalidLdif:
+        return
+    for record in records:
+        try:
+            entry = str2entry(record, SCHEMA, new_id=lambda: ROOT, parent_of=lambda dn: ROOT)
+        except InvalidLdif as error:
+            if error.line != record.line:
+                raise AssertionError(f"line {error.line} is not that of the record {record.line}") from error
+            continue
+        (again,) = read_ldif([entry2str(entry, "cn=x", SCHEMA)])
+        assert isinstance(again, EntryRecord)
+        assert str2entry(again, SCHEMA) == entry
+
+
+def changelog_text(data: bytes) -> None:
+    """Any text is a changelog, which is read back as it is written, or is refused with a line."""
+    found: list[ChangelogHead | Update] = []
+    try:
+        found.extend(read_changelog(read_ldif([data])))
+    except InvalidLdif as error:
+        if not 1 <= error.line <= data.count(b"\n") + 1:
+            raise AssertionError(f"line {error.line} is nowhere in {data!r}") from error
+        return
+    head, *updates = found
+    assert isinstance(head, ChangelogHead)
+    text = head2str(head) + b"".join(update2str(each) for each in updates if isinstance(each, Update))
+    assert list(read_changelog(read_ldif([text]))) == found
+
+
 def _unplaced(record: Record) -> object:
     return msgspec.structs.replace(record, line=0)
 
@@ -168,6 +210,62 @@ LDIF: Final = (
     b"dn: cn=x\nchangetype: moddn\nnewrdn: cn=y\ndeleteoldrdn: 1\nnewsuperior: dc=x\n",
     b"dn: cn=x\ncn:< file:///x\n",
 )
+CSN: Final = b"03626325e0001a1a1"
+UUID: Final = b"8c5a0a3e-0000-4000-8000-000000000001"
+ENTRY_TEXTS: Final = (
+    b"dn: cn=x\ndncsn: " + CSN + b"\ncn; vucsn-" + CSN + b": x\ndeletedAttribute: sn,adcsn-" + CSN + b"\n",
+    b"dn: cn=x\ndncsn: "
+    + CSN
+    + b"\nlastModifiedCSN: "
+    + CSN
+    + b"\nentryUUID: "
+    + UUID
+    + b"\nrdnCSN: "
+    + CSN
+    + b" cn=x\nparentCSN: "
+    + CSN
+    + b" "
+    + UUID
+    + b" "
+    + UUID
+    + b"\ndeletedCSN: "
+    + CSN
+    + b"\nsupersededCSN: /entry "
+    + CSN
+    + b" <="
+    + CSN
+    + b"\nsupersededCSN: cn=eA== "
+    + CSN
+    + b"\n",
+    b"dn: cn=x\ndncsn: " + CSN + b"\nnosuch;vdcsn-" + CSN + b";vkey-00ff;vsingle: x\n",
+)
+CHANGELOG_HEAD: Final = (
+    b"dn: cn=changelog,cn=config\nreplicaSuffix: dc=x\nfromVector: g\nreplicaVector: g " + CSN + b"\n\n"
+)
+CHANGELOGS: Final = (
+    CHANGELOG_HEAD
+    + b"dn: csn="
+    + CSN
+    + b",cn=changelog\nchangeKind: add-value\nentryUUID: "
+    + UUID
+    + b"\nchangeAttribute: cn\nchangeValue: X\nchangeKey: x\nsingleValued: TRUE\n",
+    CHANGELOG_HEAD
+    + b"dn: csn="
+    + CSN
+    + b",cn=changelog\nchangeKind: move\nentryUUID: "
+    + UUID
+    + b"\nseenCSN: 03626325e0000a1a1\nparentUUID: "
+    + UUID
+    + b"\nleavesUUID: "
+    + UUID
+    + b"\n",
+    CHANGELOG_HEAD
+    + b"dn: csn="
+    + CSN
+    + b",cn=changelog\nchangeKind: rename\nentryUUID: "
+    + UUID
+    + b"\nchangeName: cn=x\nnameState:: k8QBYaRjbj14kA==\n",
+)
 MESSAGES: Final = (
     Message(1, BindRequest(3, "cn=x", SimpleAuthentication(b"p"))),
     Message(2, BindRequest(3, "", SaslAuthentication("EXTERNAL", b""))),
@@ -200,5 +298,7 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
     "dn": (dn, tuple(map(str.encode, NAMES))),
     "search_filter": (search_filter, tuple(map(str.encode, SEARCH_FILTERS))),
     "ldif": (ldif, LDIF),
+    "entry_text": (entry_text, ENTRY_TEXTS),
+    "changelog_text": (changelog_text, CHANGELOGS),
     "schema": (schema, tuple(str(each).encode() for each in (*SCHEMA.attributes[:9], *SCHEMA.classes[:3]))),
 }

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "unit"))
 
 from directory_replica import ADMIN, SUFFIX, derived_rows, modify, person, rename, stored_rows
 from ldap_session import PASSWORD, Door
+from ldap_twins import EVERYTHING, PLAIN, Twins
 
 from holdfast.directory import operations
 from holdfast.directory.filters.text import parse_filter
@@ -66,6 +67,17 @@ def session(data: bytes) -> None:
         assert stored_rows(door.master, decoded_shown) == derived_rows(door.master.replica)
 
 
+@cache
+def twins() -> Twins:
+    return Twins()
+
+
+def quick(data: bytes) -> None:
+    """Any bytes are answered alike whether or not plain searches are answered at one go."""
+    ours, usual, _ = twins().answers(data)
+    assert ours == usual
+
+
 def _search(filter_: str, *attributes: str) -> operations.SearchRequest:
     return operations.SearchRequest(SUFFIX, operations.Scope.SUBTREE, parse_filter(filter_), attributes)
 
@@ -101,4 +113,5 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
         session,
         (*map(encode, REQUESTS), b"".join(map(encode, REQUESTS[:6])), b"".join(map(encode, REQUESTS[6:]))),
     ),
+    "ldap_quick": (quick, (*EVERYTHING, b"".join(encode(Message(9, each)) for each in PLAIN))),
 }

@@ -23,9 +23,14 @@ TABLE: Final = {
     "manifests": Entry("targets", ("holdfast.shipping",), "manifests of shipped files"),
     "ldap": Entry("directory_targets", ("holdfast.ldap", "holdfast.directory"), "LDAP messages"),
     "ldap_session": Entry("door_targets", ("holdfast.ldap", "holdfast.directory"), "LDAP conversations"),
+    "ldap_quick": Entry("door_targets", ("holdfast.ldap",), "LDAP searches, with and without the quick way"),
     "dn": Entry("directory_targets", ("holdfast.directory",), "names of entries"),
     "search_filter": Entry("directory_targets", ("holdfast.directory",), "LDAP search filters"),
     "ldif": Entry("directory_targets", ("holdfast.directory",), "LDIF"),
+    "entry_text": Entry("directory_targets", ("holdfast.directory",), "entries with their CSNs, as LDIF"),
+    "changelog_text": Entry(
+        "directory_targets", ("holdfast.directory",), "the directory's changelog, as LDIF"
+    ),
     "schema": Entry("directory_targets", ("holdfast.directory",), "schema descriptions"),
     "frames": Entry("wire_targets", ("holdfast.net.frame",), "frames of a connection"),
     "calls": Entry("wire_targets", ("holdfast.model",), "messages of clients to hosts"),

@@ -23,10 +23,10 @@ SOON = (
 
 
 @pytest.mark.covers("IM-34", "IM-35")
-def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int]) -> None:
+def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int], jobs: int) -> None:
     """Every committed revision obeys rules A, V and T; what clients were told is true; all nodes make
     progress again."""
-    summary = run_seeds("authority", range(rounds(short=30, long=2000)), jobs=2)
+    summary = run_seeds("authority", range(rounds(short=30, long=2000)), jobs=jobs)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
     assert {"power_cut", "kill_inside", "sync_fail", "disk_full", "storm"} <= set(summary.faults)
@@ -42,10 +42,10 @@ def test_a_calm_run_has_nothing_to_hide() -> None:
     assert outcome.operations > 300
 
 
-def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
+def test_planted_bugs_are_found(rounds: Callable[..., int], jobs: int) -> None:
     """Each breaks one rule; if one were not found, the tests above would mean less."""
     bugs = BUGS if rounds(short=0, long=1) else [planted_bug(name) for name in SOON]
-    searches = search_planted(bugs, jobs=2)
+    searches = search_planted(bugs, jobs=jobs)
     assert [search.name for search in searches if not search.found] == []
 
 

@@ -9,9 +9,9 @@ from holdfast.sim.runner.runner import run_seeds, search_planted
 
 
 @pytest.mark.covers("FTC-73", "FTC-87", "FTC-88", "FTC-89", "FTC-92", "FTC-97")
-def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int]) -> None:
+def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int], jobs: int) -> None:
     """No rule of the scenario is broken, and it reaches the situations it aims at."""
-    summary = run_seeds("calls", range(rounds(short=14, long=1500)), jobs=2)
+    summary = run_seeds("calls", range(rounds(short=14, long=1500)), jobs=jobs)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
     assert {
@@ -29,8 +29,8 @@ def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int]) -> No
     } <= set(summary.sometimes)
 
 
-def test_every_planted_bug_is_found() -> None:
+def test_every_planted_bug_is_found(jobs: int) -> None:
     """Each breaks one rule of calling; if one were not found, the test above would mean less."""
-    searches = search_planted(planted_bugs("calls"), jobs=2)
+    searches = search_planted(planted_bugs("calls"), jobs=jobs)
     assert [search.name for search in searches if not search.found] == []
     assert len(searches) >= 12

@@ -29,7 +29,7 @@ def lines_of_another_process(scenario: str, seeds: int, hash_seed: str) -> list[
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-c", PROGRAM, scenario, str(seeds)]
     return subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True, timeout=100
+        command, env=environment, check=True, capture_output=True, text=True, timeout=400
     ).stdout.splitlines()
 
 

@@ -20,24 +20,24 @@ QUICK = (
 """Bugs that show within a few runs; the others are searched for in the long form."""
 
 
-def test_no_seed_lets_masters_differ(rounds: Callable[..., int]) -> None:
+def test_no_seed_lets_masters_differ(rounds: Callable[..., int], jobs: int) -> None:
     """Whatever happens, every master ends with what the set of acknowledged changes comes to."""
-    summary = run_seeds("directory", range(rounds(short=10, long=2000)), jobs=2)
+    summary = run_seeds("directory", range(rounds(short=10, long=2000)), jobs=jobs)
     assert summary.violations == []
     assert summary.operations > 30 * summary.seeds
     assert len(summary.faults) >= 12, f"too few kinds of faults struck: {summary.faults}"
 
 
 @pytest.mark.parametrize("profile", ["stores", "retirements"])
-def test_stores_come_and_go(profile: str, rounds: Callable[..., int]) -> None:
+def test_stores_come_and_go(profile: str, rounds: Callable[..., int], jobs: int) -> None:
     """Stores are wiped, put back, copied and given up, again and again."""
-    summary = run_seeds("directory", range(rounds(short=3, long=300)), profile=profile, jobs=2)
+    summary = run_seeds("directory", range(rounds(short=3, long=300)), profile=profile, jobs=jobs)
     assert summary.violations == []
 
 
-def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
+def test_planted_bugs_are_found(rounds: Callable[..., int], jobs: int) -> None:
     wanted = BUGS if rounds(short=0, long=1) else [bug for bug in BUGS if bug.name in QUICK]
-    searches = search_planted(wanted, jobs=2)
+    searches = search_planted(wanted, jobs=jobs)
     assert [search.name for search in searches if not search.found] == []
     assert len(searches) >= len(QUICK)
 

@@ -24,19 +24,19 @@ SWIFT = (
 """Bugs that show within a few runs: these are searched for every time, all of them in the long form."""
 
 
-def test_no_seed_breaks_the_log(rounds: Callable[..., int]) -> None:
+def test_no_seed_breaks_the_log(rounds: Callable[..., int], jobs: int) -> None:
     """Whatever happens to the disk and the process, the log keeps its promises and makes progress
     afterwards."""
-    summary = run_seeds("log", range(rounds(short=12, long=500)), jobs=2)
+    summary = run_seeds("log", range(rounds(short=12, long=500)), jobs=jobs)
     assert summary.violations == []
     assert summary.operations > 1000 * summary.seeds
     assert len(summary.faults) >= 12, f"too few kinds of faults struck: {summary.faults}"
 
 
-def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
+def test_planted_bugs_are_found(rounds: Callable[..., int], jobs: int) -> None:
     """A log that breaks a rule of the protocol is caught, so a silent checker means something."""
     wanted = BUGS if rounds(short=0, long=1) else [bug for bug in BUGS if bug.name in SWIFT]
-    searches = search_planted(wanted, jobs=2)
+    searches = search_planted(wanted, jobs=jobs)
     assert [search.name for search in searches if not search.found] == []
     assert len(searches) >= len(SWIFT)
 

@@ -14,17 +14,17 @@ SLOW = ("shipping-trusts-half-made-files",)
 """Bugs that take tens of runs to show: these are searched for in the long form only."""
 
 
-def test_no_seed_breaks_a_shipment(rounds: Callable[..., int]) -> None:
+def test_no_seed_breaks_a_shipment(rounds: Callable[..., int], jobs: int) -> None:
     """Whatever happens, a manifest that counts has whole files, and every host gets the newest in the end."""
-    summary = run_seeds("shipping", range(rounds(short=16, long=1000)), jobs=2)
+    summary = run_seeds("shipping", range(rounds(short=16, long=1000)), jobs=jobs)
     assert summary.violations == []
     assert summary.operations > 50 * summary.seeds
     assert len(summary.faults) >= 12, f"too few kinds of faults struck: {summary.faults}"
 
 
-def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
+def test_planted_bugs_are_found(rounds: Callable[..., int], jobs: int) -> None:
     wanted = BUGS if rounds(short=0, long=1) else [bug for bug in BUGS if bug.name not in SLOW]
-    searches = search_planted(wanted, jobs=2)
+    searches = search_planted(wanted, jobs=jobs)
     assert [search.name for search in searches if not search.found] == []
     assert len(searches) >= 7
 

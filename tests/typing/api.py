@@ -427,3 +427,14 @@ def sends_are_typed_as_the_methods_are() -> None:
     hf.context.send("bank", Bank, expires_s=5).call(Bank.move, 1)
     hf.context.send("bank", Bank).call(Bank.move, "1")  # type: ignore[call-overload]  # an amount is a number
     hf.context.send("bank", expires="soon")  # type: ignore[call-overload]  # it is expires_s
+
+
+class Archive(hf.Stored):
+    """A class with a database of its own."""
+
+    schema = "CREATE TABLE documents (id TEXT PRIMARY KEY, body TEXT)"
+
+    def put(self, id: str, body: str) -> None:
+        assert_type(self.database, hf.Database)
+        self.database.execute("INSERT INTO documents VALUES (?, ?)", id, body)
+        self.database.execute("INSERT INTO documents VALUES (?, ?)", id, [body])  # type: ignore[arg-type]  # no value of SQLite's

@@ -62,6 +62,18 @@ class StoreContract:
             assert [key for key, _ in found] == [b"\4", b"\3"]
             assert list(reader.rows("entries", start=b"\5", end=b"\5")) == []
 
+    def test_what_follows_a_prefix_is_found_up_to_a_bound(self) -> None:
+        store = self.open()
+        store.write(batch(*(("entries", key, b"") for key in (b"a", b"b", b"b1", b"b2", b"b\xff", b"c"))), 1)
+        self.settle(store)
+        with store.read() as reader:
+            assert reader.tails("entries", b"b", 10) == [b"", b"1", b"2", b"\xff"]
+            assert reader.tails("entries", b"b", 2) == [b"", b"1"]
+            assert reader.tails("entries", b"b", 0) == []
+            assert reader.tails("entries", b"b3", 10) == []
+            assert reader.tails("entries", b"d", 10) == []
+            assert reader.tails("changes", b"", 10) == []
+
     def test_the_owner_hears_of_transactions_in_order(self) -> None:
         store = self.open()
         for number in range(20):
@@ -134,10 +146,17 @@ def test_a_batch_is_bounded() -> None:
     for key in (b"", b"k" * (STORE_KEY_BYTES_MAX + 1)):
         with pytest.raises(InvalidRequest, match="bytes"):
             made.put("entries", key, b"")
+        with pytest.raises(InvalidRequest, match="bytes"):
+            made.put_keys("entries", [b"k", key])
     made.bytes = BATCH_BYTES_MAX - 2
     with pytest.raises(InvalidRequest, match="begin another"):
         made.put("entries", b"k", b"12")
+    with pytest.raises(InvalidRequest, match="begin another"):
+        made.put_keys("entries", [b"a", b"b", b"c"])
+    made.put_keys("entries", [])
     assert made.changes == []
+    made.put_keys("entries", [b"a", b"b"])
+    assert (made.changes, made.bytes) == ([("entries", b"a", b""), ("entries", b"b", b"")], BATCH_BYTES_MAX)
 
 
 def test_the_end_of_a_prefix() -> None:

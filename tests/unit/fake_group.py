@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from holdfast.authority.views import ViewMember
 from holdfast.execution.capture import NotCapturable
 from holdfast.execution.crash_attempts import CrashSuspicions
 from holdfast.execution.definition import Definition
@@ -17,9 +18,21 @@ from holdfast.execution.effects import Outgoing
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import SECOND, Epoch, GroupId, HostId, Position, ReplicaId
+from holdfast.model.ids import (
+    SECOND,
+    Epoch,
+    GroupId,
+    HostId,
+    Incarnation,
+    Opening,
+    Position,
+    ReplicaId,
+    StoreId,
+)
 from holdfast.model.ports import NoTrace, Trace
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.messages import PeerMessage
+from holdfast.sequence.peer_messages import Peer
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
@@ -180,6 +193,27 @@ class FakeSlow:
             then(work())
 
 
+class FakePeers:
+    """What one member tells the others: delivered when a schedule says so."""
+
+    def __init__(self, group: "FakeGroup", host: HostId) -> None:
+        self._group = group
+        self.me = ViewMember(host=host, store=StoreId(host), incarnation=Incarnation(1), opening=Opening(1))
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._group.epoch
+
+    def peers(self) -> tuple[Peer, ...]:
+        others = [HostId(name) for name in self._group.members if name != self.me.host]
+        return tuple(Peer(host, True, host in self._group.replicas) for host in others)
+
+    def tell(self, host: HostId, part: str, body: bytes) -> bool:
+        message = PeerMessage(GroupId(1), self.epoch, self.me.incarnation, part, body)
+        self._group.peer_messages.append((self.me.host, host, message))
+        return True
+
+
 @dataclass
 class FakeMember:
     """One member's sequence and disk."""
@@ -210,6 +244,10 @@ class FakeMember:
     """How many of the next reads fail for the moment."""
     read_from: list[Position] = field(default_factory=list)
     """Where each read has begun."""
+    peer_messages: FakePeers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.peer_messages = FakePeers(self.group, HostId(self.name))
 
     @property
     def tail(self) -> Position:
@@ -252,6 +290,9 @@ class FakeMember:
             raise Overloaded("records wait for a new file of the log")
         return [record for record in self.log if record.first <= last and record.last >= first]
 
+    def hand_over(self, to: HostId, why: str = "") -> None:
+        self.group.handed_over.append((self.name, to, why))
+
     def may_read(self) -> bool:
         return self.may
 
@@ -287,6 +328,10 @@ class FakeGroup:
         """Members that cannot serve, and why."""
         self.passed_below: list[int | None] = []
         """How long the log of the next one may be, of each of these."""
+        self.handed_over: list[tuple[str, HostId, str]] = []
+        """Who handed over, to whom, and why."""
+        self.peer_messages: list[tuple[HostId, HostId, PeerMessage]] = []
+        """What members told each other and has not arrived: from whom, to whom, what."""
         self.faults: list[tuple[str, str, str]] = []
         self.attempts = {name: CrashSuspicions() for name in names}
         """What each knows of calls that ended processes."""
@@ -366,6 +411,14 @@ class FakeGroup:
         time_s = max(self.clock.wall() // SECOND, after.timestamp)
         found = Csn(time_s, self.sequence % 65536, ReplicaId(1))
         return found if found > after else Csn(after.timestamp + 1, 0, ReplicaId(1))
+
+    def deliver(self) -> None:
+        """Everything that members told each other arrives."""
+        told, self.peer_messages = self.peer_messages, []
+        for peer, host, message in told:
+            if host in self.replicas:
+                self.replicas[host].on_peer_message(peer, message)
+                self.woken.append(host)
 
     def crash(self, name: str) -> None:
         self.replicas.pop(name)

@@ -39,7 +39,14 @@ def restored_path() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "name",
-    ["ledger:Ledger", "orderbook:OrderBook", "scheduler:Scheduler", "transfers:Bank", "transfers:BusyBank"],
+    [
+        "archive:Archive",
+        "ledger:Ledger",
+        "orderbook:OrderBook",
+        "scheduler:Scheduler",
+        "transfers:Bank",
+        "transfers:BusyBank",
+    ],
 )
 def test_an_example_does_nothing_that_replicas_would_not_do_alike(name: str) -> None:
     assert check(name, app=EXAMPLES) == EXIT_CLEAN

@@ -39,7 +39,9 @@ from holdfast.authority.removal import remove_group
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.control.replication.criteria import check_member, member_criteria, to_keep
 from holdfast.control.replication.locations import choose_many
+from holdfast.execution.stored import check_schema
 from holdfast.groups.host_groups import HostGroups
+from holdfast.groups.stored_objects import check_may_be_stored
 from holdfast.machine import MachineClock
 from holdfast.model.admin.errors import NoFactory
 from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
@@ -47,7 +49,7 @@ from holdfast.model.admin.upgrades import CodeInfo
 from holdfast.model.code import UNKNOWN
 from holdfast.model.errors import GroupExists, NoSuchGroup, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
-from holdfast.model.properties import REPLICATION_STYLE, Style
+from holdfast.model.properties import REPLICATION_STYLE, Properties, Style
 from holdfast.model.reference import check_group_name
 from holdfast.model.system_groups import check_not_system, is_system
 
@@ -155,8 +157,7 @@ class GroupsAdmin:
         if known is not None:
             return await self._info(known)
         beneath = self._desired.state().for_type(order.class_name)
-        drafted = draft(order, beneath, nonce=nonce, created_ns=self._clock.wall())
-        check_makes(definition_of(drafted.record))
+        drafted = self._drafted(order, beneath, nonce)
         if is_system:
             drafted = replace(drafted, role="")
         members = tuple(self._placement(host, drafted) for host in (places or self.places)(drafted))
@@ -170,6 +171,20 @@ class GroupsAdmin:
         if holder.nonce != nonce:
             raise GroupExists(f"there is a group {order.name!r} already: number {made.group}")
         return await self._info(holder)
+
+    def _drafted(self, order: CreateGroup, beneath: Properties, nonce: Nonce) -> GroupSpecDraft:
+        """The group as ordered, after its class was tried. One of a stored class is active if nothing else is
+        said (W7)."""
+        created_ns = self._clock.wall()
+        drafted = draft(order, beneath, nonce=nonce, created_ns=created_ns)
+        definition = definition_of(drafted.record)
+        if definition.is_stored:
+            ordered = msgspec.structs.replace(order, style=order.style or Style.ACTIVE.name.lower())
+            drafted = draft(ordered, beneath, nonce=nonce, created_ns=created_ns)
+            check_may_be_stored(drafted.record)
+            check_schema(definition.cls)
+        check_makes(definition)
+        return drafted
 
     async def _stored(self, record: GroupRecord) -> GroupInfo | NameTaken:
         me = self._groups.member_of(record)

@@ -21,10 +21,12 @@ from holdfast.model.host_roles import parsed_roles
 from holdfast.model.ids import HostId
 from holdfast.net import Address, NotConnected
 from holdfast.node.layout import HOSTS_MAX, Description, Layout
+from holdfast.node.links import free_addresses
 from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.storage.lock import DirectoryLock, Holder, LockHeld, holder_of
 
 HOSTS_DEFAULT: Final = 3
+LOOPBACK: Final = "127.0.0.1"
 POLL_S: Final = 0.05
 HOPELESS_RESTARTS: Final = 3
 """A host that ended so often while starting will not succeed while somebody waits for it."""
@@ -216,7 +218,7 @@ async def _status_or_none(layout: Layout, description: Description) -> DomainSta
 
 
 def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
-    agent, authority = _free_ports(2)
+    agent, authority = map(str, free_addresses(LOOPBACK, 2))
     return Description(
         domain=f"domain-{secrets.token_hex(4)}",
         hosts=tuple(HostId(f"host{number}") for number in range(1, hosts + 1)),
@@ -234,9 +236,9 @@ def _with_free_ports(layout: Layout, known: Description) -> Description:
         return known
     agent, authority = known.agent_address, known.authority_address
     if not _is_free(agent):
-        (agent,) = _free_ports(1)
+        agent = str(*free_addresses(LOOPBACK, 1))
     if authority is not None and not _is_free(authority):
-        (authority,) = _free_ports(1)
+        authority = str(*free_addresses(LOOPBACK, 1))
     return msgspec.structs.replace(known, agent_address=agent, authority_address=authority)
 
 
@@ -244,15 +246,6 @@ def _runs(layout: Layout, known: Description) -> bool:
     return (
         any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority) is not None
     )
-
-
-def _free_ports(count: int) -> list[str]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [str(Address(*each.getsockname()[:2])) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _is_free(address: str) -> bool:

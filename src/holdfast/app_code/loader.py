@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.app_code.annex_table import annexes_of
 from holdfast.app_code.digest import AppModules, ClassCode, code_of
 from holdfast.app_code.finder import BadClass, ClassName, ModuleSource, find_class, find_value
 from holdfast.authority.groups import GroupRecord
@@ -230,6 +231,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         own=_own(record, entry.own) if entry is not None and entry.own else None,
         code=found.code,
         created_ns=record.created_ns,
+        annexes=annexes_of(record),
     )
 
 

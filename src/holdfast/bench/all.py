@@ -29,6 +29,12 @@ SYSTEM_S: Final = 8.0
 """The time to start a system, warm it up, kill its leader and end it."""
 GROUP_S: Final = 0.02
 """The time to create one of many groups and to watch it idle."""
+LDAP_LOADS: Final = 10
+LDAP_SERVERS: Final = 3
+LDAP_CONNECT_S: Final = 1.5
+"""The time until the load generator is connected, and ended."""
+LDAP_SETUP_S: Final = 60.0
+"""The time to make three directories and to load ten thousand persons into each."""
 CLAIMED_GROUPS: Final = 1_000
 KEPT_GROUPS: Final = 300
 LOSS_S: Final = 60.0
@@ -119,6 +125,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
     kept, loss_rounds = min(groups, KEPT_GROUPS), rounds or 1
     losses = {"rounds": loss_rounds, "groups": kept}
     losses_s = loss_rounds * (LOSS_S + kept * GROUP_S)
+    ldap_rounds, ldap_s = rounds or 3, seconds or 3.0
     grown_s = claim_rounds * STEPS * COORDINATOR_S
     return [
         Part("net", {"rounds": net_rounds, "seconds": net_s}, NET_SHAPES * net_rounds * 2 * net_s),
@@ -142,6 +149,11 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
             "state",
             {"rounds": state_rounds, "seconds": STATE_S},
             LARGE_S + STATE_S + state_rounds * LARGE_KILL_S,
+        ),
+        Part(
+            "ldap",
+            {"rounds": ldap_rounds, "seconds": ldap_s},
+            LDAP_SETUP_S + ldap_rounds * LDAP_LOADS * LDAP_SERVERS * (ldap_s + LDAP_CONNECT_S),
         ),
         Part(
             "groups",

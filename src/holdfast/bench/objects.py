@@ -7,6 +7,7 @@
   one.
 - :class:`Relay`, :class:`InterleavedRelay` and :class:`Neighbour` serve ``bench nested``: their operations
   await another group.
+- :class:`Documents` serves ``bench archive``: it is in files.
 - :class:`Miller` serves ``bench busy``: it computes for long.
 """
 
@@ -20,6 +21,21 @@ from holdfast.execution.context import context
 from holdfast.execution.interface import interleaved, query
 from holdfast.machine import MachineClock
 from holdfast.model.outcome import CallCycle, CallRefused, NestedOutcomeUnknown
+
+
+class Documents(hf.Stored):
+    """Documents in a database, by id."""
+
+    schema = "CREATE TABLE documents (id TEXT PRIMARY KEY, body BLOB NOT NULL)"
+
+    def put(self, id: str, body: bytes) -> None:
+        self.database.execute("INSERT OR REPLACE INTO documents VALUES (?, ?)", id, body)
+
+    @query
+    def get(self, id: str) -> int:
+        """The length of a document; -1 if there is none."""
+        found = self.database.one("SELECT length(body) FROM documents WHERE id = ?", id)
+        return int(found[0]) if found is not None else -1
 
 
 class Miller:
@@ -200,4 +216,5 @@ CLASSES: Final = (
     "holdfast.bench.objects:Neighbour",
     "holdfast.bench.objects:Relay",
     "holdfast.bench.objects:Counter",
+    "holdfast.bench.objects:Documents",
 )

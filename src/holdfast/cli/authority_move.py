@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import signal
-import socket
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +12,6 @@ import uvloop
 from cyclopts import App
 
 from holdfast.agent.status_client import signal_holder
-from holdfast.authority.etcd import EtcdAuthority
 from holdfast.authority.move.copying import COPY_BYTES_MAX, list_all
 from holdfast.authority.move.finding import Serving, Undecided, find_serving, give_up
 from holdfast.authority.move.following import Places, perform_at
@@ -28,9 +26,9 @@ from holdfast.cli.where import Dir
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import Nonce
-from holdfast.net import Address
 from holdfast.node.endpoints import admin_endpoint
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
+from holdfast.node.links import free_addresses
 from holdfast.node.session import authority_connector
 
 EXIT_DONE, EXIT_STAYS, EXIT_UNKNOWN = 0, 1, 3
@@ -169,8 +167,7 @@ class _MoveCommand:
         known = self._description.authority_address
         if known is not None:
             return known
-        with socket.create_server((self._description.here.host, 0)) as free:
-            listening = Address(self._description.here.host, free.getsockname()[1])
+        (listening,) = free_addresses(self._description.here.host, 1)
         address = str(self._description.reached(listening))
         if not dry_run:
             self._description = msgspec.structs.replace(
@@ -185,8 +182,11 @@ class _MoveCommand:
     async def _check(self, places: Places, target: Place) -> None:
         """Raise what makes the target unusable, before anything is changed."""
         backend = places.at(target)
-        if isinstance(backend, EtcdAuthority):
-            await backend.check()
+        if target.kind == "etcd":
+            from holdfast.authority.etcd import EtcdAuthority  # it loads an HTTP client, for nobody else here
+
+            if isinstance(backend, EtcdAuthority):
+                await backend.check()
         trouble = ""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:

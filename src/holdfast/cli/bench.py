@@ -93,6 +93,20 @@ def state(
 
 
 @app.command
+def archive(*, size: int = 2000, feed_mb_s: float = 5.0, callers: int = 8, output: Output = "table") -> None:
+    """A stored object comes to a fourth host while it is fed and read: calls, memory, and bytes sent.
+
+    Parameters
+    ----------
+    size: The size of its documents in megabytes.
+    feed_mb_s: How fast more are put meanwhile.
+    callers: How many clients read without pause.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("archive", size=size, feed_mb_s=feed_mb_s, callers=callers), output)
+
+
+@app.command
 def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -> None:
     """How long callers wait while a primary hands its group over.
 
@@ -233,6 +247,22 @@ def control(
     _show_control(_measure("control", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
 
 
+@app.command
+def ldap(*, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, output: Output = "table") -> None:
+    """The LDAP door beside slapd and 389-ds: searches, synced modifies, bulk load, memory, CPU time.
+
+    The load is that of 389-ds's ldclt, with the same command line for all.
+
+    Parameters
+    ----------
+    rounds: How often each server is measured with each load, in turn.
+    seconds: What each server gets of a load in a round.
+    persons: How many entries each server is loaded with.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons), output)
+
+
 @app.command(name="all")
 def everything(
     *,
@@ -306,6 +336,26 @@ def _show_groups(found: dict[str, Any], output: Output) -> None:
     for system in found["systems"]:
         how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
         talk.print(styled((system["name"], "bold"), f" ({system['durability']}): {how}"))
+    _tell_missed(results)
+
+
+def _show_ldap(found: dict[str, Any], output: Output) -> None:
+    """Show one table with a column for each peer, and below it how each was set up and asked."""
+    if output == "json":
+        print_json(found)
+        return
+    results = [msgspec.convert(result, bench.Result) for result in found["results"]]
+    if results:
+        print_table(*side_by_side(results))
+    for line in found.get("commands", ()):
+        talk.print(line, highlight=False, soft_wrap=True)
+    for server in found.get("servers", ()):
+        how = f"NOT MEASURED: {server['absent']}" if server["absent"] else server["configuration"]
+        talk.print(styled((server["name"], "bold"), f": {how}"))
+        for failure in server["failures"]:
+            talk.print(styled(("failed:", "bold red"), f" {failure}"))
+    if found.get("absent"):
+        talk.print(styled(("NOT MEASURED:", "bold red"), f" {found['absent']}"))
     _tell_missed(results)
 
 
@@ -387,5 +437,6 @@ SHOWN: Final = {
     "groups": _show_groups,
     "control": _show_control,
     "control_on_etcd": _show_control,
+    "ldap": _show_ldap,
 }
 """Benchmarks shown in tables of their own, in this order, and not as rows of results."""

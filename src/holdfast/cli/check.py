@@ -23,6 +23,7 @@ from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.execution.capture import NoStateAvailable, NotCapturable
 from holdfast.execution.definition import Definition, NotMade
 from holdfast.execution.interface import Interface
+from holdfast.execution.stored import check_schema
 from holdfast.execution.timers import Timers
 from holdfast.model.errors import EndsProcess, InvalidRequest
 from holdfast.model.outcome import error_in_words
@@ -146,7 +147,7 @@ def check(
     tried = Exercised()
     if definition is None:
         found.append(_about(cls, "__init__", "made" if captured == "unknown" else "state", why, args=args))
-    elif operations > 0:
+    elif operations > 0 and not definition.is_stored:  # its database is nowhere here
         tried = exercised(definition, operations=operations, seed=seed)
         read = {(each.method, each.kind) for each in found}
         found += [
@@ -231,9 +232,11 @@ def _captured(cls: type, args: list[Any] | None) -> tuple[str, Definition | None
         return "unknown", None, f"nothing was tried: {error}"
     try:
         definition.capture.check(instance, definition.spare)
+        if definition.is_stored:
+            check_schema(cls)
     except NoStateAvailable:
         return "yes", definition, ""
-    except NotCapturable as error:
+    except InvalidRequest as error:
         return "no", None, str(error)
     except Exception as error:
         return "no", None, f"get_state raised {error_in_words(error)}"

@@ -9,6 +9,7 @@ import uvloop
 
 from holdfast.app_code.known_code import code_says
 from holdfast.cli.admin import give_at
+from holdfast.cli.directory.explaining import explained
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ViewInfo
@@ -19,13 +20,23 @@ from holdfast.model.ids import SECOND
 def explain(name: str, *, at: Where = HERE, output: Output = "table") -> int:
     """Say why a member is not in sync, why nobody serves the group, and what the manager waits for.
 
+    For a suffix, such as dc=example,dc=com, say how the replica is whose files are in --dir: what it has,
+    how far its changelog reaches, its clock and its conflicts.
+
     Parameters
     ----------
     name
-        The group's name.
+        The group's name, or a directory's suffix.
     output
         `table` for people, `json` for machines.
     """
+    if "=" in name:
+        says = explained(at.dir, name)
+        if output == "json":
+            print_json({"suffix": name, "says": says})
+        for line in () if output == "json" else says:
+            talk.print(line, markup=False, soft_wrap=True)
+        return 0
     found = uvloop.run(give_at(at.target, ExplainGroup(name=name), GroupExplained))
     if output == "json":
         print_json(found)

@@ -6,7 +6,7 @@ change has seen both sides. To resolve one is to make such a change (:func:`hold
 makes it for most kinds).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any, Final
 
@@ -73,9 +73,40 @@ class Conflict(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{bytes(self.entry).hex()}-{self.kind}-{self.lost.csn}"
 
 
-def conflicts(state: DirectoryState, tree: Tree) -> Iterator[Conflict]:
-    """All conflicts that are not resolved, in the same order on every replica."""
-    for entry in sorted(state.entries):
+class Disputes:
+    """Which entries have conflicts within them, kept up to date, so that listing looks at no others."""
+
+    def __init__(self) -> None:
+        self._entries: dict[EntryId, None] = {}
+
+    def __iter__(self) -> Iterator[EntryId]:
+        return iter(sorted(self._entries))
+
+    def update(self, entry: EntryState) -> bool:
+        """Follow a change of one entry's state; whether it has conflicts now and had none before."""
+        if not is_shared(entry) or next(entry_conflicts(entry), None) is None:
+            self._entries.pop(entry.id, None)
+            return False
+        is_new = entry.id not in self._entries
+        self._entries[entry.id] = None
+        return is_new
+
+
+def is_shared(entry: EntryState) -> bool:
+    """Whether several masters' changes stand side by side in an entry. Where one alone wrote there is no
+    conflict: a master knows its own."""
+    replica = entry.modified.replica
+    if entry.removal is not None and entry.removal.csn.replica != replica:
+        return True
+    return any(head.csn.replica != replica for _, _, head in entry.heads())
+
+
+def conflicts(
+    state: DirectoryState, tree: Tree, among: Iterable[EntryId] | None = None
+) -> Iterator[Conflict]:
+    """All conflicts that are not resolved, in the same order on every replica. *among* are the entries that
+    may have some within them, in order; without it all are looked at."""
+    for entry in sorted(state.entries) if among is None else among:
         yield from entry_conflicts(state.entries[entry])
     yield from _twins(tree, state)
     yield from _glue(tree, state)

@@ -5,7 +5,7 @@ entry that was removed keeps its state (a tombstone), for what may still arrive,
 the entry is visible, and under which name, also depends on other entries: see :mod:`.tree`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -61,17 +61,28 @@ class EntryState(Struct, frozen=True, array_like=True):
                 found.setdefault(each.attribute, {})[key] = each.value
         return found
 
-    def values(self) -> dict[str, tuple[Value, ...]]:
-        """The visible values, by attribute, sorted by key: those of its name among them."""
+    def values(self, words: Container[str] | None = None) -> dict[str, tuple[Value, ...]]:
+        """The visible values, by attribute, sorted by key: those of its name among them. With *words*, of
+        the attributes that are one of these, whatever their options."""
         required = self.required()
         visible = {}
         for attribute in sorted({**self.attributes, **required}):
+            if words is not None and attribute.partition(";")[0] not in words:
+                continue
             state = self.attributes.get(attribute, NO_ATTRIBUTE)
-            judged = state.judgements(required.get(attribute, {}))
-            values = {each.value.key: each.value for _, each in judged if each.value is not None}
+            values = state.visible(required.get(attribute, NONE_REQUIRED))
             if values:
-                visible[attribute] = tuple(values[key] for key in sorted(values))
+                visible[attribute] = values
         return visible
+
+    def changed_words(self, before: "EntryState") -> dict[str, None] | None:
+        """The attributes, without their options, whose values may differ from those *before*; None if all
+        may, because the name does. An attribute that no change was about is still the same object."""
+        if self.name is not before.name:
+            return None
+        mine, its = self.attributes, before.attributes
+        changed = [each for each in dict.fromkeys((*mine, *its)) if mine.get(each) is not its.get(each)]
+        return dict.fromkeys(each.partition(";")[0] for each in changed)
 
     def seen(self) -> Seen:
         """All that a removal of the entry made now replaces."""
@@ -101,6 +112,7 @@ REMOVAL: Final = b"-"
 """Stands for the removal of a whole attribute where a slot's key is expected; no value's key begins so."""
 
 NO_ATTRIBUTE: Final = AttributeState()
+NONE_REQUIRED: Final[dict[bytes, Value]] = {}
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(EntryState)
@@ -109,7 +121,9 @@ _decoder: Final = msgspec.msgpack.Decoder(EntryState)
 def encoded_entry(entry: EntryState) -> bytes:
     """The entry's bytes: equal states give equal bytes."""
     attributes = {
-        attribute: AttributeState(state.removal, dict(sorted(state.values.items())))
+        attribute: state
+        if len(state.values) < 2
+        else AttributeState(state.removal, dict(sorted(state.values.items())))
         for attribute, state in sorted(entry.attributes.items())
     }
     return _encoder.encode(structs.replace(entry, attributes=attributes))

@@ -163,7 +163,8 @@ def _records(lines: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, byt
         yield gathered
 
 
-_NAME: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9.-]*(?:;[A-Za-z0-9-]+)*")
+_NAME: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9.-]*(?:;(?: (?=v[ud]csn-))?[A-Za-z0-9-]+)*")
+"""A description. Before a CSN a space may stand: the source prints one (CSN-82)."""
 _SEPARATOR: Final = b"-"
 
 
@@ -175,7 +176,7 @@ def _parsed(number: int, line: bytes, fetch: Fetch | None) -> _Line:
         raise InvalidLdif(number, f"a name and a colon are expected, not {quoted(line)}")
     if _NAME.fullmatch(name) is None:
         raise InvalidLdif(number, f"{quoted(name)} is no attribute")
-    return _Line(number, name.decode("ascii"), _value(number, rest, fetch))
+    return _Line(number, name.decode("ascii").replace(" ", ""), _value(number, rest, fetch))
 
 
 def _value(number: int, rest: bytes, fetch: Fetch | None) -> bytes:
@@ -307,7 +308,8 @@ def _rename(dn: str, kind: _Line, lines: list[_Line]) -> ModifyDnRequest:
 _SAFE: Final = re.compile(rb"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )")
 
 
-def _line(name: str, value: bytes) -> bytes:
+def write_line(name: str, value: bytes) -> bytes:
+    """One name and value, folded, in base64 where it must be."""
     if _SAFE.fullmatch(value):
         line = name.encode("ascii") + b": " + value
     else:
@@ -321,33 +323,33 @@ def _line(name: str, value: bytes) -> bytes:
 
 def write_entry(dn: str, attributes: Iterable[Attribute]) -> bytes:
     """An entry's record, with the empty line after it."""
-    lines = [_line("dn", dn.encode())]
-    lines += [_line(each.description, value) for each in attributes for value in each.values]
+    lines = [write_line("dn", dn.encode())]
+    lines += [write_line(each.description, value) for each in attributes for value in each.values]
     return b"".join(lines) + b"\n"
 
 
 def write_change(change: Change, controls: Iterable[LdifControl] = ()) -> bytes:
     """A change's record, with the empty line after it."""
-    lines = [_line("dn", change.dn.encode())]
-    lines += [_line("control", _written_control(each)) for each in controls]
+    lines = [write_line("dn", change.dn.encode())]
+    lines += [write_line("control", _written_control(each)) for each in controls]
     match change:
         case AddRequest(attributes=attributes):
             lines.append(b"changetype: add\n")
-            lines += [_line(each.description, value) for each in attributes for value in each.values]
+            lines += [write_line(each.description, value) for each in attributes for value in each.values]
         case DeleteRequest():
             lines.append(b"changetype: delete\n")
         case ModifyRequest(changes=changes):
             lines.append(b"changetype: modify\n")
             for each in changes:
-                lines.append(_line(each.kind.name.lower(), each.description.encode()))
-                lines += [_line(each.description, value) for value in each.values]
+                lines.append(write_line(each.kind.name.lower(), each.description.encode()))
+                lines += [write_line(each.description, value) for value in each.values]
                 lines.append(b"-\n")
         case ModifyDnRequest(new_rdn=new_rdn, delete_old_rdn=is_deleted, new_superior=superior):
             lines.append(b"changetype: modrdn\n")
-            lines.append(_line("newrdn", new_rdn.encode()))
+            lines.append(write_line("newrdn", new_rdn.encode()))
             lines.append(b"deleteoldrdn: 1\n" if is_deleted else b"deleteoldrdn: 0\n")
             if superior is not None:
-                lines.append(_line("newsuperior", superior.encode()))
+                lines.append(write_line("newsuperior", superior.encode()))
     return b"".join(lines) + b"\n"
 
 

@@ -29,6 +29,8 @@ FILE: Final = "data.mdb"
 """What LMDB calls its file."""
 MAP_BYTES: Final = 64 << 30
 """How large the file may grow: address space alone, so far more than a suffix needs."""
+SORTED_MIN: Final = 2_000
+"""From how many rows on a transaction is written in the order of keys: with fewer, sorting gains nothing."""
 READERS_MAX: Final = 1024
 """How many snapshots may be open at once: one for each search that is being answered in pages."""
 
@@ -65,6 +67,8 @@ class LmdbReader:
     def __init__(self, transaction: Any, maps: dict[MapName, Any]) -> None:
         self._transaction = transaction
         self._maps = maps
+        self._cursors: dict[MapName, Any] = {}
+        """For look-ups that end before the next begins."""
 
     def get(self, name: MapName, key: bytes) -> bytes | None:
         found = self._open().get(key, db=self._map(name))
@@ -88,8 +92,22 @@ class LmdbReader:
                     return
                 yield key, value
 
+    def tails(self, name: MapName, prefix: bytes, most: int) -> list[bytes]:
+        cursor = self._cursors.get(name)
+        if cursor is None:
+            cursor = self._cursors[name] = self._open().cursor(db=self._map(name))
+        found: list[bytes] = []
+        if cursor.set_range(prefix) if prefix else cursor.first():
+            size = len(prefix)
+            for key in cursor.iternext(keys=True, values=False):
+                if len(found) == most or key[:size] != prefix:
+                    break
+                found.append(key[size:])
+        return found
+
     def close(self) -> None:
         if self._transaction is not None:
+            self._cursors.clear()
             self._transaction.abort()
             self._transaction = None
 
@@ -114,6 +132,19 @@ class LmdbReader:
         if found is None:
             raise InvalidRequest(f"the store has no map {name!r}")
         return found
+
+
+def read_store(directory: Path, names: Iterable[MapName]) -> tuple[LmdbReader, Callable[[], None]]:
+    """A snapshot of a store that another process may be writing to at the same time, and what closes it."""
+    names = tuple(names)
+    try:
+        environment = lmdb.open(
+            str(directory), readonly=True, max_dbs=len(names), max_readers=READERS_MAX, create=False
+        )
+        maps = {name: environment.open_db(name.encode(), create=False) for name in names}
+        return LmdbReader(environment.begin(), maps), environment.close
+    except lmdb.Error as fault:
+        raise DiskFailed(f"{directory}: the store cannot be read: {fault}") from None
 
 
 class LmdbStore:
@@ -222,6 +253,9 @@ class LmdbStore:
         """Commit *batches* as one; return what went wrong."""
         try:
             with self._environment.begin(write=True) as transaction:
+                if sum(len(batch.changes) for batch in batches) >= SORTED_MIN:
+                    self._put_sorted(transaction, batches)
+                    return None
                 for batch in batches:
                     for name, key, value in batch.changes:
                         if value is None:
@@ -233,6 +267,19 @@ class LmdbStore:
         except Exception as fault:  # whatever it was: it is not on the disk, and the owner must not think so
             return f"{type(fault).__name__}: {fault}"
         return None
+
+    def _put_sorted(self, transaction: Any, batches: list[Batch]) -> None:
+        """Write many rows map by map in the order of their keys, so that neighbours share a walk down."""
+        rows: dict[MapName, dict[bytes, bytes | None]] = {name: {} for name in self._maps}
+        for batch in batches:
+            for name, key, value in batch.changes:
+                rows[name][key] = value
+        for name, found in rows.items():
+            with transaction.cursor(db=self._maps[name]) as cursor:
+                cursor.putmulti(sorted((key, value) for key, value in found.items() if value is not None))
+            for key, value in found.items():
+                if value is None:
+                    transaction.delete(key, db=self._maps[name])
 
     def _tell(self, tokens: list[Token], ok: bool) -> None:
         def tell() -> None:

@@ -21,11 +21,12 @@ from holdfast.directory.dn import Dn
 from holdfast.directory.lmdb_store import FILE, LmdbStore
 from holdfast.directory.operations import AddRequest, Attribute, Change
 from holdfast.directory.replica.access import SERVER
-from holdfast.directory.replica.maps import MAPS
+from holdfast.directory.replica.maps import CSNSTATE, KEPT, MAPS
 from holdfast.directory.replica.passwords import SALT_BYTES, hashed
 from holdfast.directory.replica.replica import Replica, ReplicaPorts
 from holdfast.directory.schema.schema import Schema
 from holdfast.directory.schema.standard import standard_schema
+from holdfast.directory.store import Batch, Reader
 from holdfast.machine.files import make_private, open_private
 from holdfast.machine.real_ports import LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.trace import LogTrace
@@ -37,6 +38,8 @@ from holdfast.storage.disk import FileDisk
 from holdfast.storage.lock import DirectoryLock
 
 ABOUT: Final = "master.json"
+LOAD: Final = "load"
+STOP_LOOK_S: Final = 0.005
 STORED_WAIT_S: Final = 60.0
 """How long the first future timestamp may take to be on the disk."""
 
@@ -70,6 +73,7 @@ class Master:
         self.is_new = not (directory / "store" / FILE).exists()
         self._note(About(suffix=suffix, replica=replica))
         self._stored = asyncio.Event()
+        self._loads: dict[Token, asyncio.Future[None]] = {}
         trace = LogTrace(suffix=suffix)
         self._timers = LoopTimers(loop, self._on_timer)
         self._disk = FileDisk(directory / "clock", self._on_synced, loop.call_soon_threadsafe)
@@ -99,13 +103,18 @@ class Master:
             os.fsync(file.fileno())
 
     @classmethod
-    async def open(cls, directory: Path, suffix: str, *, replica: int = 1) -> "Master":
-        """Open the files of *directory*, making them if they are not there."""
+    async def open(
+        cls, directory: Path, suffix: str, *, replica: int = 1, generation: str | None = None
+    ) -> "Master":
+        """Open the files of *directory*, making them if they are not there. New data get the mark
+        *generation*, or one of their own."""
         master = cls(directory, suffix, replica, asyncio.get_running_loop())
         try:
-            master.generator.open(is_new=master.is_new)
+            master.generator.open(is_new=master.is_new, csnstate=master._csnstate())
             await asyncio.wait_for(master._stored.wait(), STORED_WAIT_S)
-            master.replica.open(generation=secrets.token_hex(8) if master.is_new else None)
+            master.replica.open(generation=(generation or secrets.token_hex(8)) if master.is_new else None)
+            # What the store has may be ahead of the clock's own file: then that must be stored first.
+            await asyncio.wait_for(master._timestamp_stored(), STORED_WAIT_S)
         except TimeoutError:
             master.close()
             raise DiskFailed(f"{directory}: the clock was not stored within {STORED_WAIT_S:g} s") from None
@@ -113,6 +122,14 @@ class Master:
             master.close()
             raise
         return master
+
+    async def _timestamp_stored(self) -> None:
+        while True:
+            status = self.generator.status()
+            if status.state.position[0] < status.until:
+                return
+            self._stored.clear()
+            await self._stored.wait()
 
     async def execute(self, request: Change, who: str = SERVER.dn) -> Csn:
         """Have the server itself change something, and wait until it is on the disk."""
@@ -123,6 +140,20 @@ class Master:
             raise DiskFailed(self.failed.result())
         return done.result()
 
+    async def load(self, batch: Batch) -> None:
+        """Write rows beside the replica, and wait until they are on the disk. The replica knows nothing of
+        them: after a load, the files are opened anew."""
+        token = (LOAD, len(self._loads))
+        done = self._loads[token] = self._loop.create_future()
+        self._store.write(batch, token)
+        await asyncio.wait((done, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise DiskFailed(self.failed.result())
+
+    def read(self) -> Reader:
+        """What is on the disk now."""
+        return self._store.read()
+
     async def plant(self, password: bytes, *, rounds: int) -> str:
         """Make the first two entries of new data: the suffix's own, and its administrator, whose name is
         returned."""
@@ -132,6 +163,15 @@ class Master:
         await self.execute(admin_entry(admin, secret))
         return admin
 
+    async def stop(self) -> None:
+        """Store exactly where the next run's CSNs may go on, and close. After a plain :meth:`close` they go
+        on at the future timestamp, as after a crash (CSN-24)."""
+        self.generator.close()
+        end = self._loop.time() + STORED_WAIT_S
+        while not self.generator.is_closed and not self.failed.done() and self._loop.time() < end:
+            await asyncio.sleep(STOP_LOOK_S)
+        self.close()
+
     def close(self) -> None:
         """Commit what waits, and let the files go."""
         self.generator.close()
@@ -140,6 +180,12 @@ class Master:
         self._disk.close()
         self._timers.close()
         self._lock.release()
+
+    def _csnstate(self) -> str | None:
+        """The state of the generator's entry, as it was written last (CSN-43)."""
+        with self._store.read() as reader:
+            row = reader.get(KEPT, CSNSTATE)
+        return None if row is None else row.decode()
 
     def _post(self, work: Callable[[], None]) -> None:
         """Run *work* on the loop; called on the store's thread."""
@@ -152,7 +198,13 @@ class Master:
         self.generator.on_synced(token, ok)
 
     def _on_committed(self, token: Token, ok: bool) -> None:
-        self.replica.on_committed(token, ok)
+        load = self._loads.get(token)
+        if load is None:
+            self.replica.on_committed(token, ok)
+        elif ok and not load.done():
+            load.set_result(None)
+        elif not ok:
+            self._fail("a transaction could not be committed")
 
     def _fail(self, why: str) -> None:
         if not self.failed.done():

@@ -99,6 +99,12 @@ class MemoryReader:
             key = found.keys[index]
             yield key, found.rows[key]
 
+    def tails(self, name: MapName, prefix: bytes, most: int) -> list[bytes]:
+        keys = self._map(name).keys
+        first = bisect_left(keys, prefix)
+        span = keys[first : first + most]
+        return [key[len(prefix) :] for key in span if key.startswith(prefix)]
+
     def close(self) -> None:
         if self._maps is not None:
             self._image.release(self._maps)

@@ -27,6 +27,14 @@ ROOT: Final = EntryId(bytes(ENTRY_ID_BYTES))
 """Where the suffix's own entry stands. No entry has this id."""
 
 
+def random_id(bits: int) -> EntryId:
+    """The id of a new entry, a UUID of 128 random *bits* (RFC 4122, 4.4)."""
+    digits = bytearray(bits.to_bytes(ENTRY_ID_BYTES, "big"))
+    digits[6] = digits[6] & 0x0F | 0x40
+    digits[8] = digits[8] & 0x3F | 0x80
+    return EntryId(bytes(digits))
+
+
 def uuid_text(entry: EntryId) -> str:
     """The id as the attribute entryUUID shows it (RFC 4530)."""
     digits = bytes(entry).hex()

@@ -77,6 +77,8 @@ class Tree:
     """The visible tree of one suffix. ``update`` follows every change of an entry's state."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """Rises whenever an entry begins, ends, or gets another name or place."""
         self._nodes: dict[EntryId, Node] = {}
         self._at_root: dict[EntryId, None] = {}
         self._claims: dict[Claim, dict[EntryId, None]] = {}
@@ -170,6 +172,7 @@ class Tree:
         known = self._nodes.get(entry)
         if facts == (UNKNOWN if known is None else known.facts):
             return
+        self.version += 1
         node = self._node(entry)
         # All cycles of the new parents lead through these: without them, the tree had none.
         moved = {**self.broken, entry: None}

@@ -16,10 +16,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from hashlib import blake2b
 from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
+from holdfast.execution.database import UNCAPTURED
 from holdfast.execution.method import run_own
 from holdfast.execution.read_back import (
     UNENCODABLE,
@@ -35,7 +37,7 @@ from holdfast.execution.read_back import (
     why_undecoded,
 )
 from holdfast.execution.shared_parts import HeldTwice, MetParts, in_words
-from holdfast.execution.state_pieces import PIECE_BYTES, Piece, is_cut, joined, parts
+from holdfast.execution.state_pieces import LONG, PIECE_BYTES, Piece, Restoring, is_cut, parts
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.outcome import error_in_words, text_of
 
@@ -184,7 +186,7 @@ class Capture:
         iteration order of sets, which differs between processes."""
         if isinstance(instance, Checkpointable):
             return self.state_of(instance)
-        attributes = dict(_attributes(instance))
+        attributes = {name: _in_brief(value) for name, value in _attributes(instance)}
         try:
             return _digests.encode(attributes)
         except TypeError:
@@ -310,42 +312,6 @@ class Capture:
         )
 
 
-class Restoring:
-    """Builds an object from the pieces of its state, given one after the other."""
-
-    def __init__(
-        self,
-        cls: type,
-        decoded: Callable[[str, msgspec.Raw], Any],
-        restored: Callable[[bytes], Any] | None,
-    ) -> None:
-        """*decoded* decodes the attribute with the given name. *restored* makes an object from a whole state;
-        it is given only for a class with its own ``set_state``."""
-        self._cls = cls
-        self._decoded = decoded
-        self._restored = restored
-        self._values: dict[str, Any] = {}
-        self._state = bytearray()
-
-    def take(self, encoded: bytes) -> None:
-        """Add the next piece. Raises ``msgspec.DecodeError``."""
-        piece = msgspec.msgpack.decode(encoded, type=Piece)
-        if self._restored is not None:
-            self._state += msgspec.msgpack.decode(piece.value, type=bytes)
-            return
-        value = placed(self._cls, self._decoded, piece.name, piece.value)
-        self._values[piece.name] = joined(self._values[piece.name], value) if piece.is_part else value
-
-    def finish(self) -> Any:
-        """Return the object. Raises what ``set_state`` raises."""
-        if self._restored is not None:
-            return self._restored(bytes(self._state))
-        instance: Any = object.__new__(self._cls)
-        for name, value in self._values.items():
-            object.__setattr__(instance, name, value)
-        return instance
-
-
 def _takes_version(cls: type) -> bool:
     """Whether ``set_state`` has a second parameter for the version of the code that captured the state
     (E7)."""
@@ -358,6 +324,13 @@ def _takes_version(cls: type) -> bool:
 
 def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
     return msgspec.msgpack.encode(Piece(name, value, is_part))
+
+
+def _in_brief(value: Any) -> Any:
+    """Return *value*, or the hash of a long byte string: its digest need not be made of another copy."""
+    if type(value) not in LONG or len(value) <= PIECE_BYTES:
+        return value
+    return [len(value), blake2b(value, digest_size=32).digest()]
 
 
 def _ordered(value: Any) -> Any:
@@ -384,7 +357,7 @@ def attribute_names(instance: object) -> list[str]:
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:
     """All attributes that are set on *instance*, from ``__dict__`` and ``__slots__``, sorted by name."""
-    found = dict(getattr(instance, "__dict__", {}))
+    found = {name: each for name, each in getattr(instance, "__dict__", {}).items() if name != UNCAPTURED}
     for cls in type(instance).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from holdfast.execution.annex import Annex
 from holdfast.execution.capture import Capture, NoStateAvailable, NotCapturable, attribute_names
 from holdfast.execution.context import OnRaised, Scope, scope_now
 from holdfast.execution.crash_attempts import CrashSuspicions
 from holdfast.execution.interface import Interface, interface_of
 from holdfast.execution.method import run_own
+from holdfast.execution.stored import ObjectFiles, StoredCapture, capture_of
 from holdfast.execution.timers import Timers
 from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.errors import HoldfastError, InvalidRequest
@@ -52,17 +54,29 @@ class Definition:
     """The calls suspected of crashing processes, on the member that executes (E4)."""
     on_raised: OnRaised | None = field(default=None, compare=False)
     """Called with what its methods raise, on the member that executes."""
+    annexes: tuple[Annex, ...] = field(default=(), compare=False)
+    """What other packages add to the group, on this member (W9)."""
+    files: ObjectFiles | None = field(default=None, compare=False)
+    """Where the object of a stored class has its database; None where no such object can be made (W7)."""
     interface: Interface = field(init=False)
     capture: Capture = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "interface", interface_of(self.cls))
-        object.__setattr__(self, "capture", Capture(self.cls))
+        object.__setattr__(self, "capture", capture_of(self.cls))
+        if self.is_stored and self.interface.has_slow:
+            raise NotCapturable(f"{self.cls.__name__} is a stored class, so its methods cannot be @slow")
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the object has a database of its own (W7)."""
+        return isinstance(self.capture, StoredCapture)
 
     def apart(self) -> "Definition":
-        """Return this definition without *own*: objects made from it do not touch the application's
-        object."""
-        return self if self.own is None else replace(self, own=None)
+        """Return this definition without *own* and *files*: objects made from it do not touch the
+        application's object, nor the database of this member's."""
+        is_apart = self.own is None and self.files is None
+        return self if is_apart else replace(self, own=None, files=None)
 
     def spare(self) -> object:
         """Make an object as at creation that belongs to nobody, to try a state on. The timers that

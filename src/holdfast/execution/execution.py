@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.execution.annex import AnnexOperation, jobs_of
 from holdfast.execution.context import Scope, scope_now
 from holdfast.execution.definition import OtherCode, bring_up_to_date
 from holdfast.execution.effects import Effects, Job
@@ -18,6 +19,7 @@ from holdfast.execution.method import ASKED_BY, ORDERED_BYTES_MAX, SHORT_BYTES, 
 from holdfast.execution.object_state import ObjectState
 from holdfast.execution.queue import run_at_once
 from holdfast.execution.records import (
+    Annexed,
     Call,
     Calls,
     Digested,
@@ -41,6 +43,7 @@ from holdfast.execution.records import (
     Upgraded,
     Withdrawn,
     decode_calls,
+    positions_of,
 )
 from holdfast.execution.timers import is_timer
 from holdfast.model.calls import Request
@@ -107,10 +110,14 @@ class Execution(ObjectState):
         """Execute or replay the record at *first*, which must be the next position. Raises
         :class:`.definition.OtherCode` for a record that the class loaded here may not execute, and
         :class:`.definition.CannotUpgrade` if that class cannot continue from the state."""
+        if self.behind is not None:
+            return self._pass_over(first, record)
         if isinstance(record, Calls):
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
+        if isinstance(record, Annexed):
+            return self._apply_annexed(first, record)
         if isinstance(record, NestedReply | Ran | TimerFired | Poison | Withdrawn | Unmarked):
             self._check_own(first)
         self._move_to(first, first)
@@ -148,6 +155,19 @@ class Execution(ObjectState):
             case State() | Update() | Forward() | Digested():
                 pass  # these describe what has been executed already
         return effects
+
+    def _pass_over(self, first: Position, record: Record) -> Effects:
+        """Pass over a record that has taken effect: the object's own database holds it (W7). *Without it:* a
+        process ends between a flush and the checkpoint that stands on it, and the next one executes again
+        what the database holds."""
+        count = len(decode_calls(record.sent.calls)) if isinstance(record, Calls | Executed) else 1
+        self._move_to(first, first + count - 1)
+        assert self.behind is not None
+        invariant(self.position <= self.behind.position, "a database is flushed between two records")
+        if self.position < self.behind.position:
+            return Effects([None] * count)
+        self._reach_own_position()
+        return self.go_on()
 
     def calls(
         self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None
@@ -228,9 +248,9 @@ class Execution(ObjectState):
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | Ran | TimerFired | Withdrawn):
+        elif isinstance(record, NestedReply | Ran | TimerFired | Withdrawn | Annexed):
             self._check_own(first)
-            self._move_to(first, first)
+            self._move_to(first, first + positions_of(record) - 1)
             self._take_time(record.stamp)
         else:
             self.apply(first, record)
@@ -296,6 +316,22 @@ class Execution(ObjectState):
         )
         self.line.queue.append(job)
         self._end(self.line.drain(self.position), effects)
+
+    def _apply_annexed(self, first: Position, record: Annexed) -> Effects:
+        self._check_own(first)
+        self._move_to(first, first + record.positions - 1)
+        self._take_time(record.stamp)
+        effects = Effects()
+        state = self.annexes.get(record.annex)
+        if state is None:
+            effects.divergence = f"position {first} is for {record.annex!r}, which this host does not know"
+            return effects
+        operation = AnnexOperation(first, record.positions, record.body, self.time_ns)
+        state.apply(operation)
+        expiration_s = self.retention.time_s + TIMER_DURATION_S
+        self.line.queue.extend(jobs_of(operation, record.annex, expiration_s))
+        self._end(self.line.drain(self.position), effects)
+        return effects
 
     def _poison(self, record: Poison, effects: Effects) -> None:
         request, outcome = record.request, record.outcome

@@ -1,7 +1,7 @@
 """One member's object, everything that belongs to it, and the position up to which both are current.
 
-The object, the retention table, the timers, the outbox and the queue are saved together. A suspended method
-cannot be saved, because its frame is not data. So no state is captured while a method waits;
+The object, the retention table, the timers, the outbox, the annexes and the queue are saved together. A
+suspended method cannot be saved, because its frame is not data. So no state is captured while a method waits;
 :meth:`ObjectState.when_at_rest` reports the next moment between two operations, which comes even if the queue
 never empties. A member that loads an older state finds the waiting call in the records that follow, runs it
 again, and resumes it with the recorded outcomes of its nested calls.
@@ -16,12 +16,16 @@ from typing import Self
 import msgspec
 
 from holdfast.execution import saved_state
+from holdfast.execution.annex import AnnexStates
+from holdfast.execution.database import ObjectDatabase
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Outgoing
 from holdfast.execution.queue import OperationQueue
+from holdfast.execution.records import Annexed, Update
 from holdfast.execution.saved_state import Saved
 from holdfast.execution.sends import Sends
 from holdfast.execution.state_pieces import weighs_over
+from holdfast.execution.stored import attach
 from holdfast.execution.timers import Timers
 from holdfast.model.calls import Request
 from holdfast.model.code import UNKNOWN, Code
@@ -34,7 +38,12 @@ from holdfast.sequence.retention import FRESH, Retention
 class ObjectState:
     """The state that records act on: how it is made, read, saved, loaded and compared."""
 
-    def __init__(self, definition: Definition, instance: object | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        instance: object | None = None,
+        database: ObjectDatabase | None = None,
+    ) -> None:
         """Start as a new group. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
         self.definition = definition
         self.position = Position(0)
@@ -45,9 +54,21 @@ class ObjectState:
         self.retention = Retention()
         self.timers = Timers()
         self.sends = Sends()
+        self.annexes = AnnexStates(definition.annexes)
+        self.is_paused = False
+        """Whether the next record waits until its annex is ready (W10)."""
         if instance is None:
             instance = definition.make_first(self.timers)
         self.line = OperationQueue(definition, instance, self.timers, self.sends)
+        self.database = database
+        """The database of a stored object."""
+        if database is None and definition.files is not None:
+            self.database = definition.files.fresh()
+        if self.database is not None:
+            attach(instance, self.database)
+        self.behind: Saved | None = None
+        """What the database of a stored object holds beyond ``position``: records up to there have taken
+        effect, and are only passed over (W7)."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -90,6 +111,16 @@ class ObjectState:
         return self.retention.judge(*request, expiration_s) is FRESH
 
     @property
+    def is_held_up(self) -> bool:
+        """Whether the object cannot go on: a slow operation is being computed, or an annex is not ready."""
+        return self.is_paused or self.line.is_computing
+
+    def may_apply(self, record: Annexed) -> bool:
+        """Whether the next record, *record*, may be applied now (W10)."""
+        self.is_paused = not self.annexes.is_ready(record)
+        return not self.is_paused
+
+    @property
     def is_unbegun(self) -> bool:
         """Whether the object is as at creation, with no record applied."""
         return self.position == 0
@@ -100,17 +131,37 @@ class ObjectState:
         self.is_own = code.is_same(self.definition.code)
         """Whether the class loaded here is that code, so that the next records may be executed."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the class loaded here made the state, and the state is that of ``position``."""
+        return self.is_own and self.behind is None
+
     # --- saving and loading
 
     def save(self) -> bytes:
         """Save everything as of ``position``, and check that it can be read back (E9). Raises
         ``NotCapturable``, and what ``get_state`` raises."""
+        invariant(self.database is None or not self.position, "a stored object is saved with its files")
+        return self._encoded()
+
+    def _encoded(self) -> bytes:
         definition = self.definition
         state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
         return saved_state.encoded(self._saved(state), definition.interface)
 
+    def flush(self) -> bytes:
+        """Let the database of a stored object hold everything up to ``position``; returns what was saved with
+        it, as :meth:`save` would. Raises ``NotCapturable``."""
+        invariant(self.database is not None and self.behind is None, "the object has its database")
+        assert self.database is not None  # for the type checker: the invariant has stopped us otherwise
+        head = self._encoded()
+        self.database.flush(self.position, head)
+        return head
+
     def pieces(self) -> Iterator[bytes]:
-        """Save a large state, as consecutive pieces."""
+        """Save a large state, as consecutive pieces. The database of a stored object is flushed instead."""
+        if self.database is not None:
+            return iter([self.flush()])
         return saved_state.pieces(self._saved(b""), self.definition, self.line.instance)
 
     @classmethod
@@ -134,21 +185,43 @@ class ObjectState:
 
     @classmethod
     def _of(cls, definition: Definition, found: Saved, instance: object) -> Self:
-        loaded = cls(definition, instance)
-        loaded.position, loaded.csn, loaded.time_ns = found.position, found.csn, found.time_ns
-        loaded._take_code(found.code)
-        loaded.line.time_ns = found.time_ns
-        loaded.retention = Retention.load(found.retention)
-        loaded.replace_timers(found.timers)
-        loaded.replace_sends(found.sends)
-        loaded.line.queue.extend(found.queue)
-        loaded.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
+        files = definition.files
+        database = files.opened(found.state, found.position) if files is not None else None
+        loaded = cls(definition, instance, database)
+        loaded._take(found)
+        if database is not None and database.position > found.position:
+            loaded.behind = msgspec.msgpack.decode(database.head, type=Saved)
         return loaded
+
+    def _take(self, found: Saved) -> None:
+        self.position, self.csn, self.time_ns = found.position, found.csn, found.time_ns
+        self._take_code(found.code)
+        self.line.time_ns = found.time_ns
+        self.retention = Retention.load(found.retention)
+        self.replace_timers(found.timers)
+        self.replace_sends(found.sends)
+        self.annexes.load(found.annexes)
+        self.line.queue.extend(found.queue)
+        self.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
+
+    def _reach_own_position(self) -> None:
+        """Go on as the database says, since its position is reached: with the attributes, replies, timers and
+        calls in line that were flushed with it."""
+        found, self.behind = self.behind, None
+        assert found is not None
+        assert self.database is not None
+        definition = self.definition
+        instance = definition.capture.restored(
+            found.state, lambda: definition.make(Timers()), found.code.version
+        )
+        attach(instance, self.database)
+        self.line = OperationQueue(definition, instance, self.timers, self.sends)
+        self._take(found)
 
     def _saved(self, state: bytes) -> Saved:
         invariant(self.is_at_rest, "a method that waits cannot be saved")
         return Saved(
-            saved_state.WHOLE,
+            saved_state.OF_FILES if self.definition.is_stored else saved_state.WHOLE,
             self.code,
             self.position,
             self.time_ns,
@@ -159,6 +232,7 @@ class ObjectState:
             list(self.line.queue),
             [(*request, outcome) for request, outcome in self.line.poisoned.items()],
             self.sends.save(),
+            self.annexes.save(),
         )
 
     def weighs_over(self, limit: int) -> bool:
@@ -168,7 +242,7 @@ class ObjectState:
     def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
         """Return a digest that is equal for members with equal states. *saved* is what :meth:`save` just
         returned, so that the object is not asked for its state twice (FTC-309). Without the state the digest
-        covers only replies, timers and sends."""
+        covers only replies, timers, sends and annexes."""
         capture = self.definition.capture
         if not with_state:
             state = b""
@@ -176,16 +250,18 @@ class ObjectState:
             state = msgspec.msgpack.decode(saved, type=Saved).state
         else:
             state = capture.digest_of(self.line.instance)
-        return _digest(state, self.retention.save(), self.timers.save(), self.sends.save())
+        parts = (state, self.retention.save(), self.timers.save(), self.sends.save())
+        return _digest(*parts, *self.annexes.digests())
 
     def get_update(self) -> bytes:
         return self.definition.capture.update_of(self.line.instance)
 
-    def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
+    def set_update(self, record: Update) -> None:
         """Apply what changed since the last update. Raises what ``set_update`` raises."""
-        self.definition.capture.apply_update(self.line.instance, update)
-        self.replace_timers(timers)
-        self.replace_sends(sends)
+        self.definition.capture.apply_update(self.line.instance, record.update)
+        self.replace_timers(record.timers)
+        self.replace_sends(record.sends)
+        self.annexes.load(record.annexes)
 
     def replace_timers(self, saved: bytes) -> None:
         self.timers = Timers.load(saved)
@@ -196,8 +272,12 @@ class ObjectState:
         self.line.scope.sends = self.sends
 
     def discard(self) -> None:
-        """Give up the object and the method that waits in it (E1)."""
+        """Give up the object and the method that waits in it (E1). A large one does not stay in memory beside
+        the one that is loaded in its place."""
         self.line.discard()
+        self.line.instance = None
+        if self.database is not None:
+            self.database.close()
 
 
 def _digest(*parts: bytes) -> bytes:

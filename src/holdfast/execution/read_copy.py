@@ -34,7 +34,9 @@ class ReadCopy:
         may_be_read = (interface.has_strict_queries and interface.may_wait) or (
             interface.has_slow and bool(interface.queries)
         )
-        self._is_wanted = may_be_read and not definition.capture.is_updateable
+        # The state before an operation of a stored object is nowhere: its queries wait.
+        is_copied = not definition.capture.is_updateable and not definition.is_stored
+        self._is_wanted = may_be_read and is_copied
         self._state: bytes | None = None
         self._made: object | None = None
         self._left_out = 0

@@ -2,7 +2,7 @@
 
 One record takes one or more positions. A batch of calls takes one position per call and is kept as the client
 sent it, duplicates included: every replay judges the calls by the same table and the same CSN and so decides
-the same (X2). All other records take one position.
+the same (X2). A record of an annex says how many positions it takes. All other records take one position.
 
 =============  =====================================================================================
 `Calls`        calls that each member executes: in active groups, and calls that had to wait
@@ -23,6 +23,7 @@ the same (X2). All other records take one position.
                start until the object has been at rest (E12)
 `Unmarked`     resting took too long: interleaved operations start again (E12)
 `Digested`     the digest of the primary's state at a mark; a member with another has diverged (E1)
+`Annexed`      a record of another package's kind, for its annex of the object (W9, W10)
 =============  =====================================================================================
 
 Setting or cancelling a timer is not a record: it is an effect of a method, and replaying the method repeats
@@ -253,6 +254,8 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
     """What ``get_update`` returned, as of the position before this record."""
     timers: bytes
     sends: bytes = b""
+    annexes: dict[str, bytes] = {}
+    """The parts of annexes, whole (W9)."""
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
@@ -276,6 +279,18 @@ class Digested(msgspec.Struct, frozen=True, array_like=True, tag=13, gc=False):
     digest: bytes
 
 
+ANNEX_POSITIONS_MAX: Final = 4096
+"""The most positions of one record of an annex: as many as a frame has calls."""
+
+
+class Annexed(msgspec.Struct, frozen=True, array_like=True, tag=23, gc=False):
+    stamp: Stamp
+    annex: str
+    """The name of the annex that it is for (:mod:`.annex`)."""
+    positions: int
+    body: bytes
+
+
 Record = (
     Calls
     | Executed
@@ -294,8 +309,11 @@ Record = (
     | Marked
     | Unmarked
     | Digested
+    | Annexed
 )
-Stamped = Calls | Executed | NestedReply | Ran | TimerFired | Settled | Poison | Withdrawn | SendEnded
+Stamped = (
+    Calls | Executed | NestedReply | Ran | TimerFired | Settled | Poison | Withdrawn | SendEnded | Annexed
+)
 """The records that advance the group's time."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
@@ -307,6 +325,11 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 def stamp_of(record: Record) -> Stamp | None:
     """When the record was ordered; None for a record without a time."""
     return record.stamp if isinstance(record, Stamped) else None
+
+
+def positions_of(record: Record) -> int:
+    """How many positions a record takes that has no calls in it."""
+    return record.positions if isinstance(record, Annexed) else 1
 
 
 def ends_of_portions(lengths: list[int], bytes_max: int) -> list[int]:

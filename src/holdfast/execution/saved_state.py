@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.execution.capture import Capture, NotCapturable, Restoring
+from holdfast.execution.capture import Capture, NotCapturable
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Job
 from holdfast.execution.interface import BadCall, Interface
-from holdfast.execution.state_pieces import Unframing, framed
+from holdfast.execution.state_pieces import Restoring, Unframing, framed
 from holdfast.execution.timers import Timers
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
@@ -23,8 +23,10 @@ WHOLE: Final = 1
 IN_PIECES: Final = 2
 """The version of a large state in pieces: first everything except the object, then the pieces of the
 object."""
-_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b")
-"""The first byte of a state in one message: an array of ten or eleven. A state in pieces starts with a
+OF_FILES: Final = 3
+"""The version of a state in one message whose object is in files (W7)."""
+_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b", b"\x9c")
+"""The first byte of a state in one message: an array of ten to twelve. A state in pieces starts with a
 length, which is below two gigabytes and so never starts with these bytes."""
 
 
@@ -43,6 +45,8 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     queue: list[Job]
     poisoned: list[tuple[ClientId, int, bytes]]
     sends: bytes = b""
+    annexes: dict[str, bytes] = {}
+    """What annexes have of the state, by their names (W9)."""
 
 
 def encoded(saved: Saved, interface: Interface) -> bytes:
@@ -71,6 +75,12 @@ def pieces(saved: Saved, definition: Definition, instance: object) -> Iterator[b
         yield framed(piece)
 
 
+def is_of_files(start: bytes) -> bool:
+    """Whether the state that starts with these bytes is of an object in files: without them it is not
+    whole."""
+    return start[:1] in _FIRST_OF_WHOLE and start[1:2] == bytes([OF_FILES])
+
+
 def head_of(chunks: Iterator[bytes]) -> Saved:
     """Read what was saved, without the object if it is in pieces. Raises ``msgspec.DecodeError``."""
     first = next(chunks, b"")
@@ -92,7 +102,8 @@ def read(
     first = next(chunks, b"")
     if first[:1] in _FIRST_OF_WHOLE:
         found = msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
-        invariant(found.version == WHOLE, f"a state of version {found.version} cannot be read")
+        is_known = found.version in (WHOLE, OF_FILES)
+        invariant(is_known, f"a state of version {found.version} cannot be read")
         yield found, capture.restored(found.state, fresh, found.code.version)
     else:
         yield from _read_pieces(chain([first], chunks), capture, fresh)

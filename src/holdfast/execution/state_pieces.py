@@ -1,8 +1,9 @@
 """Cuts a large state into pieces, so that encoding and decoding it does not block other work.
 
-A state in pieces is a series of pieces, each preceded by its length. The containers of an object are cut into
-parts of about ``PIECE_BYTES``, so that loading can pause between any two of them: decoding 100 MB in one step
-takes seconds, during which not even the heartbeat thread gets the interpreter.
+A state in pieces is a series of pieces, each preceded by its length. The containers and the long byte strings
+of an object are cut into parts of about ``PIECE_BYTES``, so that loading can pause between any two of them:
+decoding 100 MB in one step takes seconds, during which not even the heartbeat thread gets the interpreter.
+Nor is the whole ever in memory a second time, neither where it is captured nor where it is loaded.
 
 :func:`weighs_over` estimates the size of an object's state without encoding it, in bounded time.
 """
@@ -14,10 +15,14 @@ from typing import Any, Final, is_typeddict
 
 import msgspec
 
+from holdfast.execution.read_back import placed
+
 PIECE_BYTES: Final = 64 << 10
 """Decoding this much takes about a millisecond."""
 CUT_ITEMS_MIN: Final = 64
 """A container with fewer items is never cut."""
+LONG: Final = (bytes, bytearray)
+"""The types of byte strings, which are cut where they are long. Long text is rare, and left whole."""
 _LENGTH_BYTES: Final = 4
 _FIRST_PART: Final = 16
 _GROWTH_MAX: Final = 4
@@ -62,12 +67,18 @@ class Unframing:
 
 def is_cut(value: object, kind: Any) -> bool:
     """Whether a value annotated as *kind* is cut into parts that can be joined again."""
+    if type(value) in LONG:
+        return len(value) > PIECE_BYTES and kind in (type(value), Any)  # type: ignore[arg-type]  # these have a length
     return type(value) in (dict, list, set) and len(value) >= CUT_ITEMS_MIN and not is_typeddict(kind)  # type: ignore[arg-type]  # these have a length
 
 
 def parts(value: Any, encode: Callable[[Any, int], msgspec.Raw]) -> Iterator[msgspec.Raw]:
     """Yield the encoded parts of a container, each about ``PIECE_BYTES``, in order. *encode* gets each part
     and the index of its first item."""
+    if type(value) in LONG:
+        for start in range(0, len(value), PIECE_BYTES):
+            yield encode(value[start : start + PIECE_BYTES], start)
+        return
     make: Callable[[Any], Any] = type(value)
     items = iter(value.items() if isinstance(value, dict) else value)
     count, first = _FIRST_PART, 0
@@ -79,12 +90,66 @@ def parts(value: Any, encode: Callable[[Any, int], msgspec.Raw]) -> Iterator[msg
 
 
 def joined(value: Any, part: Any) -> Any:
-    """Append the next part to a container and return the container."""
-    if isinstance(value, list):
+    """Append the next part to a container and return the container. Bytes become a bytearray, which grows
+    without being copied each time."""
+    if isinstance(value, bytes):
+        value = bytearray(value)
+    if isinstance(value, list | bytearray):
         value.extend(part)
     else:
         value.update(part)
     return value
+
+
+class Restoring:
+    """Builds an object from the pieces of its state, given one after the other."""
+
+    def __init__(
+        self,
+        cls: type,
+        decoded: Callable[[str, msgspec.Raw], Any],
+        restored: Callable[[bytes], Any] | None,
+    ) -> None:
+        """*decoded* decodes the attribute with the given name. *restored* makes an object from a whole state;
+        it is given only for a class with its own ``set_state``."""
+        self._cls = cls
+        self._decoded = decoded
+        self._restored = restored
+        self._values: dict[str, Any] = {}
+        self._state = bytearray()
+        self._growing = ""
+        """The attribute whose parts are being joined, if it is bytes."""
+
+    def take(self, encoded: bytes) -> None:
+        """Add the next piece. Raises ``msgspec.DecodeError``."""
+        piece = msgspec.msgpack.decode(encoded, type=Piece)
+        if self._restored is not None:
+            self._state += msgspec.msgpack.decode(piece.value, type=bytes)
+            return
+        value = placed(self._cls, self._decoded, piece.name, piece.value)
+        if not piece.is_part:
+            self._complete()
+            self._values[piece.name] = value
+            return
+        if isinstance(value, bytes):
+            self._growing = piece.name
+        self._values[piece.name] = joined(self._values[piece.name], value)
+
+    def finish(self) -> Any:
+        """Return the object. Raises what ``set_state`` raises."""
+        if self._restored is not None:
+            return self._restored(bytes(self._state))
+        self._complete()
+        instance: Any = object.__new__(self._cls)
+        for name, value in self._values.items():
+            object.__setattr__(instance, name, value)
+        return instance
+
+    def _complete(self) -> None:
+        """Turn what has grown from parts of bytes into bytes."""
+        if self._growing:
+            self._values[self._growing] = bytes(self._values[self._growing])
+            self._growing = ""
 
 
 GLANCES_MAX: Final = 2_000

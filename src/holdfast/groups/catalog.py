@@ -77,6 +77,13 @@ class GroupCatalog:
         seen = self.views.get(group)
         return tuple(each.host for each in seen.value.members) if seen is not None else ()
 
+    def others(self, host: HostId, group: GroupId) -> list[HostId]:
+        """Return the hosts of the group's other members than that on *host*, the primary's first."""
+        seen = self.views.get(group)
+        primary = seen.value.primary if seen is not None else None
+        others = (each for each in self.members(group) if each != host)
+        return sorted(others, key=lambda each: each != primary)
+
     def learn(self, seen: Seen[View]) -> None:
         """Take a current or former view of the authority; views older than the known one are ignored."""
         view = seen.value

@@ -4,22 +4,19 @@
 the older version of a class make a checkpoint from the kept state and records. Both write a separate file,
 hashed and synced. Renaming the file is what makes it a checkpoint, and that happens only if the log still
 holds exactly that point; a copy's position must also be committed. So a process that is late, dies, or worked
-on a history that did not become final leaves nothing but a file to remove. A group in memory takes the state
-from the file and not the file itself.
+on a history that did not become final leaves nothing but a file to remove. The file of a group in memory is a
+scratch file (:mod:`holdfast.storage.scratch`).
 """
 
 from collections.abc import Callable, Iterator
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.groups.backend import KeepsCheckpoints
-from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.groups.ports import CopyPort, OldCodePort, Written
 from holdfast.model.code import Code
 from holdfast.model.ids import GroupId, Position
-from holdfast.sequence.ports import Captured, GroupLog, Kept
+from holdfast.sequence.ports import GroupLog, Kept
 from holdfast.storage.checkpoint import Checkpoint
-from holdfast.storage.checkpoints import CheckpointStore
-from holdfast.storage.log import Log
 from holdfast.storage.record import Record
 from holdfast.styles.ports import Copied, NotCopied, Snapshot, Waits
 
@@ -31,13 +28,11 @@ class CopyJobs:
         self,
         group: GroupId,
         port: CopyPort,
-        checkpoints: CheckpointStore,
-        log: Log,
-        keeping: CheckpointKeeper,
+        log: GroupLog,
+        keeping: KeepsCheckpoints,
     ) -> None:
         self._group = group
         self._port = port
-        self._checkpoints = checkpoints
         self._log = log
         self._keeping = keeping
         self._is_running = False
@@ -47,8 +42,10 @@ class CopyJobs:
         point = self._log.point_at(self._group, snapshot.position)
         if point is None or self._is_running or self._written is not None:
             return False
-        name, framing = self._checkpoints.framing(self._group, point)
-        self._is_running = self._port.begin(name, framing, snapshot, lambda result: self._ended(result, then))
+        file = self._keeping.framing(self._group, point)
+        if file is None:
+            return False
+        self._is_running = self._port.begin(*file, snapshot, lambda result: self._ended(result, then))
         return self._is_running
 
     def keep(self, then: Callable[[bool], None]) -> None:
@@ -56,7 +53,7 @@ class CopyJobs:
         if written is None:
             then(False)
         elif self._log.point_at(self._group, written.point.position) != written.point:
-            self._checkpoints.discard(written)
+            self._keeping.discard(written)
             then(False)
         else:
             self._keeping.adopt(self._group, written, lambda: then(True))
@@ -66,7 +63,7 @@ class CopyJobs:
             self._is_running = False
             self._port.cancel()
         if self._written is not None:
-            self._checkpoints.discard(self._written)
+            self._keeping.discard(self._written)
             self._written = None
 
     def _ended(self, result: Written | NotCopied, then: Callable[[Copied | NotCopied], None]) -> None:
@@ -88,13 +85,11 @@ class ReplayJobs:
         self,
         record: GroupRecord,
         port: OldCodePort,
-        checkpoints: CheckpointStore,
         log: GroupLog,
         keeping: KeepsCheckpoints,
     ) -> None:
         self._record = record
         self.port = port
-        self._checkpoints = checkpoints
         self._log = log
         self._keeping = keeping
         self._is_running = False
@@ -115,9 +110,11 @@ class ReplayJobs:
         point = self._log.point_at(self._record.group, up_to)
         if point is None or self._is_running or self._written is not None:
             return False
-        name, framing = self._checkpoints.framing(self._record.group, point)
+        file = self._keeping.framing(self._record.group, point)
+        if file is None:
+            return False
         self._is_running = self.port.begin(
-            self._record, code, kept, records, name, framing, lambda result: self._ended(result, then), by
+            self._record, code, kept, records, *file, lambda result: self._ended(result, then), by
         )
         return self._is_running
 
@@ -126,21 +123,17 @@ class ReplayJobs:
         if written is None:
             then(False)
         elif self._log.point_at(self._record.group, written.point.position) != written.point:
-            self._checkpoints.discard(written)
+            self._keeping.discard(written)
             then(False)
-        elif isinstance(self._keeping, CheckpointKeeper):
-            self._keeping.adopt(self._record.group, written, lambda: then(True))
         else:
-            state = self._checkpoints.take_copied(written)
-            self._keeping.keep(self._record.group, Captured(written.point.position, state))
-            then(True)
+            self._keeping.adopt(self._record.group, written, lambda: then(True))
 
     def drop(self) -> None:
         if self._is_running:
             self._is_running = False
             self.port.cancel()
         if self._written is not None:
-            self._checkpoints.discard(self._written)
+            self._keeping.discard(self._written)
             self._written = None
 
     def _ended(self, result: Written | NotCopied | Waits, then: Then) -> None:

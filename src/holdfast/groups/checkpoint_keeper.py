@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from holdfast.groups.ports import Journal
+from holdfast.groups.stored_objects import StoredObjects
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.ports import Captured, Durability, Kept
+from holdfast.sequence.ports import Captured, Durability, Kept, Received
 from holdfast.sequence.store import GroupStore
-from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
+from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter, Framing
 from holdfast.storage.checkpoints import CheckpointStore, StoredState
 from holdfast.storage.log import Log
 from holdfast.storage.record import Point
@@ -34,9 +36,19 @@ class _Writing:
 class CheckpointKeeper:
     """All checkpoints of one host."""
 
+    outlives_process: Final = True
+
     def __init__(
-        self, checkpoints: CheckpointStore, log: Log | MemoryLog, durability: Durability, journal: Journal
+        self,
+        checkpoints: CheckpointStore,
+        log: Log | MemoryLog,
+        durability: Durability,
+        journal: Journal,
+        lacks_space: Callable[[], bool] = lambda: False,
     ) -> None:
+        """*lacks_space*: whether no large state may be begun now, where nobody else looks at the disk's space
+        (D5)."""
+        self._lacks_space = lacks_space
         self._checkpoints = checkpoints
         self._log = log
         self._durability = durability
@@ -45,6 +57,8 @@ class CheckpointKeeper:
         self._held: dict[GroupId, Position] = {}
         self._under_way: Counter[GroupId] = Counter()
         self._when_quiet: dict[GroupId, Callable[[], None]] = {}
+        self.files: StoredObjects | None = None
+        """The files that checkpoints of stored objects stand on (W7)."""
 
     def newest(self, group: GroupId) -> Kept | None:
         """Return the newest state of the group. Raises ``Corruption`` if the disk no longer has what it
@@ -88,16 +102,27 @@ class CheckpointKeeper:
         """Mark the checkpoints after position *after* as void: they do not belong to the group's object, and
         the next process does not load them (E8). A checkpoint that is being written was found equal, or
         belongs to an object that has answered."""
+        if self.files is not None:
+            self.files.forget(group)
         self._checkpoints.void(group, after)
 
     def void_up_to(self, group: GroupId) -> Position | None:
         return self._checkpoints.void_up_to(group)
 
-    def receive(self, group: GroupId, point: Point) -> "CheckpointReceiver":
+    def receive(self, group: GroupId, point: Point, size: int) -> Received | None:
         """Receive the state that a learner is sent (:class:`holdfast.sequence.ports.Checkpoints`)."""
-        return CheckpointReceiver(
+        if self._lacks_space():
+            return None
+        received = CheckpointReceiver(
             self._checkpoints.begin(group, point), partial(self._finish_received, group)
         )
+        return received if self.files is None else self.files.receiving(group, received)
+
+    def framing(self, group: GroupId, point: Point) -> tuple[str, Framing] | None:
+        return None if self._lacks_space() else self._checkpoints.framing(group, point)
+
+    def discard(self, copied: Checkpoint) -> None:
+        self._checkpoints.discard(copied)
 
     def adopt(self, group: GroupId, copied: Checkpoint, then: Callable[[], None]) -> None:
         """Keep a checkpoint that a copy of the process has written, of a committed position. Calls *then*
@@ -124,14 +149,15 @@ class CheckpointKeeper:
             self._log.set_floor(group, floor)
             self._log.flush()
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        """Keep the log beyond *position*, and a checkpoint there, for members that catch up; None: no longer
-        (M4). The state on offer may be none of the checkpoints, and then only the log is kept."""
-        if position is None:
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        """Keep the log beyond the position *log*, and the checkpoint at *state*, for members that catch up;
+        None: no longer (M4). The state on offer may be none of the checkpoints, and then only the log is
+        kept."""
+        if log is None:
             self._held.pop(group, None)
         else:
-            self._held[group] = position
-        self._checkpoints.hold(group, position)
+            self._held[group] = log
+        self._checkpoints.hold(group, state)
         if group in self._log.groups():
             self.raise_floor(group)
 
@@ -145,6 +171,8 @@ class CheckpointKeeper:
         if self._under_way[group]:
             self._when_quiet[group] = partial(self.forget, group, then)
             return
+        if self.files is not None:
+            self.files.forget(group)
         self._writing.pop(group, None)
         forgotten = partial(self._checkpoints.forget, group, then)
         if group in self._log.groups():
@@ -210,10 +238,13 @@ class CheckpointReceiver:
     def unsynced_bytes(self) -> int:
         return self._writer.unsynced_bytes
 
+    def when_synced(self, then: Callable[[], None]) -> None:
+        self._writer.when_synced(then)
+
     def write(self, data: bytes) -> None:
         self._writer.write(data)
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         self._finish(self._writer, then)
 
     def abandon(self) -> None:

@@ -6,7 +6,7 @@ copies what the host of a primary remembers to the group's history at the author
 event, so that no caller waits for it.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Final
 
@@ -23,7 +23,7 @@ from holdfast.authority.history import (
     Unkept,
     write_history,
 )
-from holdfast.authority.recipe import Recipes
+from holdfast.authority.recipe import Recipes, Seen
 from holdfast.authority.views import NoGroup, View, ViewMember
 from holdfast.groups.ports import MakeTimers
 from holdfast.model.ids import MILLISECOND, SECOND, Epoch, GroupId, HostId, Nonce
@@ -197,6 +197,16 @@ class Histories:
         self._is_busy = False
         self._rests_since = 0
         self._told_at = 0
+
+    def begin(
+        self, group: GroupId, trace: Trace, me: ViewMember, views: Mapping[GroupId, Seen[View]]
+    ) -> GroupHistory:
+        """The history of a member that begins, after the view that is known of its group."""
+        history = GroupHistory(trace, self._clock, lambda: self.tell(group, history), me)
+        seen = views.get(group)
+        if seen is not None:
+            history.on_view(seen.value)
+        return history
 
     def tell(self, group: GroupId, history: GroupHistory) -> None:
         """Schedule the history of *group* to be written."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.authority.group_code import note_served, served, withdraw_upgrade
-from holdfast.authority.groups import DISK, GroupRecord
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.recipe import Recipes, Seen
 from holdfast.authority.sessions import Session
@@ -25,7 +25,7 @@ from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.groups.crash_suspects import CrashSuspects
 from holdfast.groups.deadlock_probes import DeadlockProbes
 from holdfast.groups.disk_space import DiskSpace
-from holdfast.groups.group_history import GroupHistory, Histories
+from holdfast.groups.group_history import Histories
 from holdfast.groups.host_stop import HostStop
 from holdfast.groups.hosted_group import HostedGroup, definition_without_class, is_useful_without_class
 from holdfast.groups.lifecycle import MemberLifecycle, MemoryRestarts
@@ -37,6 +37,7 @@ from holdfast.groups.ports import DiskGuard, GroupsConfig, GroupsPorts, OpenStor
 from holdfast.groups.scheduler import Scheduler
 from holdfast.groups.stale_reads import StaleReads
 from holdfast.groups.stamps import Stamps, TimeCheck
+from holdfast.groups.stored_objects import StoredObjects
 from holdfast.groups.tuning import Tuning
 from holdfast.groups.upgrade_rules import Wishes, may_replay, why_not_upgrade
 from holdfast.model.deadlock import GiveWay, Probe
@@ -53,9 +54,9 @@ from holdfast.sequence.messages import (
     Died,
     GroupMessage,
     Held,
-    HostMessage,
     HowFar,
     Inspect,
+    SequenceMessage,
     Stopping,
     Submit,
     ThisFar,
@@ -112,6 +113,9 @@ class HostGroups:
             on_view=lambda seen: self._events.on_view(seen),
             on_listed=lambda: self._events.on_listed(),
         )
+        others, on_damage = partial(self.directory.others, host), self._on_damage
+        self.stored = StoredObjects(ports.files, ports.clock, ports.journal, guard.soon, others, on_damage)
+        self.checkpoints.files = self.stored
         self.answers = Answers(stamps)
         self._lines = CallLog(ports.journal.info, ports.clock)
         self.outbound_calls = OutboundCalls(
@@ -183,7 +187,8 @@ class HostGroups:
             lacks_space=lambda: self._space.is_short,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
-        self._backends = Backends(disk, store, ports.journal, guard.soon)
+        large_bytes = config.style.inline_state_bytes_max
+        self._backends = Backends(disk, store, ports.journal, guard.soon, large_bytes)
         self._lifecycle = MemberLifecycle(
             self.hosted,
             self.directory,
@@ -272,7 +277,7 @@ class HostGroups:
             self._check_upgrade(hosted)
         self.outbound_calls.on_hosts()
 
-    def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
+    def on_sequence(self, peer: HostId, message: SequenceMessage) -> None:
         """Dispatch a message from another host."""
         match message:
             case Accepted() | Submit():  # nearly all messages
@@ -326,7 +331,7 @@ class HostGroups:
     def _furnish(self, record: GroupRecord) -> HostedGroup:
         """Make a member of the group with all its parts. If the class cannot be loaded, the member has no
         object (O3). Raises disk errors and, for a stateless group, errors of the class."""
-        definition, why_no_class = self._defined(record)
+        ports, (definition, why_no_class) = self._ports, self._defined(record)
         hosted = HostedGroup(
             record,
             definition,
@@ -334,12 +339,13 @@ class HostGroups:
             self.tuning.config,
             style_ports=self._style_ports,
             timers=self._guard.timers,
-            history=self._history_of(record.group),
-            copies=self._copies(record.group) if record.durability == DISK else None,
-            old_code=self._old_code(record),
+            history=self._histories.begin(record.group, ports.trace, self.me, self.directory.views),
+            copies=self._copies(record),
+            old_code=self._old_code(record) if not definition.is_stored else None,
             later=self._scheduler.later,
             on_ready=self._on_served,
             is_read=self.serving.stale_reads.is_awaited,
+            for_others=partial(self.stored.for_others, record.group),
             why_no_class=why_no_class,
         )
         self.liveness_checks.on_record(record)
@@ -348,7 +354,7 @@ class HostGroups:
     def _defined(self, record: GroupRecord) -> tuple[Definition, str]:
         """Load the group's class. Returns its definition and "", or a placeholder and why there is none."""
         try:
-            return self._ports.define(record), ""
+            return self.stored.furnish(record, self._ports.define(record)), ""
         except DISK_ERRORS:
             raise
         except HoldfastError as error:
@@ -387,31 +393,28 @@ class HostGroups:
 
     def _on_member_ended(self, hosted: HostedGroup) -> None:
         self._wishes.forget(hosted.group)
+        self.stored.close(hosted.group)
         self.liveness_checks.forget(hosted.group)
         self.serving.stale_reads.forget(hosted.group)
         self._scheduler.forget(hosted)
 
-    def _history_of(self, group: GroupId) -> GroupHistory:
-        ports = self._ports
-        history = GroupHistory(
-            ports.trace, ports.clock, lambda: self._histories.tell(group, history), self.me
-        )
-        seen = self.directory.views.get(group)
-        if seen is not None:
-            history.on_view(seen.value)
-        return history
+    def _on_damage(self, group: GroupId, why: str) -> None:
+        hosted = self.hosted.get(group)
+        if hosted is not None:
+            hosted.lose_files(why)
 
-    def _copies(self, group: GroupId) -> CopyJobs | None:
-        if self._ports.copies is None:
+    def _copies(self, record: GroupRecord) -> CopyJobs | None:
+        port = self.stored.of(record.group) or self._ports.copies
+        if port is None:
             return None
-        store = self._store
-        return CopyJobs(group, self._ports.copies, store.checkpoints, store.log, self.checkpoints)
+        kept = self._backends.of(record)
+        return CopyJobs(record.group, port, kept.ports.log, kept.keeping)
 
     def _old_code(self, record: GroupRecord) -> ReplayJobs | None:
         if self._ports.old_code is None:
             return None
         kept = self._backends.of(record)
-        return ReplayJobs(record, self._ports.old_code, self._store.checkpoints, kept.ports.log, kept.keeping)
+        return ReplayJobs(record, self._ports.old_code, kept.ports.log, kept.keeping)
 
     def _style_ports(self, hosted: HostedGroup) -> StylePorts:
         ports, directory = self._ports, self.directory
@@ -429,6 +432,7 @@ class HostGroups:
             save_checkpoint=lambda captured: hosted.backend.keeping.keep(hosted.group, captured),
             pass_on=hosted.pass_on,
             lacks_space=hosted.backend.ports.lacks_space,
+            has_files=partial(self.stored.offers, hosted.group),
             void_checkpoints=partial(hosted.backend.keeping.void, hosted.group),
             fault=partial(ports.on_fault, hosted.group),
             copies=hosted.copies,

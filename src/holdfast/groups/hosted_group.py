@@ -24,6 +24,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.model.ports import Timers
 from holdfast.model.properties import Style
 from holdfast.sequence.member import Member
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.ports import Application, Kept
 from holdfast.sequence.role import Fitness, Rank, Role
 from holdfast.storage.record import ORIGIN
@@ -55,10 +56,12 @@ class HostedGroup:
         later: Callable[["HostedGroup"], None],
         on_ready: Callable[[GroupId], None],
         is_read: Callable[[GroupId], bool],
+        for_others: Callable[[Kept | None], Kept | None] = lambda kept: kept,
         why_no_class: str = "",
     ) -> None:
         """*on_ready* is called when this member starts taking calls. *is_read* says whether reads wait for
-        commits. *why_no_class* says why this host has no class to make an object from (O3)."""
+        commits. *for_others* wraps a state that is offered to others. *why_no_class* says why this host has
+        no class to make an object from (O3)."""
         kept = backend.keeping.opened(record.group)
         self.record = record
         self._on_ready = on_ready
@@ -91,7 +94,7 @@ class HostedGroup:
             backend.me,
             ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
             config=tuned(config, record).sequence,
-            application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming),
+            application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming, for_others),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=backend.is_doubtful(),
         )
@@ -208,8 +211,17 @@ class HostedGroup:
         self.style.make_anew(why)
         self.ask_turn()
 
+    def lose_files(self, why: str) -> None:
+        """Go on without the object, whose files are damaged, until another member's state comes (W7)."""
+        if isinstance(self.style, Replica):
+            self.style.readiness.lose_files(why, self.member.committed)
+            self.ask_turn()
+
     def settle(self) -> bool:
-        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
+        """Prepare for an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`. There is nothing
+        to prepare where nothing outlives the process."""
+        if not self.backend.keeping.outlives_process:
+            return True
         is_settled = not isinstance(self.style, Replica) or self.style.settle()
         return is_settled and not self.backend.keeping.is_writing(self.group)
 
@@ -281,11 +293,13 @@ class _Turning:
         ask_turn: Callable[[], None],
         awaits_turn: Callable[[], bool],
         on_claiming: Callable[[], None],
+        for_others: Callable[[Kept | None], Kept | None],
     ) -> None:
         self._style = style
         self._ask_turn = ask_turn
         self._awaits_turn = awaits_turn
         self._on_claiming = on_claiming
+        self._for_others = for_others
 
     def on_serving(self, epoch: Epoch) -> None:
         self._style.on_serving(epoch)
@@ -304,7 +318,7 @@ class _Turning:
             self._ask_turn()
 
     def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
-        return self._style.capture(at_least)
+        return self._for_others(self._style.capture(at_least))
 
     def install(self, kept: Kept) -> None:
         self._style.install(kept)
@@ -322,6 +336,10 @@ class _Turning:
 
     def on_forced(self) -> None:
         self._style.on_forced()
+        self._ask_turn()
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        self._style.on_peer_message(peer, message)
         self._ask_turn()
 
 

@@ -3,7 +3,7 @@
 :class:`DiskGuard` wraps everything that runs on behalf of a group, so that a failing disk ends the host (D1).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from holdfast.authority.recipe import AuthorityPort
 from holdfast.authority.views import View
 from holdfast.calling.config import ClientConfig
 from holdfast.execution.crash_attempts import Slot
+from holdfast.execution.database import ObjectDatabase, Place, StorageFailed
 from holdfast.execution.definition import Definition
 from holdfast.faults.monitor import Relief, Suspicion
 from holdfast.model.calls import ToClient
@@ -28,11 +29,14 @@ from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.lease_note import LeaseNote
 from holdfast.sequence.ports import Kept
+from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.free_space import FreeSpace, SpaceConfig
 from holdfast.storage.log import Log
 from holdfast.storage.record import Record
+from holdfast.storage.scratch import ScratchStore
+from holdfast.storage.segments import Readable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.ports import CallObserver, NotCopied, SlowPort, Snapshot, Waits
 
@@ -93,6 +97,11 @@ class OpenStore(Protocol):
 
     @property
     def checkpoints(self) -> CheckpointStore: ...
+
+    @property
+    def scratch(self) -> ScratchStore:
+        """The large states of groups in memory."""
+        ...
 
     def space(self) -> FreeSpace | None:
         """The space on the disk, as last looked up; None if it is unknown (D5)."""
@@ -163,6 +172,75 @@ class CopyPort(Protocol):
 
     def cancel(self) -> None:
         """End the running copy and remove its file. Its callback is not called."""
+        ...
+
+
+class FilesPort(Protocol):
+    """The directory in which a host keeps the databases of stored objects, and shipping (W7, W8). What takes
+    long is done beside the loop; callbacks come on the loop, after the method has returned. A failing disk
+    ends the host (D1)."""
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The size of the chunks in which files travel."""
+        ...
+
+    def place(self, name: str) -> Place: ...
+
+    def list(self) -> list[str]: ...
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove databases with all that SQLite keeps beside them. Nothing has them open."""
+        ...
+
+    def settle(
+        self,
+        database: ObjectDatabase,
+        work: Callable[[Readable], Contents],
+        then: Callable[[Contents | HoldfastError], None],
+    ) -> None:
+        """Bring everything that was flushed into the database's main file, sync it, and do *work* on the
+        directory."""
+        ...
+
+    def describe(
+        self, work: Callable[[Readable], Contents], then: Callable[[Contents | HoldfastError], None]
+    ) -> None:
+        """Do *work* on the directory."""
+        ...
+
+    def write(self, name: str, data: Iterable[bytes], then: Callable[[], None]) -> None:
+        """Write and sync the file *name* of the store, replacing one that is there."""
+        ...
+
+    def discard(self, name: str) -> None:
+        """Remove the file *name* of the store, if it is there."""
+        ...
+
+    def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
+        """Let other hosts fetch the manifest's files from *source* of the directory."""
+        ...
+
+    def withdraw(self, manifest: ManifestId) -> None: ...
+
+    def is_asked(self, manifest: ManifestId) -> bool:
+        """Whether somebody has asked for a chunk of that offer lately."""
+        ...
+
+    def fetch(
+        self,
+        contents: Contents,
+        file: str,
+        sources: Sequence[HostId],
+        name: str,
+        then: Callable[[HoldfastError | None], None],
+    ) -> None:
+        """Fetch the manifest from one of these hosts, check it, and put its *file* here as *name*, durably.
+        Calls *then* with None, or with why it did not come."""
+        ...
+
+    def unshelve(self, contents: Contents) -> None:
+        """Let go of what fetching the manifest has left: its file is in use."""
         ...
 
 
@@ -246,6 +324,8 @@ class GroupsPorts:
     """Makes copies of the process; None if every state is captured between two calls, however large it is."""
     slow: Callable[[str], SlowPort] | None = None
     """Returns what runs the slow methods of the group with that name (E15). None: they run on the loop."""
+    files: FilesPort | None = None
+    """Keeps the databases of stored objects; None if this host can have none."""
     old_code: OldCodePort | None = None
     """Runs older code; None if only records made by the current version of a class can be replayed."""
 
@@ -279,6 +359,8 @@ class DiskGuard:
                 work(*arguments)
             except DISK_ERRORS as error:
                 self._store.fail(error)
+            except StorageFailed as failed:
+                self._store.fail(failed.error)
 
         return guarded
 

@@ -59,32 +59,57 @@ class Changing:
         """Check who asks, hash what must be hashed, and have the replica do the rest; *done* follows when
         the change is on the disk, and *refused* if it turns out to be wrong after this has returned."""
         service = self._service
-        dn = Dn.parse(request.dn)
-        if service.entries.is_below_config(dn):
+        named = service.name(request.dn)
+        if (
+            named.is_server_s
+            and service.entries.is_private(named.dn)
+            and self._resolve(identity, request, named.dn, done)
+        ):
+            return
+        if named.is_server_s:
             raise DirectoryError(
                 ResultCode.UNWILLING_TO_PERFORM, "the server's own entries cannot be changed"
             )
-        self._check_access(identity, request, dn)
+        self._check_access(identity, request, named.key)
         work = self._hashing(request)
         if work is None:
-            self._execute(identity, request, controls, done)
+            self._execute(identity, request, named.dn, controls, done)
             return
 
         def then(result: Any) -> None:
             try:
                 if isinstance(result, DirectoryError):
                     raise result
-                self._execute(identity, result, controls, done)
+                self._execute(identity, result, named.dn, controls, done)
             except DirectoryError as error:
                 refused(error)
 
         if not service.ports.hasher.submit(work, then):
             raise DirectoryError(ResultCode.BUSY, "too many passwords wait to be hashed; try again")
 
-    def _execute(self, identity: Identity, request: Change, controls: RequestControls, done: Answer) -> None:
+    def _resolve(self, identity: Identity, request: Change, dn: Dn, done: Answer) -> bool:
+        """Resolve a conflict, if the request is about one."""
+        service = self._service
+        if not service.is_administrator(identity, service.replica.suffix_name.key):
+            raise DirectoryError(
+                ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may resolve conflicts"
+            )
+        csn = service.config.resolve(request, dn, lambda csn: done(()))
+        if csn is not None:
+            service.ports.note("directory_conflict_resolved", csn=csn.text(), dn=request.dn, who=identity.dn)
+        return csn is not None
+
+    def _execute(
+        self, identity: Identity, request: Change, dn: Dn, controls: RequestControls, done: Answer
+    ) -> None:
         service, replica = self._service, self._service.replica
-        dn = Dn.parse(request.dn)
-        before = None if isinstance(request, AddRequest) else replica.view_now(dn)
+        before = None
+        if not isinstance(request, AddRequest) and (
+            controls.assertion is not None
+            or controls.pre_read is not None
+            or (not controls.manage_dsa_it and replica.sight.may_refer(dn))
+        ):
+            before = replica.view_now(dn)
         if before is not None and not controls.manage_dsa_it and (urls := referrals_of(before)):
             raise Referral(urls)
         if controls.assertion is not None:
@@ -112,8 +137,7 @@ class Changing:
 
     # --- who may
 
-    def _check_access(self, identity: Identity, request: Change, dn: Dn) -> None:
-        key = dn.key(self._service.schema)
+    def _check_access(self, identity: Identity, request: Change, key: bytes) -> None:
         rules = self._service.rules
         names = [key]
         if isinstance(request, ModifyDnRequest) and request.new_superior is not None:

@@ -1,18 +1,22 @@
 """How much the LDAP door does for one client, and for all together."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from holdfast.ldap.messages import ANONYMOUS_BYTES_MAX, MESSAGE_BYTES_MAX
 from holdfast.model.errors import InvalidRequest
+
+OWN_FILES: Final = 128
+"""What a directory's process has open besides its clients: the store, the clock, the loop, replication."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoorLimits:
     """Bounds of the door. Each is at least 1; what exceeds one is refused, slowed down or disconnected."""
 
-    connections: int = 10_000
-    """How many clients may be connected; one more is told that the server is busy, and left."""
+    connections: int = 12_000
+    """How many clients may be connected; one more is told that the server is busy, and left. Ten thousand
+    that say nothing keep nobody out."""
     message_bytes: int = MESSAGE_BYTES_MAX
     """How long a request of a client that has bound may be."""
     anonymous_message_bytes: int = ANONYMOUS_BYTES_MAX
@@ -39,6 +43,12 @@ class DoorLimits:
     """How long a client may not read its answers before it is disconnected."""
     buffer_bytes: int = 1 << 18
     """How many bytes of answers may wait for a client to read them before its operations wait."""
+
+    def fitting(self, open_files: int) -> "DoorLimits":
+        """These limits for a process that may open so many files: whoever comes when there are none left
+        cannot even be told that the server is busy."""
+        most = max(1, open_files - OWN_FILES)
+        return self if self.connections <= most else replace(self, connections=most)
 
     def validate(self) -> None:
         wrong = [

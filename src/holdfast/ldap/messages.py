@@ -5,6 +5,7 @@ concerns the connection (bind, unbind, abandon, extended operations), and all an
 :mod:`.encoding` turn them from bytes and into bytes.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final
 
@@ -243,6 +244,19 @@ NOTICE_OF_DISCONNECTION: Final = "1.3.6.1.4.1.1466.20036"
 def notice_of_disconnection(code: ResultCode, diagnostic: str) -> Message:
     """What a server sends unasked before it closes a connection (RFC 4511, 4.4.1)."""
     return Message(0, ExtendedResponse(Result(code, "", diagnostic), name=NOTICE_OF_DISCONNECTION))
+
+
+RESPONSES: Final[dict[type, Callable[[Result], Response]]] = {
+    AddRequest: AddResponse,
+    DeleteRequest: DeleteResponse,
+    ModifyRequest: ModifyResponse,
+    ModifyDnRequest: ModifyDnResponse,
+    CompareRequest: CompareResponse,
+    SearchRequest: SearchResultDone,
+    BindRequest: BindResponse,
+    ExtendedRequest: ExtendedResponse,
+}
+"""How each request is answered; those that are not here are not."""
 
 
 def answer_with(tag: int, result: Result) -> Response | None:

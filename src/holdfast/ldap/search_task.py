@@ -148,7 +148,7 @@ class SearchTask:
 
 def referrals_of(view: EntryView) -> tuple[str, ...]:
     """Where a referral entry points to; empty for every other entry."""
-    if not any(each.lower() == b"referral" for each in view.attributes.get("objectClass", ())):
+    if not view.is_elsewhere:
         return ()
     return tuple(each.decode("utf-8", "replace") for each in view.operational().get("ref", ()))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from holdfast.directory.results import ResultCode
+from holdfast.ldap.quick_search import QuickSearches
 from holdfast.ldap.service import Service
 from holdfast.ldap.session import Session
 from holdfast.ldap.tls_subject import subject_dn
@@ -30,8 +31,13 @@ class Connection(asyncio.Protocol):
         self._is_scheduled = False
         self.slow_since: float | None = None
         self.heard = server.service.ports.now()
+        self._is_receiving = False
         self.session = Session(
-            server.service, self, can_start_tls=server.context is not None and not is_tls, is_tls=is_tls
+            server.service,
+            self,
+            can_start_tls=server.context is not None and not is_tls,
+            is_tls=is_tls,
+            quick=server.quick,
         )
 
     # --- asyncio's side
@@ -46,7 +52,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard = self._server.service.ports.now()
+        self._is_receiving = True
         self.session.receive(data)
+        self._is_receiving = False
         self._follow()
 
     def eof_received(self) -> None:
@@ -95,8 +103,9 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
-            # An answer that came from elsewhere may have made room for what had to wait.
-            self._server.loop.call_soon(self._follow)
+            if not self._is_receiving:
+                # An answer that came from elsewhere may have made room for what had to wait.
+                self._server.loop.call_soon(self._follow)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -139,6 +148,8 @@ class LdapServer:
         self.service = service
         self.loop = loop
         self.context = context
+        self.quick = QuickSearches(service)
+        """Shared by all connections: what one client asks, others ask too."""
         self._connections: dict[Connection, None] = {}
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()

@@ -4,7 +4,7 @@ They are made when they are asked for, and nobody changes them over LDAP. Of con
 only those are listed that are done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.directory.dn import Dn
@@ -41,11 +41,18 @@ class ServerEntries:
     """All of them, by name."""
 
     def __init__(
-        self, schema: Schema, suffixes: tuple[str, ...], csnstate: Callable[[], str], version: str
+        self,
+        schema: Schema,
+        suffixes: tuple[str, ...],
+        csnstate: Callable[[], str],
+        version: str,
+        below_config: Callable[[], dict[str, Attributes]] = dict,
     ) -> None:
+        """*below_config* gives further entries below ``cn=config``, as they are now, by name."""
         self._schema = schema
         self._suffixes = suffixes
         self._csnstate = csnstate
+        self._below_config = below_config
         self._version = version
         self._keys = {
             Dn.parse(each).key(schema): each for each in ("", SUBSCHEMA_DN, CONFIG_DN, GENERATOR_DN)
@@ -77,28 +84,34 @@ class ServerEntries:
         has_certificate: bool,
     ) -> list[bytes]:
         """What a search that begins at one of them finds, encoded."""
+        further = self._below_config() if self.is_private(dn) else {}
         base = self.name_of(dn)
+        if base is None:
+            key = dn.key(self._schema)
+            base = next((each for each in further if Dn.parse(each).key(self._schema) == key), None)
         if base is None:
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "there is no such entry")
         found = []
-        for name in self._in_scope(base, request.scope):
-            entry = self._entry(name, can_start_tls=can_start_tls, has_certificate=has_certificate)
+        for name in self._in_scope(base, request.scope, further):
+            if name in further:
+                entry = ServerEntry(name, further[name], _common(name))
+            else:
+                entry = self._entry(name, can_start_tls=can_start_tls, has_certificate=has_certificate)
             if matches(request.filter, {**entry.user, **entry.operational}, self._schema, Dn.parse(name)):
                 found.append(encoded(entry.dn, selection.of(entry.user, entry.operational)))
         return found
 
-    def _in_scope(self, base: str, scope: Scope) -> list[str]:
-        below = [GENERATOR_DN] if base == CONFIG_DN else []
-        match scope:
-            case Scope.BASE:
-                return [base]
-            case Scope.SUBTREE:
-                return [base, *below]
-            case _:
-                return below
+    def _in_scope(self, base: str, scope: Scope, further: Iterable[str]) -> list[str]:
+        if scope is Scope.BASE:
+            return [base]
+        end = f",{base}"
+        below = [each for each in (GENERATOR_DN, *further) if base and each.endswith(end)]
+        if scope is Scope.ONE_LEVEL:
+            below = [each for each in below if "," not in each.removesuffix(end)]
+        return [base, *below] if scope is Scope.SUBTREE else below
 
     def _entry(self, name: str, *, can_start_tls: bool, has_certificate: bool) -> ServerEntry:
-        common: Attributes = {"entryDN": (name.encode(),), "subschemaSubentry": (SUBSCHEMA_DN.encode(),)}
+        common = _common(name)
         if name == "":
             return ServerEntry("", {"objectClass": (b"top",)}, self._root(can_start_tls, has_certificate))
         if name == SUBSCHEMA_DN:
@@ -133,3 +146,7 @@ class ServerEntries:
             "vendorVersion": (self._version.encode(),),
         }
         return {name: values for name, values in found.items() if values}
+
+
+def _common(name: str) -> Attributes:
+    return {"entryDN": (name.encode(),), "subschemaSubentry": (SUBSCHEMA_DN.encode(),)}

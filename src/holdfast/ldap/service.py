@@ -6,9 +6,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.directory.dn import Dn
 from holdfast.directory.replica.access import AccessRules, Identity
+from holdfast.directory.replica.commit_times import CommitTimes
 from holdfast.directory.replica.replica import Replica
 from holdfast.directory.replica.snapshot import Snapshot
 from holdfast.directory.results import DirectoryError, ResultCode
+from holdfast.ldap.config_entries import ConfigEntries
 from holdfast.ldap.limits import DoorLimits
 from holdfast.ldap.rendering import Selection
 from holdfast.ldap.server_entries import ServerEntries
@@ -17,7 +19,7 @@ SELECTIONS_MAX: Final = 1_000
 """How many different lists of attributes are kept ready."""
 
 
-NAMES_MAX: Final = 10_000
+NAMES_MAX: Final = 20_000
 """How many names are kept read."""
 NAME_KEPT_MAX: Final = 512
 """How long such a name is at most."""
@@ -80,7 +82,11 @@ class Service:
         self.ports = ports
         self.limits = limits
         self.policy = policy
-        self.entries = ServerEntries(replica.schema, (replica.suffix,), replica.csnstate, version)
+        self.times = CommitTimes(replica.generator.assignments, ports.now)
+        self.config = ConfigEntries(replica, self.times)
+        self.entries = ServerEntries(
+            replica.schema, (replica.suffix,), self._csnstate, version, self.config.entries
+        )
         self.searches = 0
         """How many hold a snapshot now."""
         self.pages = 0
@@ -90,6 +96,10 @@ class Service:
         self._rules_of = -1
         self._selections: dict[object, Selection] = {}
         self._names: dict[str, NamedDn] = {}
+
+    def _csnstate(self) -> str:
+        """One value for each suffix, as each has a generator of its own."""
+        return f"{self.replica.generator.csnstate()} replica={self.replica.id} suffix={self.replica.suffix}"
 
     @property
     def rules(self) -> AccessRules:
@@ -110,7 +120,8 @@ class Service:
             dn = Dn.parse(text)
             found = NamedDn(dn, dn.key(self.schema), self.entries.is_below_config(dn) or not dn.rdns)
             if len(self._names) >= NAMES_MAX:
-                self._names.clear()
+                for each in list(self._names)[: NAMES_MAX // 8]:
+                    del self._names[each]
             if len(text) <= NAME_KEPT_MAX:
                 self._names[text] = found
         return found

@@ -7,7 +7,6 @@ socket. Changes are answered when they are on the disk, searches as they go, eac
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from holdfast.directory.dn import Dn
@@ -41,20 +40,17 @@ from holdfast.ldap.extended import (
     who_am_i,
 )
 from holdfast.ldap.messages import (
+    RESPONSES,
     SUCCESS,
     AbandonRequest,
-    AddResponse,
     BindRequest,
     BindResponse,
     CompareResponse,
     Control,
-    DeleteResponse,
     ExtendedRequest,
     ExtendedResponse,
     MalformedMessage,
     Message,
-    ModifyDnResponse,
-    ModifyResponse,
     Response,
     Result,
     SearchResultDone,
@@ -62,19 +58,12 @@ from holdfast.ldap.messages import (
     notice_of_disconnection,
     refusal,
 )
+from holdfast.ldap.quick_search import QuickSearches
 from holdfast.ldap.search_task import SEARCH_CONTROLS, Pages, Referral, SearchTask, Walk, begin
 from holdfast.ldap.service import Service
 
-RESPONSES: Final[dict[type, Callable[[Result], Response]]] = {
-    AddRequest: AddResponse,
-    DeleteRequest: DeleteResponse,
-    ModifyRequest: ModifyResponse,
-    ModifyDnRequest: ModifyDnResponse,
-    CompareRequest: CompareResponse,
-    SearchRequest: SearchResultDone,
-    BindRequest: BindResponse,
-    ExtendedRequest: ExtendedResponse,
-}
+WRITE_BYTES: Final = 64 << 10
+"""How many bytes of answers are written at once; then the driver may say that the client does not read."""
 
 
 class Channel(Protocol):
@@ -95,8 +84,15 @@ class Session:
     """The state of one connection."""
 
     def __init__(
-        self, service: Service, channel: Channel, *, can_start_tls: bool = False, is_tls: bool = False
+        self,
+        service: Service,
+        channel: Channel,
+        *,
+        can_start_tls: bool = False,
+        is_tls: bool = False,
+        quick: QuickSearches | None = None,
     ) -> None:
+        """*quick* may be shared with other connections of the same service."""
         self.service = service
         self.identity: Identity = ANONYMOUS
         self.is_tls = is_tls
@@ -113,12 +109,14 @@ class Session:
         self._under_way: dict[int, str] = {}
         """The messages that will be answered, by number."""
         self._abandoned: dict[int, None] = {}
+        self._outstanding_max = service.limits.outstanding
         self._is_waiting = False
         """For a bind or TLS: until then nothing else is looked at."""
         self._is_working = False
         self.pages = Pages(service)
         self._binding = Binding(service)
         self._changing = Changing(service)
+        self._quick = quick or QuickSearches(service)
 
     # --- the driver's side
 
@@ -129,15 +127,12 @@ class Session:
     @property
     def wants_input(self) -> bool:
         """Whether more may be read from the socket."""
-        return not (self.is_closed or self.is_paused or self._is_waiting or self._is_full)
+        is_full = len(self._under_way) >= self._outstanding_max
+        return not (self.is_closed or self.is_paused or self._is_waiting or is_full)
 
     @property
     def is_idle(self) -> bool:
         return not self._under_way
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._under_way) >= self.service.limits.outstanding
 
     def receive(self, data: bytes) -> None:
         if not self.is_closed:
@@ -157,6 +152,7 @@ class Session:
                     self._tasks.append(task)
         finally:
             self._is_working = False
+            self._quick.rest()
         self._flush()
 
     def on_tls(self, certified: str | None) -> None:
@@ -183,11 +179,21 @@ class Session:
     # --- requests
 
     def _look(self) -> None:
+        written = 0
         while self.wants_input:
             try:
                 data = self._splitter.take()
                 if data is None:
                     return
+                found = self._quick.answer(data, self.identity, self._under_way)
+                if found is not None:
+                    self.service.operations += 1
+                    self._out.append(found)
+                    written += len(found)
+                    if written > WRITE_BYTES:
+                        self._flush()  # the driver then says whether the client reads what it asked for
+                        written = 0
+                    continue
                 message = decode(data)
             except BerError as error:
                 self.disconnect(ResultCode.PROTOCOL_ERROR, str(error))

@@ -11,8 +11,9 @@ import takes longer than that of all the rest.
 import io
 import logging
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, Literal, TextIO, cast
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final, Literal, TextIO, cast
 
 from msgspec import Struct
 
@@ -38,7 +39,8 @@ def log_to_stderr(
     least: Literal["debug", "info", "warning", "error"], form: Literal["logfmt", "json"] = "logfmt"
 ) -> None:
     """Write the process's structured log to standard error, one line for each event."""
-    import structlog
+    with _without(*COLOURED):
+        import structlog
 
     renderer: Any = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
     structlog.configure(
@@ -51,6 +53,24 @@ def log_to_stderr(
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, least.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LossyStream(sys.stderr))),
     )
+
+
+COLOURED: Final = ("rich", "rich.traceback")
+"""What structlog loads where it can, for tracebacks in colour on a developer's terminal. With what that loads
+in turn it takes longer than structlog itself, in every process of a domain, and nothing here shows any."""
+
+
+@contextmanager
+def _without(*modules: str) -> Iterator[None]:
+    """Let imports of these modules fail, unless they are loaded already."""
+    hidden = [each for each in modules if each not in sys.modules]
+    for each in hidden:
+        sys.modules[each] = None  # type: ignore[assignment]  # that is how an import is told to fail at once
+    try:
+        yield
+    finally:
+        for each in hidden:
+            del sys.modules[each]
 
 
 class LossyStream(io.TextIOBase):

@@ -42,11 +42,13 @@ from holdfast.node.fork_checkpoint import HugePages, ProcessCopies
 from holdfast.node.heartbeat_thread import HeartbeatThread
 from holdfast.node.lease_note_file import open_lease_note
 from holdfast.node.links import HostLinks
+from holdfast.node.object_files import ObjectDirectory
 from holdfast.node.slow_threads import SlowThreads
 from holdfast.node.store import HostStore
 from holdfast.node.tracing import onlooker_of
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.lease_note import LeaseNote
+from holdfast.shipping.shipping_thread import ShippingThread
 
 ABROAD: Final = "abroad"
 """The directory among a machine's certificates with those that other domains have given it."""
@@ -153,6 +155,7 @@ async def open_groups(
     on_finding: Callable[[Finding], None],
     reports: Reports,
     announce: Callable[[Mapping[str, Code]], None],
+    shipping: Callable[[], tuple[ShippingThread, Path]],
     config: GroupsConfig,
 ) -> tuple[HostGroups, FaultDetector]:
     """Build this host's groups and the detector that reports their faults.
@@ -170,6 +173,7 @@ async def open_groups(
     stamps = await store.open_stamps(replica.value.replica)
     pages = HugePages(asyncio.get_running_loop().call_soon_threadsafe)
     copies = ProcessCopies(store.directory, store.adopt, store.fail, pages=pages)
+    files = ObjectDirectory(directory, store.directory, store.adopt, store.fail, shipping)
     code_copies = CodeCopies(directory)
     old_code = CodeReplayer(code_copies, store.directory, store.adopt, store.fail, app_directories())
 
@@ -193,6 +197,7 @@ async def open_groups(
         open_lease_note(directory),
         callees,
         copies,
+        files,
         codes,
         old_code,
         slot,
@@ -238,6 +243,7 @@ def _ports(
     lease_note: LeaseNote,
     callees: OutboundHosts,
     copies: ProcessCopies,
+    files: ObjectDirectory,
     codes: KnownCode,
     old_code: CodeReplayer,
     slot: Slot,
@@ -281,6 +287,7 @@ def _ports(
         beats=beats,
         lease_note=lease_note,
         copies=copies,
+        files=files,
         old_code=old_code,
         slow=SlowThreads().of,
         onlooker=partial(onlooker_of, codes.host),

@@ -54,8 +54,9 @@ from holdfast.storage.volume import Freeing, translated
 from holdfast.styles.ports import NotCopied, Snapshot
 
 HUGE_BYTES: Final = 2 << 20
-HEAP_BYTES_MIN: Final = 128 << 20
-"""A smaller process is forked in a few milliseconds without huge pages."""
+HEAP_BYTES_MIN: Final = 320 << 20
+"""A smaller process is forked within nine milliseconds without huge pages. It matters that it is forked at
+once: members compare their states (E8) only where all of them were copied at the same mark."""
 PAUSE_S: Final = 0.001
 PAUSES: Final = 3.0
 """The pause between two pages: at least ``PAUSE_S``, and ``PAUSES`` times as long as the last page took.

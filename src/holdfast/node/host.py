@@ -73,6 +73,7 @@ from holdfast.node.orderly_stop import stop_in_order, until_one_ends
 from holdfast.node.service_table import SERVICES
 from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
+from holdfast.node.shipping_service import shipping_of
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 
@@ -224,6 +225,7 @@ class Host:
             findings.on_finding,
             self._reports,
             self._keeper.announce,
+            partial(shipping_of, self._services),
             self._config.groups,
         )
         self._groups, self._monitoring = groups, groups.liveness_checks.monitoring

@@ -10,11 +10,12 @@ hosts were gone at once, clients know nothing but the old addresses.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from typing import Final, TypeVar
 
 import msgspec
@@ -25,14 +26,14 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.versions import Decoder
 from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind, Link, Reason, Role
-from holdfast.sequence.messages import GroupMessage, HostMessage
+from holdfast.sequence.messages import SequenceMessage
 from holdfast.storage.volume import translated
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_messages: Final[Decoder[GroupMessage | HostMessage]] = Decoder(GroupMessage | HostMessage)
+_messages: Final[Decoder[SequenceMessage]] = Decoder(SequenceMessage)
 
 
-def decode_sequence(payload: bytes) -> GroupMessage | HostMessage:
+def decode_sequence(payload: bytes) -> SequenceMessage:
     """Decode a frame of the sequence. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
     return _messages.decode(payload)
 
@@ -110,6 +111,8 @@ PORTS: Final = range(20_000, 32_000)
 port of a host that is down, which would then have to listen elsewhere.
 """
 TRIES_MAX: Final = 20
+PORTS_AHEAD: Final = range(10_000, 20_000)
+"""Agents and authorities get their ports before they are started. No host takes one of these meanwhile."""
 
 Listening = TypeVar("Listening")
 
@@ -154,3 +157,20 @@ def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
         write_durably(directory / file, str(address).encode("ascii"))
     except OSError as error:
         raise translated(error, str(directory / file)) from error
+
+
+def free_addresses(host: str, count: int, among: Sequence[int] = PORTS_AHEAD) -> list[Address]:
+    """Addresses on which nothing listens, for processes that will listen there in a moment, and again
+    whenever they are restarted.
+
+    *Without their own range:* the system gives the port to an outgoing connection in between, and the agent
+    or the authority cannot start until that connection has ended.
+    """
+    found: list[Address] = []
+    tried = SystemRandom().sample(among, min(count * TRIES_MAX, len(among)))
+    for port in (*tried, *([0] * count)):
+        with suppress(OSError), socket.create_server((host, port)) as free:
+            found.append(Address(host, free.getsockname()[1]))
+        if len(found) == count:
+            return found
+    raise Unavailable(f"no port is free at {host}")

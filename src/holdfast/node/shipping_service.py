@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -17,7 +18,7 @@ from holdfast.machine import MachineRandom
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.net import Address, Kind, Limits
-from holdfast.node.services import ServiceContext
+from holdfast.node.services import HostServices, ServiceContext
 from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.shipping_thread import ShippingSettings, ShippingThread
 
@@ -53,6 +54,10 @@ class ShippingService:
             random=random,
         )
 
+    @property
+    def shelf(self) -> Path:
+        return self._context.directory
+
     async def listen(self) -> Mapping[str, str]:
         address = await asyncio.to_thread(self.thread.listen)
         return {NAME: str(self._context.reached(address))}
@@ -65,6 +70,13 @@ class ShippingService:
 
     async def close(self) -> None:
         await asyncio.to_thread(self.thread.close)
+
+
+def shipping_of(services: HostServices) -> tuple[ShippingThread, Path]:
+    """The thread that ships files, and its shelf. Raises ``Unavailable``."""
+    service = services.running(NAME)
+    assert isinstance(service, ShippingService)
+    return service.thread, service.shelf
 
 
 def address_in(context: ServiceContext, host: HostId) -> Address | None:

@@ -26,6 +26,7 @@ from holdfast.storage.free_space import FreeSpace
 from holdfast.storage.identity import StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
+from holdfast.storage.scratch import ScratchStore
 from holdfast.storage.segments import LogConfig, salt_of
 from holdfast.storage.writer import Phase
 
@@ -58,6 +59,7 @@ class HostStore:
         self._config = config
         self._log: Log | None = None
         self._checkpoints: CheckpointStore | None = None
+        self._scratch: ScratchStore | None = None
         self._stamps: Stamps | None = None
         self.on_durable: Callable[[int], None] = lambda _: None
         """Called with the number of records of this opening that would survive a power cut."""
@@ -70,6 +72,7 @@ class HostStore:
         await self._opening.open()
         await self._open_log()
         self._checkpoints = CheckpointStore(self._disk, salt=salt_of(self.id), on_failed=self.fail)
+        self._scratch = ScratchStore(self._disk, salt=salt_of(self.id), on_failed=self.fail)
         log.info("store is open", store=self.id, opening=self.opening, groups=len(self.log.groups()))
 
     @property
@@ -83,6 +86,12 @@ class HostStore:
         if self._checkpoints is None:
             raise BrokenInvariant("checkpoints are used only once the store is open")
         return self._checkpoints
+
+    @property
+    def scratch(self) -> ScratchStore:
+        if self._scratch is None:
+            raise BrokenInvariant("scratch files are used only once the store is open")
+        return self._scratch
 
     async def open_stamps(self, replica: ReplicaId) -> Stamps:
         """Open the host's clock, kept in this store. Without records there is no stamp to continue from."""
@@ -167,7 +176,7 @@ class HostStore:
 
     def _on_synced(self, token: Token, ok: bool) -> None:
         try:
-            for part in (self._log, self._checkpoints, self._stamps, self._identity):
+            for part in (self._log, self._checkpoints, self._scratch, self._stamps, self._identity):
                 if part is not None and part.on_synced(token, ok):
                     return
         except HoldfastError as error:

@@ -31,7 +31,7 @@ from holdfast.storage.record import ORIGIN, Point
 STATE_BYTES_MAX: Final = 1 << 36
 """The largest state that a learner accepts."""
 UNSYNCED_BYTES_MAX: Final = 32 << 20
-"""A learner stops asking for chunks while this much is waiting to be synced. It resumes at the next offer."""
+"""A learner stops asking for chunks while this much is waiting to be synced, and so in its memory."""
 
 
 class Offering:
@@ -42,20 +42,23 @@ class Offering:
         self._offered: tuple[Offer, Kept] | None = None
         self.hold = LogHold(state)
 
-    def offer(self, host: HostId, at_least: Position = ORIGIN.position) -> None:
+    def offer(self, host: HostId, at_least: Position = ORIGIN.position, *, needs_log: bool = True) -> None:
         """Offer a state that covers *at_least* that position. Reuses the state on offer if the log still
-        reaches back to it; offers nothing if no state covers that much."""
-        on = self._on
+        reaches back to it, or if the member, which has the log itself, is in the middle of it; offers nothing
+        if no state covers that much."""
+        on, offered = self._on, self._offered
         wanted = max(on.store.floor.position, at_least)
-        if self._offered is None or self._offered[0].point.position < wanted:
+        if offered is not None and not needs_log and self.hold.is_fetching(host, offered[0].point.position):
+            wanted = at_least
+        if offered is None or offered[0].point.position < wanted:
             self._offered = self._chosen(at_least)
         if self._offered is not None:
-            offer = self._offered[0]
+            offer, _ = self._offered
             on.send(
                 host,
                 Offer(on.group, on.epoch, offer.point, offer.size, offer.chunk_bytes, offer.digest),
             )
-            self.hold.offered(host, offer.point.position)
+            self.hold.offered(host, offer.point.position, needs_log=needs_log)
 
     def on_fetch(self, host: HostId, fetch: Fetch) -> None:
         if self._offered is None or fetch.position != self._offered[0].point.position:
@@ -151,7 +154,10 @@ class Learning:
             known.primary, known.offer, known.keeps_log = primary, offer, keeps_log
         else:
             self._give_up()
-            received = on.ports.checkpoints.receive(on.group, offer.point)
+            received = on.ports.checkpoints.receive(on.group, offer.point, offer.size)
+            if received is None:
+                on.note("no_space")
+                return
             self._transfer = _Transfer(primary, offer, received, keeps_log=keeps_log)
             on.note("learning", point=offer.point.position, size=offer.size)
         self._fetch(anew=True)
@@ -182,12 +188,17 @@ class Learning:
             self._finish(transfer)
             return
         if transfer.received.unsynced_bytes > UNSYNCED_BYTES_MAX:
+            transfer.received.when_synced(lambda: self._on_synced(transfer))
             return
         until = min(transfer.written + on.config.chunks_in_flight, count_of(transfer.offer))
         for number in range(transfer.written, until):
             if number not in transfer.early and (anew or number >= transfer.asked):
                 on.send(transfer.primary, Fetch(on.group, on.epoch, transfer.offer.point.position, number))
                 transfer.asked = max(transfer.asked, number + 1)
+
+    def _on_synced(self, transfer: _Transfer) -> None:
+        if transfer is self._transfer:
+            self._fetch(anew=False)
 
     def _finish(self, transfer: _Transfer) -> None:
         on = self._on
@@ -199,7 +210,11 @@ class Learning:
         self._is_saving = True
         point = transfer.offer.point
         saved = self._saved_beside_log if transfer.keeps_log else self._saved
-        transfer.received.finish(lambda kept: saved(point, kept))
+        transfer.received.finish(lambda kept: saved(point, kept), self._not_saved)
+
+    def _not_saved(self) -> None:
+        """Take the next offer: what the state stands on could not be had (W8)."""
+        self._is_saving = False
 
     def _lacks(self, point: Point) -> bool:
         """Whether this member is listed, has its whole log, and wants a state as of *point* (E8)."""

@@ -10,6 +10,9 @@ nothing is kept until it makes some, and a log of ``hold_bytes``, which is well 
 calls (D4), is let go: first what every learner has acknowledged, then all of it. Progress is a chunk that was
 not asked for before, or a later acknowledgement; asking again is none.
 
+A listed member without its object (E8) has the log itself and lacks only the state. For it the state alone is
+kept, while it asks for one chunk after the other, however long the primary's log becomes.
+
 The hold does not follow each acknowledgement: raising the log's floor is a record of the log, and a message
 in which the learner says what it holds may be older than its last acknowledgement.
 """
@@ -30,8 +33,13 @@ class _Fed:
     has: Position
     """What it has acknowledged since."""
     progressed_at: int
+    needs_log: bool = True
+    """Whether it needs the records beyond the state, too."""
+    state: Position | None = None
+    """The position of the state that it was offered."""
     fetched: int = -1
-    """The last chunk that it has asked for, of the state at that position."""
+    """The last chunk of it that it has asked for."""
+    fetched_at: int = 0
 
 
 class LogHold:
@@ -40,25 +48,36 @@ class LogHold:
     def __init__(self, state: MemberState) -> None:
         self._on = state
         self._fed: dict[HostId, _Fed] = {}
-        self._held: Position | None = None
+        self._held: tuple[Position | None, Position | None] = (None, None)
+        """From where on the log is kept, and the position of the state that is."""
 
     @property
     def is_feeding(self) -> bool:
         """Whether any member catches up, as far as is known here."""
         return bool(self._fed)
 
-    def offered(self, host: HostId, position: Position) -> None:
-        """Note that the member on *host* is offered the state at *position*. An offer is no progress."""
+    def offered(self, host: HostId, position: Position, *, needs_log: bool = True) -> None:
+        """Note that the member on *host* is offered the state at *position*. An offer is no progress.
+        *needs_log*: it needs the records beyond that state, too."""
         fed = self._begun(host, position)
         if fed.begins != position:
-            fed.begins, fed.has, fed.fetched = position, position, -1
+            fed.begins, fed.has = position, position
+        if fed.state != position:
+            fed.state, fed.fetched, fed.fetched_at = position, -1, self._on.now
+        fed.needs_log = needs_log
         self._renew()
+
+    def is_fetching(self, host: HostId, position: Position) -> bool:
+        """Whether the member on *host* makes progress with the state at *position*."""
+        fed = self._fed.get(host)
+        return fed is not None and fed.state == position and fed.fetched >= 0 and self._is_recent(fed)
 
     def fetched(self, host: HostId, number: int) -> None:
         """Note that the member on *host* asks for a chunk of the state it was offered."""
         fed = self._fed.get(host)
         if fed is not None and number > fed.fetched:
             fed.fetched, fed.progressed_at = number, self._on.now
+            fed.fetched_at = self._on.now
             self._renew()
 
     def agreed(self, host: HostId, position: Position) -> None:
@@ -90,16 +109,29 @@ class LogHold:
     def _begun(self, host: HostId, position: Position) -> _Fed:
         return self._fed.setdefault(host, _Fed(position, position, self._on.now))
 
+    def _is_recent(self, fed: _Fed) -> bool:
+        return fed.fetched_at >= self._on.now - self._on.config.hold_ns
+
     def _renew(self) -> None:
         on = self._on
+        states = [each.state for each in self._fed.values() if each.state and self._is_recent(each)]
+        wanted = self._log_wanted(), max(states, default=None)
+        if wanted != self._held:
+            self._held = wanted
+            on.ports.checkpoints.hold(on.group, *wanted)
+
+    def _log_wanted(self) -> Position | None:
+        """From where on the log is to be kept."""
+        on = self._on
         oldest, floor = on.now - on.config.hold_ns, on.store.floor.position
-        fed = [each for each in self._fed.values() if each.progressed_at >= oldest and each.has >= floor]
+        fed = [
+            each
+            for each in self._fed.values()
+            if each.needs_log and each.progressed_at >= oldest and each.has >= floor
+        ]
         if fed and on.store.live_bytes > on.config.hold_bytes:
             for each in fed:
                 each.begins = each.has
-            if self._held is None or min(each.begins for each in fed) <= self._held:
+            if self._held[0] is None or min(each.begins for each in fed) <= self._held[0]:
                 fed.clear()
-        wanted = min((each.begins for each in fed), default=None)
-        if wanted != self._held:
-            self._held = wanted
-            on.ports.checkpoints.hold(on.group, wanted)
+        return min((each.begins for each in fed), default=None)

@@ -18,7 +18,7 @@ from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
-from holdfast.sequence.messages import GroupMessage
+from holdfast.sequence.peer_messages import PeerMessages
 from holdfast.sequence.ports import Application, HostPorts, Me
 from holdfast.sequence.primary import Primary, ReadRights
 from holdfast.sequence.recovery import StateLoss, compared, held, is_of_another_generation
@@ -73,6 +73,7 @@ class Member:
         self._join_request = JoinRequest(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
         self._state_request = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
         self._acceptance.on_first_heard = self._on_first_heard
+        self.peer_messages = PeerMessages(on, lambda: self.role)
         self._reads = ReadRights(on, self._lead.submission, self._lead.handover, self.on_view)
 
     # --- for the application and the host
@@ -236,9 +237,12 @@ class Member:
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
         self._lead.submission.on_confirmed(host, incarnation, epoch, beat)
 
-    def on_message(self, peer: HostId, message: GroupMessage) -> None:
-        if isinstance(message, messages.Inspect):
-            self._on.send(peer, self.held(message.number))
+    def on_message(self, peer: HostId, message: messages.GroupMessage) -> None:
+        if isinstance(message, messages.BESIDE):
+            if isinstance(message, messages.PeerMessage):
+                self.peer_messages.on_message(peer, message)
+            else:
+                self._on.send(peer, self.held(message.number))
             return
         if self.role in (Role.WAITING, Role.HALTED):
             return  # a member acknowledges nothing before it has read the view (V3)
@@ -260,7 +264,7 @@ class Member:
         else:
             self._on_message_as_follower(peer, message)
 
-    def _on_message_as_follower(self, peer: HostId, message: GroupMessage) -> None:
+    def _on_message_as_follower(self, peer: HostId, message: messages.GroupMessage) -> None:
         match message:
             case messages.Submit():
                 self._on_submit(peer, message)
@@ -337,11 +341,10 @@ class Member:
         before = self.role
         on.standing.learn(seen)
         self._claim.on_new_view()
-        view = seen.value
-        self._acceptance.follow_view(view)
+        self._acceptance.follow_view(seen.value)
         self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
-        if view.generation == view.epoch and on.standing.own_entry is not None:
+        if seen.value.generation == seen.value.epoch and on.standing.own_entry is not None:
             on.application.on_forced()
         self._state_request.look()
         if before in (Role.BACKUP, Role.CLAIMING) or (before, self.role) == (Role.LEARNER, Role.BACKUP):
@@ -382,8 +385,6 @@ class Member:
         if self.role is not Role.HALTED:
             self._halt(why)
             self._on.ports.on_halted(self._on.group, why)
-
-    # --- this member's own view changes
 
     def _begin_claiming(self, wanted: ViewChange) -> None:
         self._deferred_submit = None
@@ -427,11 +428,9 @@ class Member:
 
     def _reclaim(self) -> None:
         """Claim again, because nobody took the released group; that epoch is over for us too (K5)."""
-        seen = self._on.standing.seen
-        assert seen is not None
         self._lead.end()
         self._become(Role.BACKUP)
-        self._claim.release(seen.value.epoch)
+        self._claim.release(self._on.standing.epoch)
         self._claim.maybe_claim()
 
     def _on_first_heard(self) -> None:

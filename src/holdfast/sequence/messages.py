@@ -4,7 +4,9 @@ Each group message names its group and the sender's epoch; receivers refuse olde
 does not rely on any message to arrive, to arrive once, or to arrive in order.
 """
 
-from msgspec import Struct
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.deadlock import GiveWay, Probe
@@ -213,6 +215,25 @@ class Chunk(Struct, frozen=True, array_like=True, tag="chunk"):
     data: bytes
 
 
+# --- what members tell each other beside the sequence (W1)
+
+PEER_BYTES_MAX: Final = 1 << 20
+"""The most bytes that a member tells another in one message."""
+PART_CHARACTERS_MAX: Final = 64
+
+
+class PeerMessage(Struct, frozen=True, array_like=True, tag="peer_message"):
+    """Member to member: something that the application says to itself elsewhere. It decides nothing (W1)."""
+
+    group: GroupId
+    epoch: Epoch
+    incarnation: Incarnation
+    """The sender's process."""
+    part: Annotated[str, Meta(max_length=PART_CHARACTERS_MAX)]
+    """The part of the application that it is for."""
+    body: Annotated[bytes, Meta(max_length=PEER_BYTES_MAX)]
+
+
 GroupMessage = (
     Submit
     | Accepted
@@ -230,7 +251,10 @@ GroupMessage = (
     | Offer
     | Fetch
     | Chunk
+    | PeerMessage
 )
+BESIDE: Final = (Inspect, PeerMessage)
+"""The types of messages that change nothing in the sequence."""
 
 
 # --- host to host: leases (R1, R3, K3)
@@ -312,3 +336,6 @@ class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
 
 HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | Stopping | HowFar | ThisFar | Probe | GiveWay
 """The messages between hosts. The last two concern groups that wait for each other (E10)."""
+
+SequenceMessage = GroupMessage | HostMessage
+"""All messages that hosts send each other about their groups."""

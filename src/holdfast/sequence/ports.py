@@ -19,6 +19,7 @@ from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.catchup_limiter import CatchupLimiter
 from holdfast.sequence.claim_batches import ClaimBatches
 from holdfast.sequence.leases import Leases
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.role import Fitness
 from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
 from holdfast.storage.record import ORIGIN, Point, Record
@@ -183,6 +184,10 @@ class Application(Protocol):
         """Called when a person has decided that the group goes on from whatever this member holds (V4)."""
         ...
 
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        """Called when the member on *peer* has told this one something, in the present epoch (W1)."""
+        ...
+
 
 class Received(Protocol):
     """A state that a learner receives and writes to the disk."""
@@ -192,10 +197,15 @@ class Received(Protocol):
         """Bytes written but not yet synced; the learner asks for no more chunks while there are many."""
         ...
 
+    def when_synced(self, then: Callable[[], None]) -> None:
+        """Call *then* once, when some of the unsynced bytes have been synced."""
+        ...
+
     def write(self, data: bytes) -> None: ...
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
-        """Make the complete state durable as a checkpoint, then call *then*."""
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
+        """Make the complete state durable as a checkpoint, then call *then*; or call *failed*, after it was
+        abandoned, because something that it stands on could not be had."""
         ...
 
     def abandon(self) -> None:
@@ -206,11 +216,13 @@ class Received(Protocol):
 class Checkpoints(Protocol):
     """The store for the states that learners receive."""
 
-    def receive(self, group: GroupId, point: Point) -> Received: ...
+    def receive(self, group: GroupId, point: Point, size: int) -> Received | None:
+        """Begin to receive a state of *size* bytes. None: this host has no space for it now (D5)."""
+        ...
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        """Keep the group's log beyond *position*, and a checkpoint there, although newer checkpoints do not
-        need it; None: keep what they need (M4)."""
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        """Keep the group's log beyond the position *log*, and the checkpoint at *state*, although newer
+        checkpoints do not need them; None: keep what those need (M4)."""
         ...
 
 

@@ -343,7 +343,7 @@ class Primary:
                 self._on_overdue()
                 return
         if lacking.wants_state:
-            self._offering.offer(peer, lacking.found_at)
+            self._offering.offer(peer, lacking.found_at, needs_log=False)
             self._resend_timer.arm()
 
     def _may_follow(self, host: HostId, hello: messages.Hello) -> bool:

@@ -309,7 +309,7 @@ class Submission:
     def is_asked_for_state(self) -> bool:
         """Whether a follower has no object, and may be fetching our state (E8)."""
         now = self._on.now
-        return any(each.rank_at(now) is Rank.UNFIT for each in self.followers.all())
+        return any(each.rank_at(now) >= Rank.UNABLE for each in self.followers.all())
 
     @property
     def perhaps_committed(self) -> Position:

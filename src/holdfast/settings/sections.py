@@ -45,9 +45,14 @@ class Setting:
     field: str
     kind: Kind
     default: Value
-    about: str
+    struct: type
+    """What it is a field of."""
     is_live: bool
     """Whether a running host takes a change; if not, the host must be restarted."""
+
+    @property
+    def about(self) -> str:
+        return documented(self.struct).get(self.field, "")
 
     @property
     def key(self) -> str:
@@ -64,9 +69,12 @@ class Section:
     """One table of the file."""
 
     name: str
-    about: str
     defaults: Struct
     settings: tuple[Setting, ...]
+
+    @property
+    def about(self) -> str:
+        return OF_PROCESSES.get(self.name) or documented(HostConfig)[self.name]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -102,12 +110,8 @@ OF_PROCESSES: Final = {
 @cache
 def sections() -> tuple[Section, ...]:
     """Every section, in the order of the reference page."""
-    abouts = documented(HostConfig)
-    of_host = [
-        _section(name, abouts[name], default)
-        for name, default in msgspec.structs.asdict(HostConfig()).items()
-    ]
-    beside = [_section(name, about, Settings().section(name)) for name, about in OF_PROCESSES.items()]
+    of_host = [_section(name, default) for name, default in msgspec.structs.asdict(HostConfig()).items()]
+    beside = [_section(name, Settings().section(name)) for name in OF_PROCESSES]
     return (*of_host, *beside)
 
 
@@ -134,8 +138,10 @@ def differing(one: Settings, other: Settings) -> list[Setting]:
     return [each for each in settings().values() if one.value(each) != other.value(each)]
 
 
-def documented(struct: type) -> dict[str, str]:
-    """What the docstrings below a struct's fields say."""
+@cache
+def documented(struct: type) -> Mapping[str, str]:
+    """What the docstrings below a struct's fields say. For that Python parses the whole module, which takes
+    longer than all else that a process reads of its settings: only who shows them asks."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(struct)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found: dict[str, str] = {}
@@ -146,19 +152,19 @@ def documented(struct: type) -> dict[str, str]:
     return found
 
 
-def _section(name: str, about: str, defaults: Struct) -> Section:
+def _section(name: str, defaults: Struct) -> Section:
     cls = type(defaults)
-    abouts, hints = documented(cls), get_type_hints(cls)
+    hints = get_type_hints(cls)
     made = tuple(
         Setting(
             section=name,
             field=field,
             kind=kind_of(field, hints[field]),
             default=getattr(defaults, field),
-            about=abouts.get(field, ""),
+            struct=cls,
             is_live=name in LIVE and field not in AT_RESTART.get(name, ()),
         )
         for field in cls.__struct_fields__
         if field not in NOT_SET.get(name, ())
     )
-    return Section(name, about, defaults, made)
+    return Section(name, defaults, made)

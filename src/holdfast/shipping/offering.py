@@ -30,6 +30,8 @@ class Offer:
     """The files, by the names that the manifest gives them."""
     last_asked_ns: int
     """When somebody last asked for a chunk. Whoever wants to remove the files looks here first."""
+    was_asked: bool = False
+    """Whether anybody has; otherwise it is when the files were offered."""
 
 
 class Offering:
@@ -97,7 +99,7 @@ class Offering:
         offer = self.offers.get(ManifestId(ask.manifest))
         if offer is None or ask.number >= offer.contents.count:
             return NotSent(ask.manifest, ask.number, "not offered here")
-        offer.last_asked_ns = self._clock.now()
+        offer.last_asked_ns, offer.was_asked = self._clock.now(), True
         chunk = offer.contents.chunk(ask.number)
         try:
             data = offer.source.read(chunk.file.name, chunk.offset, chunk.length)

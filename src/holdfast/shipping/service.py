@@ -42,6 +42,7 @@ from holdfast.shipping.offering import Offering
 from holdfast.shipping.progress import Progress
 from holdfast.shipping.shelf import Shelf
 from holdfast.storage.disk import Directory, FileDisk
+from holdfast.storage.segments import Readable
 
 SHIPPING_ADMITS: Final[Admission] = {Kind.SHIPPING_ASK: frozenset({Role.HOST})}
 """What a server takes that serves files only. Files hold everything that groups hold: hosts alone may ask."""
@@ -77,8 +78,17 @@ class OfferServer:
         """Serve this manifest from *directory*, whose files must not change until it is withdrawn."""
         self._offering.offer(contents, Directory(directory))
 
+    def offer_from(self, contents: Contents, source: Readable) -> None:
+        """Serve this manifest from *source*, which has the files under the names that the manifest gives."""
+        self._offering.offer(contents, source)
+
     def withdraw(self, manifest: ManifestId) -> None:
         self._offering.withdraw(manifest)
+
+    def asked_ns(self, manifest: ManifestId) -> int | None:
+        """When a chunk of that offer was last asked for; None when none was. For any thread."""
+        offer = self._offering.offers.get(manifest)
+        return offer.last_asked_ns if offer is not None and offer.was_asked else None
 
     def offered(self) -> list[Contents]:
         return [offer.contents for offer in self._offering.offers.values()]
@@ -218,10 +228,10 @@ class Fetcher:
         async with self._turn:
             self.guard(self.shelf.keep_only, manifests)
 
-    async def forget(self, contents: Contents) -> None:
-        """Remove one manifest from the shelf, between two fetches: its user has what it wanted."""
+    async def drop(self, contents: Contents) -> None:
+        """Remove one manifest from the shelf, and what belongs to no other, between two fetches."""
         async with self._turn:
-            self.guard(self.shelf.forget, contents)
+            self.guard(self.shelf.drop, contents)
 
     async def close(self) -> None:
         """Stop; what was fetched stays on the shelf."""

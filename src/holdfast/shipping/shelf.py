@@ -110,17 +110,10 @@ class Shelf:
             manifest: files for manifest, files in self._counting.items() if manifest.hex() + MANIFEST in kept
         }
 
-    def forget(self, contents: Contents) -> None:
-        """Remove one manifest, and those of its files that no other has that counts."""
-        self._counting.pop(contents.id, None)
-        used = {name: None for files in self._counting.values() for name in files}
-        names = [contents.id.hex() + MANIFEST, contents.id.hex() + WANTED]
-        for file in contents.files:
-            if file_name(file) not in used:
-                names += [file_name(file), file_name(file) + PART]
-        for name in names:
-            if name in self._names:
-                self._remove(name)  # not synced, as above
+    def drop(self, contents: Contents) -> None:
+        """Remove one manifest, finished or not, and what belongs to no other."""
+        kept = (*self._kept(MANIFEST), *self._kept(WANTED))
+        self.keep_only([each for each in kept if each.id != contents.id])
 
     # --- making a manifest's files
 

@@ -24,6 +24,7 @@ from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.progress import SHOWN_MAX, FetchStatus, Progress, ShippingStatus
 from holdfast.shipping.service import OFFERED_BYTES_PER_S, SHIPPING_ADMITS, Fetcher, OfferServer
+from holdfast.storage.segments import Readable
 
 LOOK_S: Final = 0.5
 """How often the status is taken that others may see without waiting for the thread."""
@@ -89,6 +90,15 @@ class ShippingThread:
         """Serve this manifest from *directory*, whose files must not change until it is withdrawn."""
         self._call(self._opened()[1].offer, contents, directory)
 
+    def offer_from(self, contents: Contents, source: Readable) -> None:
+        """Serve this manifest from *source*, read on the thread; its files must not change meanwhile."""
+        self._call(self._opened()[1].offer_from, contents, source)
+
+    def asked_ns(self, manifest: ManifestId) -> int | None:
+        """When a chunk of that offer was last asked for; None when none was. It never waits for the
+        thread."""
+        return self._opened()[1].asked_ns(manifest)
+
     def withdraw(self, manifest: ManifestId) -> None:
         self._call(self._opened()[1].withdraw, manifest)
 
@@ -106,10 +116,10 @@ class ShippingThread:
         loop, _, fetcher = self._opened()
         return asyncio.run_coroutine_threadsafe(fetcher.keep_only(tuple(manifests)), loop)
 
-    def forget(self, contents: Contents) -> "Future[None]":
-        """Remove one manifest from the shelf, between two fetches."""
+    def drop(self, contents: Contents) -> "Future[None]":
+        """Remove one manifest from the shelf, and what belongs to no other, between two fetches."""
         loop, _, fetcher = self._opened()
-        return asyncio.run_coroutine_threadsafe(fetcher.forget(contents), loop)
+        return asyncio.run_coroutine_threadsafe(fetcher.drop(contents), loop)
 
     def holds(self, manifest: ManifestId) -> bool:
         """Whether that manifest counts here (W5)."""

@@ -148,6 +148,7 @@ class CheckpointWriter:
         self._is_finished = False
         self._sync_asked = 0
         self._synced = 0
+        self._when_synced: Callable[[], None] | None = None
         if self._name in disk.list():
             disk.remove(self._name)
         disk.append(self._name, self._framing.header)
@@ -156,6 +157,10 @@ class CheckpointWriter:
     def unsynced_bytes(self) -> int:
         """The bytes written and not yet synced. Callers should wait while this is large."""
         return self._framing.size - self._synced
+
+    def when_synced(self, then: Callable[[], None]) -> None:
+        """Call *then* once, after the next of the syncs on the way."""
+        self._when_synced = then
 
     def write(self, data: bytes) -> None:
         """Write the next bytes of the state."""
@@ -189,6 +194,9 @@ class CheckpointWriter:
 
     def _on_synced(self, size: int) -> None:
         self._synced = size
+        then, self._when_synced = self._when_synced, None
+        if then is not None:
+            then()
 
 
 def read_header(disk: Readable, name: str) -> Checkpoint:

@@ -154,11 +154,16 @@ class CheckpointStore:
         salt: int,
         on_failed: Callable[[HoldfastError], None],
         chunk_bytes: int = CHUNK_BYTES,
+        kept: int = KEPT,
+        owner: str = "checkpoint",
     ) -> None:
+        """*kept*: how many checkpoints of each group are kept. *owner* marks its syncs, so that two stores
+        may share a disk."""
         self._disk = disk
         self._salt = salt
         self._chunk_bytes = chunk_bytes
-        self._syncs = Syncs(disk, "checkpoint", on_failed)
+        self._kept = kept
+        self._syncs = Syncs(disk, owner, on_failed)
         self._voiding = Voiding(disk, self._syncs)
         self._positions: dict[GroupId, list[Position]] = {}
         self._finished_here: dict[GroupId, list[Position]] = {}
@@ -200,7 +205,7 @@ class CheckpointStore:
         of a name failed, and then the name is visible but not on the disk.
         """
         finished = self._finished_here.get(group, [])
-        return finished[-KEPT] if len(finished) >= KEPT else None
+        return finished[-self._kept] if len(finished) >= self._kept else None
 
     def hold(self, group: GroupId, position: Position | None) -> None:
         """Keep the checkpoint at *position*, if there is one, until another is held; None: keep no more than
@@ -230,16 +235,6 @@ class CheckpointStore:
         """Take over a checkpoint that a forked copy wrote and synced; call *then* when it is durable."""
         self._disk.rename(copied.name + COPIED, copied.name)
         self._syncs.after((), lambda: self._finished(copied, lambda _: then()), directory=True)
-
-    def take_copied(self, copied: Checkpoint) -> bytes:
-        """Return the state of a checkpoint that a forked copy wrote, and remove the file.
-
-        The state is kept elsewhere from then on. Raises ``Corruption``.
-        """
-        self._disk.rename(copied.name + COPIED, copied.name)
-        state = b"".join(read_chunks(self._disk, copied))
-        self._disk.remove(copied.name)
-        return state
 
     def discard(self, copied: Checkpoint) -> None:
         """Remove a checkpoint that a forked copy wrote and that is no longer wanted."""
@@ -304,12 +299,12 @@ class CheckpointStore:
         finished = self._finished_here.setdefault(done.group, [])
         finished.append(done.point.position)
         finished.sort()
-        del finished[:-KEPT]
+        del finished[: -self._kept]
         self._remove_surplus(done.group)
         self._voiding.lift(done.group, done.point.position, lambda: then(done))
 
     def _remove_surplus(self, group: GroupId) -> None:
-        for position in self.positions(group)[:-KEPT]:
+        for position in self.positions(group)[: -self._kept]:
             if position != self._held.get(group):
                 self._remove(group, position)
 

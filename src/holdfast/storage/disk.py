@@ -266,7 +266,7 @@ class _File:
         self.reshaped = reshaped
         """The number of the last job that created, renamed or truncated this file."""
         self.queued_writes: deque[tuple[int, int, bytes]] = deque()
-        """(job number, offset, data); entries already executed may remain and do no harm."""
+        """(job number, offset, data); entries already executed may remain until the next read or write."""
 
     def note_write(self, job: int, offset: int, data: bytes, executed: int) -> None:
         while self.queued_writes and self.queued_writes[0][0] <= executed:
@@ -276,6 +276,8 @@ class _File:
 
     def overlaid(self, found: bytes, offset: int, length: int, executed: int) -> bytes:
         """Return *found*, read after *executed* jobs, with every later write applied to it."""
+        while self.queued_writes and self.queued_writes[0][0] <= executed:
+            self.queued_writes.popleft()  # a file that is only read from now on must not keep them in memory
         late = [write for write in self.queued_writes if write[0] > executed]
         if not late:
             return found

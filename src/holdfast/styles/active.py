@@ -11,11 +11,14 @@ the other members compare it with theirs (E1).
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import Final
 
+from holdfast.execution.database import StorageLost
 from holdfast.execution.definition import Definition, OtherCode
 from holdfast.execution.effects import Effects
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import (
+    Annexed,
     Call,
     Calls,
     Digested,
@@ -26,24 +29,27 @@ from holdfast.execution.records import (
     Record,
     Sent,
     TimerFired,
-    Unmarked,
     Upgraded,
     decode_calls,
     decode_record,
+    positions_of,
 )
 from holdfast.model.calls import Request
-from holdfast.model.errors import DISK_ERRORS, Overloaded
+from holdfast.model.errors import DISK_ERRORS, Overloaded, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.styles.code_change import loading
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.divergence import Diverged
-from holdfast.styles.poison import End, Poisonous, among_calls, among_jobs, among_timers, ends_among
+from holdfast.styles.poison import End, Poisonous, among_jobs, ends_among, set_going
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replay import records_after
 from holdfast.styles.replica import Replica
 from holdfast.styles.replica_base import Then
+
+PAUSING: Final = (Ran, Annexed)
+"""The types of records at which a member may have to wait."""
 
 
 class Active(Replica):
@@ -59,6 +65,8 @@ class Active(Replica):
         self._backlog: Iterator[tuple[Position, Record]] | None = None
         """The records that were read and may be executed, worked off in slices of time; None if none are
         left."""
+        self._paused: tuple[Position, Record] | None = None
+        """The record at which the member waits, until an operation is computed or an annex is ready (W10)."""
         self._was_wary = False
         """Whether any call was suspected when the backlog was read."""
         self._then: dict[Position, tuple[Token, Then]] = {}
@@ -76,7 +84,7 @@ class Active(Replica):
 
     @property
     def execution(self) -> Execution | None:
-        is_there = self._loading is None and not self._code_replay.is_met and self._execution.is_own
+        is_there = self._loading is None and not self._code_replay.is_met and self._execution.is_whole
         return self._execution if is_there and not self._absence.is_absent else None
 
     # --- the sequence's events
@@ -119,7 +127,7 @@ class Active(Replica):
 
     def install(self, kept: Kept) -> None:
         self._execution.discard()
-        self._failure = self._backlog = None
+        self._failure = self._backlog = self._paused = None
         self._code_replay.forget()
         self._loading = self._loaded(lambda: kept)
         self._checkpointing.installed(kept)
@@ -144,9 +152,15 @@ class Active(Replica):
                     return
         except DISK_ERRORS:
             raise
+        except Unavailable:
+            # A newer state has replaced the one that was being loaded.
+            self._loading = self._loaded(self._ports.checkpoint)
+            self._ports.again()
         except OtherCode as error:
             self._loading = None
             self._code_change.meet(error)
+        except StorageLost as error:
+            self.readiness.lose_files(str(error), self.sequence.committed)
         except Exception as error:
             self._failure = error
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
@@ -162,13 +176,13 @@ class Active(Replica):
         self._withdraw()
         self._execution.discard()
         self._comparing.forget()
-        self._failure = self._backlog = self._difference = None
+        self._failure = self._backlog = self._paused = self._difference = None
         self._loading = self._loaded(self._ports.checkpoint)
 
     def _begin_from_kept(self) -> None:
         self._execution.discard()
         self._comparing.forget()
-        self._failure = self._backlog = self._difference = None
+        self._failure = self._backlog = self._paused = self._difference = None
         self._loading = self._loaded(self._ports.checkpoint)
         self._ports.wake()
 
@@ -199,6 +213,8 @@ class Active(Replica):
             raise Overloaded(str(error)) from None
         if not is_done:
             raise Overloaded(f"group {self.definition.group} has more to execute")
+        if self._execution.behind is not None:
+            raise StorageLost("the database of the object holds more than the group's log")
         return self._execution
 
     def _execute_up_to(self, up_to: Position) -> bool:
@@ -212,7 +228,7 @@ class Active(Replica):
             None if self._serving_state.takes_calls else self._ports.clock.now() + self._config.slice_ns
         )
         if self._ports.attempts.has_suspects and not self._was_wary:
-            self._backlog = None  # it was read before any call was suspected
+            self._backlog = self._paused = None  # it was read before any call was suspected
         try:
             if not self._go_on_executing(until_ns):
                 return False
@@ -231,12 +247,13 @@ class Active(Replica):
 
     def _go_on_executing(self, until_ns: int | None) -> bool:
         """Execute what was read. Returns whether nothing of it is left."""
+        paused, self._paused = self._paused, None
+        left = self._backlog or ()
         try:
-            for first, record in self._backlog or ():
-                slow = self._execution.line.slow if isinstance(record, Ran) else None
-                if slow is not None and not self._slow_runs.is_done(slow, first):
-                    self._backlog = chain([(first, record)], self._backlog or ())
-                    return False  # it asks for a turn when it is done
+            for first, record in left if paused is None else chain((paused,), left):
+                if isinstance(record, PAUSING) and not self._may_execute(first, record):
+                    self._paused = (first, record)
+                    return False  # a turn follows when it is done, or the annex is ready (W10)
                 self._execute(first, record)
                 if until_ns is not None and self._ports.clock.now() >= until_ns:
                     self._ports.again()
@@ -246,6 +263,13 @@ class Active(Replica):
             raise
         self._backlog = None
         return True
+
+    def _may_execute(self, first: Position, record: Annexed | Ran) -> bool:
+        """Whether a record need not wait: for a slow operation that is computed (E15), or for its annex."""
+        if isinstance(record, Annexed):
+            return self._execution.may_apply(record)
+        slow = self._execution.line.slow
+        return slow is None or self._slow_runs.is_done(slow, first)
 
     def _execute(self, first: Position, record: Record) -> None:
         execution = self._execution
@@ -293,7 +317,7 @@ class Active(Replica):
         # member.
         coming = self._ends_beyond(up_to) if self._ports.attempts.has_suspects else {}
         for first, record in records:
-            requests, found = self._set_going(record)
+            requests, found = set_going(self._execution, self._ports.attempts, first, record)
             self._held = [each for each in found if each.request not in ends]
             if self._held or any(request in coming for request in requests):
                 if isinstance(record, TimerFired):  # still due, but must not be ordered again
@@ -305,29 +329,6 @@ class Active(Replica):
             yield first, record
             if isinstance(record, Poison):
                 ends.pop(record.request, None)
-
-    def _set_going(self, record: Record) -> tuple[list[Request], list[Poisonous]]:
-        """The requests that may run when *record* is executed, and those of them that crashed too many
-        processes."""
-        attempts, execution = self._ports.attempts, self._execution
-        match record:
-            case Calls(sent=sent):
-                calls = [
-                    each
-                    for each in decode_calls(sent.calls)
-                    if execution.is_new(Request(sent.client, each.number), each.expiration_s)
-                ]
-                requests = [Request(sent.client, each.number) for each in calls]
-                return requests, list(among_calls(attempts, sent.client, calls))
-            case NestedReply() | Poison() | Unmarked():
-                # Each of these lets the queue advance, so any queued operation may run.
-                jobs = execution.line.in_progress()
-                return [job.request for job in jobs], list(among_jobs(attempts, jobs))
-            case TimerFired(timer=number, due_ns=due_ns):
-                timer = execution.timers.fired_by(number, due_ns)
-                if timer is not None and timer.request not in execution.line.poisoned:
-                    return [timer.request], list(among_timers(attempts, [timer]))
-        return [], []
 
     def _ends_with(self, record: Record, request: Request, end: End) -> bool:
         """Whether *record* is where a call is given up: before it starts, or, if other groups answered some
@@ -366,7 +367,7 @@ class Active(Replica):
         self._then[Position(last - len(calls) + 1)] = (token, tell)
 
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
-        position = self._submit(record)
+        position = self._submit(record, positions_of(record))
         if isinstance(record, TimerFired):
             self._fired[record.timer, record.due_ns] = None
         if waits is not None:
@@ -405,7 +406,8 @@ class Active(Replica):
         """Capture the state. Every member is at the same record here, so all reach the same next moment at
         rest."""
         self._is_marking = False
-        self._checkpointing.capture_at_rest(self._execution)
+        if self._execution.behind is None:
+            self._checkpointing.capture_at_rest(self._execution)
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """Handle the digest of the state captured at a mark. For a large state it is known only later."""

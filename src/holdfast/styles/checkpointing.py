@@ -196,7 +196,10 @@ class Checkpointing:
         """Whether the object's state is too large to be captured between two calls."""
         limit = self._config.inline_state_bytes_max
         return self._ports.copies is not None and (
-            self._copies_left > 0 or self._state_bytes > limit or execution.weighs_over(limit)
+            execution.database is not None
+            or self._copies_left > 0
+            or self._state_bytes > limit
+            or execution.weighs_over(limit)
         )
 
     @property

@@ -17,6 +17,7 @@ from holdfast.execution.definition import Definition, OtherCode
 from holdfast.execution.execution import Execution
 from holdfast.execution.method import fitted
 from holdfast.execution.records import (
+    Annexed,
     Calls,
     NestedReply,
     Poison,
@@ -223,6 +224,8 @@ def continued(
                 request = Request(record.sent.client, call.number)
                 if request in ends:
                     execution.line.poisoned[request] = ends[request]
+        if isinstance(record, Annexed) and not execution.may_apply(record):
+            raise Unavailable(f"{record.annex} cannot replay position {each.first} apart from its member")
         effects = execution.apply(each.first, record)
         if effects.divergence and not is_stand_in:
             raise Diverged(effects.divergence, each.last)

@@ -74,12 +74,25 @@ class Absence:
             )
         return self.begin(why, found_at=found.found_at, wants_state=not is_hopeless)
 
-    def begin(self, why: str, *, found_at: Position = ORIGIN.position, wants_state: bool = False) -> Fitness:
-        """Start an absence: there is no object from here on, and this member does not lead. *wants_state*: a
-        state of the primary at *found_at* or later ends the absence."""
+    def begin(
+        self,
+        why: str,
+        *,
+        found_at: Position = ORIGIN.position,
+        wants_state: bool = False,
+        rank: Rank = Rank.UNFIT,
+    ) -> Fitness:
+        """Start an absence: there is no object from here on, and this member leads only if *rank* lets it.
+        *wants_state*: a state of the primary at *found_at* or later ends the absence."""
         since_ns = self._clock.wall()
-        self.now = Fitness(Rank.UNFIT, why[:WORDS_MAX], found_at, wants_state, since_ns)
+        self.now = Fitness(rank, why[:WORDS_MAX], found_at, wants_state, since_ns)
         return self.now
+
+    def on_leading(self) -> None:
+        """End an absence that does not keep a member from leading: now that it is primary, it makes an object
+        of what it holds."""
+        if self.now is not None and self.now.rank is not Rank.UNFIT:
+            self.now = None
 
     def took_state(self, position: Position) -> None:
         """Record that the object was replaced by another member's state as of *position*."""

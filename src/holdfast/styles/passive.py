@@ -36,6 +36,7 @@ from holdfast.execution.records import (
     Upgraded,
     alike_parts,
     executed_parts,
+    positions_of,
     replied_parts,
 )
 from holdfast.model.calls import Request
@@ -156,8 +157,8 @@ class Passive(Replica):
             for _ in self._work or ():
                 if self._difference is not None:
                     raise self._difference
-                if self._execution is not None and self._execution.line.is_computing:
-                    return False  # it asks for a turn when it is done
+                if self._execution is not None and self._execution.is_held_up:
+                    return False  # a turn follows when it goes on
                 if self._ports.clock.now() >= until_ns:
                     self._ports.again()
                     return False
@@ -253,7 +254,7 @@ class Passive(Replica):
                     self._waiting.for_call(Request(sent.client, each.number), token)
 
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
-        self._check_room(execution, 1)
+        self._check_room(execution, positions_of(record))
         began = self._ports.clock.now()
         try:
             effects = execution.apply(Position(execution.position + 1), record)
@@ -261,7 +262,7 @@ class Passive(Replica):
             self._give_up()  # the object may have changed, as in `_order_calls`
             raise
         self._spent(began)
-        position = self._submit_executed(record, 1)
+        position = self._submit_executed(record, positions_of(record))
         for replied in replied_parts(effects.later, self._config.record_bytes):
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)
@@ -318,9 +319,7 @@ class Passive(Replica):
         if execution is not None:
             if self._ports.attempts.has_suspects:
                 found = list(among_jobs(self._ports.attempts, execution.line.in_progress()))
-                for each in reversed(
-                    found
-                ):  # the running one is last, because its end lets the queue advance
+                for each in reversed(found):  # the running one last: its end lets the queue advance
                     self.poison(each)
             digested = self._owed_digest.take()
             if digested is not None:
@@ -408,6 +407,8 @@ class Passive(Replica):
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
         """Apply every step up to a committed position. The records after the last step are left, or replayed
         if *replays_rest*."""
+        if self._execution is not None:
+            self._execution.is_paused = False  # whatever work waited for an annex before was stopped
         rest = self._replay_rest(up_to) if replays_rest else ()
         yield from self._tried(chain(self._take_steps(up_to), rest))
         self._looking.ended(up_to, self._log_bytes())

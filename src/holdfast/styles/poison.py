@@ -6,13 +6,25 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.execution.annex import requests_of
 from holdfast.execution.crash_attempts import CrashSuspicions
 from holdfast.execution.effects import Job
+from holdfast.execution.execution import Execution
 from holdfast.execution.interface import POSITIONAL
-from holdfast.execution.records import Call, NestedReply, Poison, Record
+from holdfast.execution.records import (
+    Annexed,
+    Call,
+    Calls,
+    NestedReply,
+    Poison,
+    Record,
+    TimerFired,
+    Unmarked,
+    decode_calls,
+)
 from holdfast.execution.timers import Timer
 from holdfast.model.calls import Request
-from holdfast.model.ids import ClientId
+from holdfast.model.ids import ClientId, Position
 from holdfast.net.frame import UNDECODABLE
 
 WORDS_MAX: Final = 300
@@ -59,6 +71,44 @@ def among_timers(attempts: CrashSuspicions, timers: Iterable[Timer]) -> Iterator
         ended = attempts.given_up(each.request)
         if ended:
             yield Poisonous(each.request, 0, ended, in_words(each.method, each.arguments))
+
+
+def among_requests(attempts: CrashSuspicions, requests: Iterable[Request]) -> Iterator[Poisonous]:
+    """Those among the requests of an annex, whose calls are known only once its record is applied."""
+    for each in requests:
+        ended = attempts.given_up(each)
+        if ended:
+            yield Poisonous(each, 0, ended, f"a record of {each.client}")
+
+
+def set_going(
+    execution: Execution, attempts: CrashSuspicions, first: Position, record: Record
+) -> tuple[list[Request], list[Poisonous]]:
+    """The requests that may run when *record* is executed at *first*, and those of them that crashed too many
+    processes."""
+    if execution.behind is not None:
+        return [], []  # it has run, and is passed over (W7)
+    match record:
+        case Calls(sent=sent):
+            calls = [
+                each
+                for each in decode_calls(sent.calls)
+                if execution.is_new(Request(sent.client, each.number), each.expiration_s)
+            ]
+            requests = [Request(sent.client, each.number) for each in calls]
+            return requests, list(among_calls(attempts, sent.client, calls))
+        case NestedReply() | Poison() | Unmarked():
+            # Each of these lets the queue advance, so any queued operation may run.
+            jobs = execution.line.in_progress()
+            return [job.request for job in jobs], list(among_jobs(attempts, jobs))
+        case Annexed():
+            requests = requests_of(first, record)
+            return requests, list(among_requests(attempts, requests))
+        case TimerFired(timer=number, due_ns=due_ns):
+            timer = execution.timers.fired_by(number, due_ns)
+            if timer is not None and timer.request not in execution.line.poisoned:
+                return [timer.request], list(among_timers(attempts, [timer]))
+    return [], []
 
 
 @dataclass(frozen=True, slots=True)

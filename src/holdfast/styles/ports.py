@@ -4,20 +4,37 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from holdfast.authority.views import ViewMember
 from holdfast.execution.crash_attempts import CrashSuspicions
 from holdfast.execution.effects import Outgoing
 from holdfast.execution.records import Call
 from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
-from holdfast.model.ids import ClientId, HostId, Position
+from holdfast.model.ids import ClientId, Epoch, HostId, Position
 from holdfast.model.ports import Clock, Trace
+from holdfast.sequence.peer_messages import Peer
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record
 from holdfast.styles.call_log import CallLog
 
 Token = Hashable
 """An opaque value that the host passes with a call to know whom to answer, for example a connection."""
+
+
+class PeerPort(Protocol):
+    """What members tell each other beside the sequence (W1); see
+    :class:`holdfast.sequence.peer_messages.PeerMessages`."""
+
+    @property
+    def me(self) -> ViewMember: ...
+
+    @property
+    def epoch(self) -> Epoch: ...
+
+    def peers(self) -> tuple[Peer, ...]: ...
+
+    def tell(self, host: HostId, part: str, body: bytes) -> bool: ...
 
 
 class Sequence(Protocol):
@@ -66,6 +83,14 @@ class Sequence(Protocol):
     def may_read(self) -> bool: ...
 
     def confirm_read(self, then: Callable[[bool], None]) -> None: ...
+
+    def hand_over(self, to: HostId, why: str = "") -> None:
+        """As primary: hand the group over to the in-sync backup on *to* (K5). Raises ``Unavailable``,
+        ``InvalidRequest``."""
+        ...
+
+    @property
+    def peer_messages(self) -> PeerPort: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +290,8 @@ class StylePorts:
     """None: slow methods run like others, on the loop."""
     lacks_space: Callable[[], bool] = lambda: False
     """Whether this host has too little disk space for another checkpoint (D5)."""
+    has_files: Callable[[Kept | None], bool] = lambda _: True
+    """Whether others can fetch the files that this checkpoint of a stored object stands on (W8)."""
     void_checkpoints: Callable[[Position], None] = lambda _: None
     """Voids what was kept beyond this position, because it is of an object that was not the group's: no
     process loads it any more (E8)."""

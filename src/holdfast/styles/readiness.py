@@ -81,6 +81,13 @@ class Readiness:
         self._absence.begin(why)
         self._part()
 
+    def renew(self, why: str, found_at: Position) -> None:
+        """Give up the object and take the primary's state at *found_at* or later in its place, because an
+        annex cannot go on from here (W10). The member leads only if nobody else can: with an object of what
+        it holds. Do not call this within an event of the sequence."""
+        self._absence.begin(why, found_at=found_at, wants_state=True, rank=Rank.UNABLE)
+        self._part()
+
     def go_on_with(self) -> None:
         """Make an object again from what this host keeps: the reason is gone."""
         self._absence.end()
@@ -104,6 +111,13 @@ class Readiness:
         (E8)."""
         why = "what this host keeps is of an object that was found to differ from the one that answered"
         self._absence.begin(why, found_at=up_to, wants_state=True)
+        self._part()
+
+    def lose_files(self, why: str, committed: Position) -> None:
+        """Give up an object whose files are not here or not whole, until another member's state comes with
+        its files (W7). Do not call this within an event of the sequence."""
+        self._ports.fault("object_failed", why)
+        self._absence.begin(why, found_at=committed, wants_state=True)
         self._part()
 
     def _part(self) -> None:

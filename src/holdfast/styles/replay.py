@@ -13,6 +13,7 @@ from typing import Final
 from holdfast.execution.crash_attempts import CrashSuspicions
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import (
+    Annexed,
     Digested,
     Executed,
     Forward,
@@ -93,6 +94,8 @@ def replay(
             _refuse_poisonous(execution, record, ports.attempts)
         slow = execution.line.slow if isinstance(record, Ran) else None
         while slow is not None and not slow_runs.is_done(slow, each.first):
+            yield None
+        while isinstance(record, Annexed) and not execution.may_apply(record):
             yield None
         effects = execution.apply(each.first, record)
         if effects.divergence and each.last > forgiven:

@@ -32,7 +32,7 @@ from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.retention import NEVER
 from holdfast.sequence.role import FAR, NEAR, Fitness
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.admission import calls_in, check_length, in_circle, nested_log_bytes_max
+from holdfast.styles.admission import calls_in, check_length, in_circle
 from holdfast.styles.outgoing import end_of
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Token
@@ -50,6 +50,7 @@ class Replica(ReplicaBase):
 
     def on_serving(self, epoch: Epoch) -> None:
         self._serving_state.begin()
+        self._absence.on_leading()
         self._maybe_take_calls(may_order=False)
 
     def on_forced(self) -> None:
@@ -320,6 +321,8 @@ class Replica(ReplicaBase):
             self._call_out()
         if self._checkpointing.failures.why:
             self._serving_state.maybe_make_room(self.sequence, self._config, self._checkpointing.why_none)
+        if self.annexes.are_there:
+            self.annexes.turn()
         # Also if calls are no longer taken: what was ordered must be sent, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
@@ -331,7 +334,8 @@ class Replica(ReplicaBase):
         execution = self._undisturbed() if self._serving_state.takes_calls else None
         gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
-        due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
+        annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
+        due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns, annex_ns)
         wakes = [at for at in due if at is not None]
         if not wakes:
             return None
@@ -366,7 +370,7 @@ class Replica(ReplicaBase):
         if now is not None and now.position >= at_least:
             return now
         kept = self._ports.checkpoint()
-        if at_least and (kept is None or kept.position < at_least):
+        if (kept.position if kept is not None else 0) < at_least or not self._ports.has_files(kept):
             self._checkpointing.make_due()
             self._ports.wake()
             return None
@@ -398,19 +402,15 @@ class Replica(ReplicaBase):
         self._ports.wake()
 
     def is_near(self) -> bool:
-        """Whether it could serve almost at once: it has its object, or one that is loaded quickly."""
-        return self.execution is not None or not self._checkpointing.is_kept_large
+        """Whether it could serve almost at once: its object waits for no annex, or is loaded quickly."""
+        execution = self.execution
+        return not (self._checkpointing.is_kept_large if execution is None else execution.is_paused)
 
     # --- shared helpers
 
     def keeps(self, kept: Kept) -> None:
         """Record a checkpoint of the host that this member did not make."""
         self._checkpointing.kept_elsewhere(kept.position, kept.size)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether the log accepts calls of other groups (E10)."""
-        return self._log_bytes() <= nested_log_bytes_max(self._config)
 
     def _ask(self, execution: Execution, token: Token, client: ClientId, queries: list[Call]) -> None:
         if execution.position < self.sequence.committed:

@@ -20,12 +20,24 @@ from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Effects
 from holdfast.execution.execution import Execution
 from holdfast.execution.queue import OperationQueue
-from holdfast.execution.records import Call, Marked, Ran, Record, Sent, Unmarked, Upgraded, encode_record
+from holdfast.execution.records import (
+    Annexed,
+    Call,
+    Marked,
+    Ran,
+    Record,
+    Sent,
+    Unmarked,
+    Upgraded,
+    encode_record,
+)
 from holdfast.execution.slow_run import SlowRun
 from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import Position
+from holdfast.model.ids import HostId, Position
 from holdfast.model.ports import Clock
+from holdfast.sequence.messages import PeerMessage
 from holdfast.styles.admission import Repetitions, nested_log_bytes_max
+from holdfast.styles.annexes import MemberAnnexes
 from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.code_change import CodeChange
@@ -142,10 +154,23 @@ class ReplicaBase(ABC):
         self._gate = InterleavingGate(ports.clock, config)
         self._slow_runs = SlowRuns(ports, self._slow_run)
         self._sending = Outbox(definition.group, ports.clock)
+        self.annexes = MemberAnnexes(
+            definition.annexes,
+            ports,
+            sequence=lambda: self.sequence,
+            execution=lambda: self.execution,
+            leads=lambda: self._serving_state.takes_calls and self.sequence.is_serving,
+            order=self._order_annexed,
+            renew=self._renew,
+        )
 
     def bind(self, sequence: Sequence) -> None:
         """Set the member of the sequence that this replica belongs to, before any event."""
         self._sequence = sequence
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        """Handle what another member told this one (W1)."""
+        self.annexes.on_message(peer, message)
 
     def on_claiming(self) -> None:
         """Handle that this member wants to lead: advance its object meanwhile, if this style does that."""
@@ -201,6 +226,11 @@ class ReplicaBase(ABC):
             why = f", and the last one failed: {why_none}" if why_none else ""
             raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the log accepts calls of other groups (E10)."""
+        return self._log_bytes() <= nested_log_bytes_max(self._config)
+
     def _final(self) -> Position:
         return self.sequence.committed
 
@@ -220,6 +250,24 @@ class ReplicaBase(ABC):
         body = encode_record(record)
         self._checkpointing.grew(len(body))
         return self.sequence.submit(body, count)
+
+    def _order_annexed(self, annex: str, positions: int, body: bytes) -> Position:
+        """Order a record of an annex (W10). Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        self._check_load(execution.line.waiting, is_nested=False)
+        self._repetitions.check_space()
+        record = Annexed(self._stamping.next(positions), annex, positions, body)
+        if not execution.annexes.is_ready(record):
+            raise Overloaded(f"group {self.definition.group}: {annex} is not ready for what it orders")
+        self._order(execution, record)
+        return self.sequence.tail
+
+    def _renew(self, why: str) -> None:
+        """Give up the object of a backup, and take the primary's state in its place."""
+        if not self._absence.is_absent and not self._serving_state.is_primary:
+            execution = self.execution
+            reached = execution.position if execution is not None else self._checkpointing.kept
+            self.readiness.renew(why, Position(reached + 1))
 
     def _slow_run(self) -> SlowRun | None:
         execution = self.execution
@@ -276,7 +324,7 @@ class ReplicaBase(ABC):
 
     @abstractmethod
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
-        """Order a record of one position; *waits* gets its effects once it has been executed."""
+        """Order a record that is not of calls; *waits* gets its effects once it has been executed."""
 
     @abstractmethod
     def _do_due(self) -> None:

@@ -14,9 +14,10 @@ from holdfast.execution.method import ASKED_BY, why_not_alive
 from holdfast.execution.queue import run_at_once
 from holdfast.execution.records import Call, Sent, decode_sent_calls
 from holdfast.execution.timers import Timers
-from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.ids import ClientId, Epoch, HostId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
 from holdfast.model.ports import Clock
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.role import NEAR, Fitness
 from holdfast.storage.record import ORIGIN
@@ -130,4 +131,7 @@ class Stateless:
         return NEAR
 
     def on_forced(self) -> None:
+        return None
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
         return None

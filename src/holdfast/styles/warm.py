@@ -122,10 +122,11 @@ class Warm(Passive):
         if step is Step.UPDATE:
             update = self._checkpointing.update_of(execution)
             self._has_base = update is not None
-            timers, sends = execution.timers.save(), execution.sends.save()
-            if update is None or len(update) + len(timers) + len(sends) > self._config.record_bytes:
+            parts = (execution.timers.save(), execution.sends.save(), execution.annexes.save())
+            size = len(parts[0]) + len(parts[1]) + sum(map(len, parts[2].values()))
+            if update is None or len(update) + size > self._config.record_bytes:
                 return self._forward(is_mark=is_mark)
-            return Update(update, timers, sends)
+            return Update(update, *parts)
         if step is Step.STATE and not self._checkpointing.is_large(execution):
             if state is None and self._checkpointing.is_pausing:
                 return self._forward(is_mark=is_mark)
@@ -191,7 +192,7 @@ class Warm(Passive):
                     raise InvalidUpdate("an update follows where nothing waits, and here a call does")
                 for record in before:
                     execution.keep_account(record.first, decode_record(record.body))
-                execution.set_update(step.update, step.timers, step.sends)
+                execution.set_update(step)
             else:
                 yield from self._replay(execution, before)
         execution = self._object()

@@ -1,6 +1,10 @@
 """Banks that transfer to each other: what does not arrive is returned."""
 
+import time
+
 import holdfast as hf
+
+DEPOSIT_S = 0.05
 
 
 class Bank:
@@ -59,3 +63,13 @@ class Bank:
 @hf.interleaved
 class OpenBank(Bank):
     """A bank that executes other operations while one of its own waits."""
+
+
+class SlowBank(Bank):
+    """A bank that takes its time for a deposit, without computing: whoever transfers to it waits for it
+    nearly always."""
+
+    @hf.slow
+    def deposit(self, amount: int) -> int:
+        time.sleep(DEPOSIT_S)
+        return super().deposit(amount)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-ENDING_TIMEOUT_S = 30.0
+ENDING_TIMEOUT_S = 120.0
 """A killed process is gone in milliseconds, unless it waits for a disk whose syncs hang."""
 
 

@@ -206,7 +206,8 @@ def test_the_generator_is_an_entry(door: Door) -> None:
         )
         assert dns(shown) == [name]
         line = next(line for line in shown.splitlines() if line.startswith("csnstate: "))
-        words = line.removeprefix("csnstate: ").split()
+        *words, replica, suffix = line.removeprefix("csnstate: ").split()
+        assert (replica, suffix) == ("replica=1", f"suffix={SUFFIX}")  # one value for each suffix
         return {key: float(value) for key, _, value in (each.partition("=") for each in words)}
 
     before = state()
@@ -221,6 +222,7 @@ def test_the_generator_is_an_entry(door: Door) -> None:
     door.run("ldapsearch", "-x", "-b", name, ok=(50,))
 
 
+@pytest.mark.covers("CSN-90")
 def test_strangers_see_no_csns(door: Door) -> None:
     """CSNs are for administrators."""
     assert "lastModifiedCSN" not in door.run(
@@ -266,3 +268,71 @@ def test_what_was_answered_survives_kill_9(door: Door, tmp_path: object) -> None
         assert found(door, f"(uid=k{number})") == [dn]
         assert found(door, "-b", dn, "-s", "base") == [dn]
     assert PASSWORD not in before
+
+
+def test_what_browsers_ask(door: Door) -> None:
+    """Apache Directory Studio finds trees and schema by the root DSE, and draws by subordinates."""
+    root = door.run("ldapsearch", "-x", "-LLL", "-b", "", "-s", "base", "(objectClass=*)", "+").splitlines()
+    for line in (f"namingContexts: {SUFFIX}", "subschemaSubentry: cn=subschema", "supportedLDAPVersion: 3"):
+        assert line in root
+    assert any(line.startswith("vendorName: ") for line in root)
+    shown = door.run(
+        *("ldapsearch", "-x", "-LLL", "-b", SUFFIX, "-s", "one", "(|(ou=people)(cn=engineers))"),
+        *("hasSubordinates", "numSubordinates", "structuralObjectClass"),
+    )
+    by_name = {part.splitlines()[0]: part for part in shown.split("\n\n") if part.strip()}
+    assert "hasSubordinates: TRUE" in by_name[f"dn: {PEOPLE}"]
+    assert "numSubordinates: 0" not in by_name[f"dn: {PEOPLE}"]
+    assert "hasSubordinates: FALSE" in by_name[f"dn: cn=engineers,{SUFFIX}"]
+    assert "numSubordinates: 0" in by_name[f"dn: cn=engineers,{SUFFIX}"]
+    assert "structuralObjectClass: groupOfNames" in by_name[f"dn: cn=engineers,{SUFFIX}"]
+
+
+CONTROLS = {
+    "1.2.840.113556.1.4.319": ("ldapsearch", "-E", "!pr=2/noprompt", "(uid=ada)"),
+    "1.2.840.113556.1.4.473": ("ldapsearch", "-E", "!sss=uid", "(uid=ada)"),
+    "2.16.840.1.113730.3.4.2": ("ldapsearch", "-MM", "(uid=ada)"),
+    "1.3.6.1.1.12": ("ldapmodify", "-e", "!assert=(uid=ada)"),
+    "1.3.6.1.1.13.1": ("ldapmodify", "-e", "!preread=sn"),
+    "1.3.6.1.1.13.2": ("ldapmodify", "-e", "!postread=sn"),
+}
+"""How ldap-utils ask for each control, as critical."""
+
+
+def test_listed_controls_are_done(door: Door) -> None:
+    """Each control in the root DSE is heeded when it is critical, and none is known that is not there."""
+    shown = door.run(
+        "ldapsearch", "-x", "-LLL", "-b", "", "-s", "base", "(objectClass=*)", "supportedControl"
+    )
+    prefix = "supportedControl: "
+    listed = [line.removeprefix(prefix) for line in shown.splitlines() if line.startswith(prefix)]
+    assert sorted(listed) == sorted(CONTROLS)
+    change = f"dn: {ADA}\nchangetype: modify\nreplace: description\ndescription: controlled\n"
+    for program, *options in CONTROLS.values():
+        if program == "ldapsearch":
+            assert dns(door.as_admin(program, "-LLL", "-b", SUFFIX, *options)) == [ADA]
+        else:
+            door.as_admin(program, *options, given=change)
+
+
+def test_increments_and_limits(door: Door) -> None:
+    """What grows by a number grows in one step; a time limit is taken, and a size limit is kept."""
+    dn = f"uid=counter,{PEOPLE}"
+    door.as_admin(
+        "ldapadd",
+        given=f"dn: {dn}\nobjectClass: account\nobjectClass: posixAccount\nuid: counter\ncn: counter\n"
+        "uidNumber: 1000\ngidNumber: 7\nhomeDirectory: /\n",
+    )
+    grow = (
+        f"dn: {dn}\nchangetype: modify\nincrement: uidNumber\nuidNumber: 5\n-\n"
+        "increment: gidNumber\ngidNumber: -2\n"
+    )
+    for _ in range(2):
+        door.as_admin("ldapmodify", given=grow)
+    shown = door.run("ldapsearch", "-x", "-LLL", "-b", dn, "(uidNumber>=1010)", "uidNumber", "gidNumber")
+    assert "uidNumber: 1010" in shown
+    assert "gidNumber: 3" in shown
+    wrong = f"dn: {dn}\nchangetype: modify\nincrement: cn\ncn: 1\n"
+    door.as_admin("ldapmodify", given=wrong, ok=(19,))
+    assert dns(door.run("ldapsearch", "-x", "-LLL", "-l", "30", "-z", "5", "-b", dn)) == [dn]
+    door.as_admin("ldapdelete", dn)

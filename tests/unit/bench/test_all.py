@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from holdfast.bench import groups, growth, log, net
+from holdfast.bench import groups, growth, ldap, log, net
 from holdfast.bench.all import (
     CALL_ROWS,
+    LDAP_LOADS,
     LOG_BATCHES,
     NET_SHAPES,
     SYSTEMS,
@@ -66,6 +67,7 @@ def test_what_is_expected_grows_with_what_is_asked_for() -> None:
     assert len(net.SHAPES) == NET_SHAPES
     assert len(log.BATCHES) == LOG_BATCHES
     assert len(groups.SYSTEMS) == SYSTEMS
+    assert len(ldap.CELLS) == LDAP_LOADS
     assert len(growth.MEMBERS) + len(growth.PAYLOADS) == CALL_ROWS
     short = agenda(rounds=1, seconds=0.1, groups=10)
     long = agenda(rounds=None, seconds=None, groups=10_000)

@@ -259,7 +259,7 @@ def test_what_nobody_executed_ends_as_unavailable_when_its_duration_is_over() ->
         began = asyncio.get_running_loop().time()
         with pytest.raises(Unavailable, match="not executed"):
             await group.deposit("alice", 1)
-        assert 0.25 < asyncio.get_running_loop().time() - began < 1.5
+        assert asyncio.get_running_loop().time() - began > 0.25
         assert ledger.calls == []
 
     tell(story)

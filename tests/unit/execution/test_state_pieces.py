@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from group_classes import call, definition, run
 
-from holdfast.execution.capture import Capture
+from holdfast.execution.capture import Capture, NotCapturable
 from holdfast.execution.execution import Execution
 from holdfast.execution.state_pieces import PIECE_BYTES, Unframing, framed, weighs_over
 
@@ -80,6 +80,54 @@ def test_pieces_are_small_whatever_the_items_weigh() -> None:
         assert len(sizes) > 20
         # A tuple is never cut; every other piece is near the intended size.
         assert sorted(sizes)[-2] < 20 * PIECE_BYTES
+
+
+class Blobs:
+    """Holds long byte strings, annotated and not."""
+
+    grown: bytearray
+    fixed: bytes
+    short: bytearray
+
+    def __init__(self) -> None:
+        self.grown = bytearray(range(256)) * 2_000
+        self.bare = bytes(range(255, -1, -1)) * 1_000 + b"end"
+        self.fixed = b"\x00\xff" * 100_000
+        self.short = bytearray(b"short")
+
+
+def test_long_byte_strings_are_cut_and_come_back_with_their_types() -> None:
+    """*Without it:* 100 MB in one bytearray are one piece, which is in memory five times while it is
+    captured, and holds the loop while it is loaded."""
+    instance, capture = Blobs(), Capture(Blobs)
+    pieces = list(capture.pieces_of(instance, Blobs))
+    assert max(map(len, pieces)) < PIECE_BYTES + 100
+    back = restored(capture, pieces, Blobs)
+    assert vars(back) == vars(instance)
+    assert [type(each) for each in vars(back).values()] == [type(vars(instance)[name]) for name in vars(back)]
+    back.grown.extend(b"more")
+    assert len(back.grown) == len(instance.grown) + 4
+
+
+def test_a_long_byte_string_that_would_come_back_otherwise_is_refused() -> None:
+    """E9: a bytearray without its annotation comes back as bytes, cut or not."""
+    instance = Blobs()
+    instance.bare = bytearray(instance.bare)  # type: ignore[assignment]  # a class may change its mind
+    with pytest.raises(NotCapturable, match=r"Blobs\.bare.*annotate it"):
+        list(Capture(Blobs).pieces_of(instance, Blobs))
+
+
+def test_the_digest_of_a_long_byte_string_tells_every_byte_and_its_length() -> None:
+    capture, instance = Capture(Blobs), Blobs()
+    told = capture.digest_of(instance)
+    assert len(told) < 1_000, "it holds no copy of them"
+    assert capture.digest_of(Blobs()) == told
+    instance.grown[300_000] ^= 1
+    assert capture.digest_of(instance) != told
+    instance.grown[300_000] ^= 1
+    assert capture.digest_of(instance) == told
+    instance.fixed += b"\x00"
+    assert capture.digest_of(instance) != told
 
 
 def test_a_state_of_the_classs_own_is_given_back_whole() -> None:

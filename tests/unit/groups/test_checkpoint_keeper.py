@@ -1,14 +1,10 @@
 """Tests that the newest checkpoint of a group is the one with the highest position."""
 
-from collections.abc import Callable
-
 from storage_machine import FIRST, A, Machine
 
-from holdfast.groups.backend import MemoryCheckpoints
 from holdfast.groups.checkpoint_keeper import CheckpointKeeper
 from holdfast.model.ids import Position
 from holdfast.model.ports import Token
-from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured, Durability, Kept
 from holdfast.sim.engine.node import Life
 from holdfast.storage.checkpoints import CheckpointStore
@@ -41,9 +37,10 @@ def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_writt
     machine.run()
     own, asked[:] = asked[:], []  # the sync of its file, answered late
     kept: list[Kept] = []
-    receiving = keeping.receive(A, Point(Position(58), FIRST, 1))
+    receiving = keeping.receive(A, Point(Position(58), FIRST, 1), 8)
+    assert receiving is not None
     receiving.write(b"as of 58")
-    receiving.finish(kept.append)
+    receiving.finish(kept.append, _never)
     for _ in range(SYNCS_MAX):
         machine.run()
         for sync in asked:
@@ -74,26 +71,29 @@ def test_a_held_checkpoint_and_the_log_behind_it_stay_until_they_are_let_go() ->
     keep_next()
     held = keeping.newest(A)
     assert held is not None
-    keeping.hold(A, held.position)
+    keeping.hold(A, held.position, held.position)
     for _ in range(4):
         keep_next()
     assert store.positions(A) == [1, 4, 5]
     assert machine.log.floor(A).position == 1
     assert held.chunk(0) == b"state"
-    keeping.hold(A, None)
+    keeping.hold(A, None, None)
     assert store.positions(A) == [4, 5]
     assert machine.log.floor(A).position == 4
 
 
-def test_in_memory_a_state_received_is_not_replaced_by_an_older_one() -> None:
-    """The state that the member captured itself in the meantime is older."""
-    later: list[Callable[[], None]] = []
-    keeping = MemoryCheckpoints(MemoryLog(lambda number: None), later.append)
-    receiving = keeping.receive(A, Point(Position(58), FIRST, 1))
-    receiving.write(b"as of 58")
-    receiving.finish(lambda kept: None)
-    keeping.keep(A, Captured(Position(8), b"as of 8"))
-    assert _position(keeping.newest(A)) == 58
+def test_nothing_large_is_begun_where_the_disk_is_short_of_space() -> None:
+    """D5, for groups in memory that have their checkpoints on disk: nobody else looks at the space for
+    them."""
+    machine = Machine()
+    machine.open()
+    machine.write(b"one operation")
+    store = CheckpointStore(machine.disk.open("checkpoints", Life(), None), salt=7, on_failed=_fail)
+    durability = Durability(lambda: machine.log.durable)
+    keeping = CheckpointKeeper(store, machine.log, durability, Silent(), lambda: True)
+    point = machine.log.tail(A)
+    assert keeping.framing(A, point) is None
+    assert keeping.receive(A, point, 1) is None
 
 
 def _position(kept: Kept | None) -> Position | None:
@@ -102,3 +102,7 @@ def _position(kept: Kept | None) -> Position | None:
 
 def _fail(error: Exception) -> None:
     raise error
+
+
+def _never() -> None:
+    raise AssertionError("a state that stands on nothing cannot fail to come")

@@ -10,7 +10,7 @@ from holdfast.directory.results import ResultCode
 from holdfast.ldap.controls import PagedResults, read_paged_results, write_paged_results
 from holdfast.ldap.encoding import encode
 from holdfast.ldap.extended import CANCEL, START_TLS, WHO_AM_I
-from holdfast.ldap.limits import DoorLimits
+from holdfast.ldap.limits import OWN_FILES, DoorLimits
 from holdfast.ldap.messages import (
     AbandonRequest,
     AddResponse,
@@ -393,6 +393,14 @@ def test_what_is_secret_is_for_administrators(door: Door, client: Client) -> Non
     ):
         assert names(stranger, filter_) == []
     assert names(client, "(userPassword=*)") != []
+
+
+def test_clients_leave_the_server_its_own_files() -> None:
+    """Where the system allows few open files, fewer clients are let in, and told so."""
+    limits = DoorLimits(connections=5_000)
+    assert limits.fitting(20_000) is limits
+    assert limits.fitting(1_024).connections == 1_024 - OWN_FILES
+    assert limits.fitting(10).connections == 1
 
 
 def test_limits_are_checked() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -28,7 +29,7 @@ from holdfast.net import (
 )
 from holdfast.net.certificates import create_domain, issue
 from holdfast.net.handshake import HOST_ADMITS
-from holdfast.node.links import ADDRESS, PORTS, HostLinks, listen, remember
+from holdfast.node.links import ADDRESS, PORTS, PORTS_AHEAD, HostLinks, free_addresses, listen, remember
 
 NOW = datetime.datetime.now(datetime.UTC)
 
@@ -172,3 +173,14 @@ class Heard:
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None
+
+
+def test_addresses_for_processes_to_come_are_free_and_nobody_elses() -> None:
+    """Neither hosts nor outgoing connections are given such a port before its process listens there."""
+    first_of_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found = [each.port for each in free_addresses("127.0.0.1", 3)]
+    assert len(set(found)) == 3
+    assert all(port in PORTS_AHEAD and port not in PORTS and port < first_of_outgoing for port in found)
+    with socket.create_server(("127.0.0.1", found[0])):
+        for _ in range(5):
+            assert free_addresses("127.0.0.1", 1, among=found[:2]) == [Address("127.0.0.1", found[1])]

@@ -36,7 +36,8 @@ class Side:
         self.kept_aside = Position(0)
         self.lacks = NEAR
         self.lacks_space = False
-        self.held: Position | None = None
+        self.size_max = 1 << 20
+        self.held: tuple[Position | None, Position | None] = (None, None)
         self.dropped: list[Point] = []
         self.told: list[Position] = []
         self.log = {Position(0): ORIGIN}
@@ -73,17 +74,22 @@ class Side:
     def on_committed(self, up_to: Position) -> None:
         self.told.append(up_to)
 
-    def receive(self, group: GroupId, point: Point) -> "Side":
+    def receive(self, group: GroupId, point: Point, size: int) -> "Side | None":
+        if size > self.size_max:
+            return None
         self.written = b""
         return self
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        self.held = position
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        self.held = (log, state)
+
+    def when_synced(self, then: Callable[[], None]) -> None:
+        self.on_synced = then
 
     def write(self, data: bytes) -> None:
         self.written += data
 
-    def finish(self, then: Callable[[Kept], None]) -> None:
+    def finish(self, then: Callable[[Kept], None], failed: Callable[[], None]) -> None:
         then(Captured(self.point.position, self.written))
 
     def abandon(self) -> None:
@@ -145,11 +151,11 @@ def test_the_log_is_held_from_the_state_on_offer_until_it_is_withdrawn() -> None
     """M4: the learner needs the records that follow the state."""
     transfer = Transfer()
     transfer.learning.on_offer(PRIMARY, transfer.offer())
-    assert transfer.primary.held == 9
+    assert transfer.primary.held == (9, 9)
     transfer.run()
-    assert transfer.primary.held == 9
+    assert transfer.primary.held == (9, 9)
     transfer.offering.withdraw()
-    assert transfer.primary.held is None
+    assert transfer.primary.held == (None, None)
 
 
 def test_chunks_in_any_order_and_repeated_are_written_in_theirs() -> None:
@@ -220,6 +226,30 @@ def test_a_learner_with_much_on_its_way_to_the_disk_asks_for_no_more() -> None:
     assert transfer.learner.installed is not None
 
 
+def test_it_goes_on_as_soon_as_some_of_it_is_synced() -> None:
+    """*Without it:* a state that comes faster than the disk takes it waits for an offer, every 32 MB."""
+    transfer = Transfer()
+    transfer.learner.unsynced_bytes = 1 << 30
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.learner.unsynced_bytes = 0
+    transfer.learner.on_synced()
+    transfer.run()
+    assert transfer.learner.installed is not None
+    transfer.learner.on_synced()  # of a transfer that is over
+
+
+def test_a_state_for_which_there_is_no_space_is_not_asked_for() -> None:
+    """D5. The next offer finds space."""
+    transfer = Transfer()
+    transfer.learner.size_max = len(STATE) - 1
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    assert transfer.learner.sent == []
+    transfer.learner.size_max = len(STATE)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert transfer.learner.installed is not None
+
+
 def lacking(transfer: Transfer, *, found_at: int = 5, holds: bool = True) -> Side:
     """The learning side is listed, has everything committed, and has no object."""
     side = transfer.learner
@@ -243,6 +273,29 @@ def test_a_listed_member_takes_a_state_and_keeps_its_log() -> None:
     assert side.on.committed == 12
     assert side.told == [12]
     assert transfer.installed == [True]
+
+
+def test_a_member_in_the_middle_of_a_state_is_offered_that_one_again() -> None:
+    """The log of the primary has gone on, but the member has its own. *Without it:* it is sent one state
+    after the other, each from its beginning, while calls are many."""
+    transfer = Transfer()
+    lacking(transfer)
+    transfer.offering.offer(LEARNER, Position(5), needs_log=False)
+    (first,) = transfer.primary.take_sent()
+    transfer.learning.on_offer(PRIMARY, first)
+    transfer.learning.on_chunk(transfer.answers()[0])
+    side = transfer.primary
+    side.on.store.floor = Point(Position(11), EPOCH, 11)
+    side.kept, side.point = Captured(Position(12), STATE[::-1], CHUNK), Point(Position(12), EPOCH, 78)
+    side.log[side.point.position] = side.point
+    transfer.offering.offer(LEARNER, Position(5), needs_log=False)
+    (again,) = [each for each in side.take_sent() if isinstance(each, Offer)]
+    assert again == first
+    assert side.held == (None, 9)
+    side.on.now += side.on.config.hold_ns + 1
+    transfer.offering.offer(LEARNER, Position(5), needs_log=False)
+    (newer,) = [each for each in side.take_sent() if isinstance(each, Offer)]
+    assert newer.point.position == 12, "it has not asked for any for long"
 
 
 def test_a_state_that_does_not_help_is_not_taken() -> None:

@@ -9,6 +9,9 @@ from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured
+from holdfast.sim import Options, World
+from holdfast.sim.engine.node import Life
+from holdfast.storage.scratch import ScratchStore
 from holdfast.styles.config import StyleConfig
 
 GROUP = GroupId(1)
@@ -17,12 +20,19 @@ CONFIG = SequenceConfig(hold_ns=1000, hold_bytes=500)
 BODY = bytes(10)
 
 
+def _fail(error: Exception) -> None:
+    raise error
+
+
 class Primary:
     """A primary in memory that takes a checkpoint whenever the test says so."""
 
     def __init__(self) -> None:
         self.log = MemoryLog(lambda _: None)
-        self.checkpoints = MemoryCheckpoints(self.log, lambda work: work())
+        world = World(Options(scenario="log", seed=1))
+        disk = world.add_node("a", lambda ports: None, supervised=False).disk.open("store", Life(), None)
+        scratch = ScratchStore(disk, salt=1, on_failed=_fail)
+        self.checkpoints = MemoryCheckpoints(self.log, lambda work: work(), scratch, large_bytes=1000)
         self.order(10)
         self.on: Any = SimpleNamespace(
             group=GROUP, now=0, config=CONFIG, store=self, ports=SimpleNamespace(checkpoints=self.checkpoints)

@@ -106,11 +106,11 @@ def test_one_manifest_is_forgotten_and_others_keep_their_files(hosts: Hosts, con
     for each in (contents, other):
         hosts.a.offer(each, files)
         hosts.c.fetch(each, [A]).result(TIMEOUT_S)
-    hosts.c.forget(contents).result(TIMEOUT_S)
+    hosts.c.drop(contents).result(TIMEOUT_S)
     assert not hosts.c.holds(contents.id)
     assert hosts.c.holds(other.id)
     check_out(other, hosts.tmp / C, hosts.tmp / "out", is_shared=True)
-    hosts.c.forget(other).result(TIMEOUT_S)
+    hosts.c.drop(other).result(TIMEOUT_S)
     hosts.c.close()  # the disk's own thread has done what it was told
     assert list((hosts.tmp / C).iterdir()) == []
 

@@ -6,9 +6,10 @@ from group_classes import Counter, Spy, call, definition, sent
 from style_groups import CONFIG, catch_up, group, lines, pass_interval, told, write
 
 import holdfast as hf
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import SECOND, Position
 from holdfast.model.outcome import Raised, Returned, decode_outcome, encode_outcome
+from holdfast.sequence.ports import Captured
 from holdfast.styles.stateless import Stateless
 
 
@@ -185,3 +186,25 @@ def test_an_active_primary_orders_a_firing_once() -> None:
     for _ in range(3):
         made.replicas["a"].turn()
     assert made.members["a"].tail == tail + 1
+
+
+class Replaced(Captured):
+    """A state whose file is gone, because a newer one has replaced it."""
+
+    def chunk(self, number: int) -> bytes:
+        raise Unavailable("replaced")
+
+
+def test_a_state_that_is_replaced_while_it_is_loaded_is_loaded_from_the_newer_one() -> None:
+    """*Without it:* the member counts as one that cannot make its object."""
+    made = group("active")
+    write(made, 1, 2)
+    made.settle()
+    pass_interval(made)
+    kept = made.members["b"].checkpoint
+    assert isinstance(kept, Captured)
+    made.replicas["b"].install(Replaced(kept.position, kept.state))
+    for _ in range(3):
+        made.replicas["b"].turn()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    assert made.faults == []

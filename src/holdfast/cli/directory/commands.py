@@ -1,21 +1,18 @@
 """What people type after ``holdfast directory``."""
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal
 
-import uvloop
 from cyclopts import App, Parameter
 
+from holdfast.cli.directory.running import checked_replica, run
 from holdfast.cli.directory.serving import Serving, plant, serve
 from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.directory.master import Master, read_about, top_entry
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
-from holdfast.machine.files import close_to_others
-from holdfast.machine.process_tuning import allow_open_files
+from holdfast.machine import log_to_stderr
 from holdfast.model.errors import InvalidRequest
 
 EXIT_DONE, EXIT_FAILED = 0, 1
@@ -72,9 +69,9 @@ def init(
         try:
             return await plant(serving, master)
         finally:
-            master.close()
+            await master.stop()
 
-    made = _run(make())
+    made = run(make())
     if output == "json":
         print_json(made)
     else:
@@ -99,6 +96,7 @@ def serve_(
     anonymous_read: bool = True,
     require_tls: Annotated[bool, Parameter(negative="")] = False,
     admin_password_file: Path | None = None,
+    log: Literal["debug", "info", "warning", "error"] = "warning",
     output: Output = "table",
 ) -> int:
     """Run one master of a directory in the foreground, and say where it is reached.
@@ -132,9 +130,12 @@ def serve_(
         Take passwords over TLS alone.
     admin_password_file
         For new files: a file with the administrator's password on its first line.
+    log
+        How much is told on the standard error; from info on, every change with its CSN and who made it.
     output
         Lines for people, one JSON object on one line for scripts.
     """
+    log_to_stderr(log)
     known = read_about(dir)
     if known is None and suffix is None:
         raise InvalidRequest(f"{dir} holds no directory yet: say --suffix, such as dc=example,dc=com")
@@ -154,7 +155,6 @@ def serve_(
         ca=ca,
         policy=DoorPolicy(anonymous_read=anonymous_read, require_tls=require_tls),
     )
-    allow_open_files()
 
     def tell(about: dict[str, object]) -> None:
         if output == "json":
@@ -169,7 +169,7 @@ def serve_(
                 say(f"password (shown this once): {about['admin_password']}")
         say(f"try: ldapsearch -x -H ldap://{about['ldap']} -b {about['suffix']}")
 
-    failure = _run(serve(serving, tell))
+    failure = run(serve(serving, tell))
     if failure is not None:
         talk.print(f"the directory has stopped: {failure}")
         return EXIT_FAILED
@@ -179,8 +179,7 @@ def serve_(
 def _serving(
     dir: Path, suffix: str, replica_id: int, *, admin_password_file: Path | None, **rest: object
 ) -> Serving:
-    if not 0 < replica_id < 0xFFFF:
-        raise InvalidRequest(f"a replica's number is from 1 to {0xFFFF - 1}, not {replica_id}")
+    checked_replica(replica_id)
     # Before any file is made: a name that cannot be a suffix, or has no class for its top.
     top_entry(Suffix(suffix, standard_schema()).dn, suffix)
     password = None if admin_password_file is None else first_line(admin_password_file)
@@ -197,10 +196,9 @@ def first_line(file: Path) -> bytes:
     return line
 
 
-Answer = TypeVar("Answer")
-
-
-def _run(work: Coroutine[object, object, Answer]) -> Answer:
-    close_to_others()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
+app.command("holdfast.cli.directory.interchange:export", name="export", help="Write entries as LDIF.")
+app.command("holdfast.cli.directory.interchange:import_", name="import", help="Read entries from an LDIF.")
+app.command("holdfast.cli.directory.changelog:app", name="changelog", help="The changelog as text.")
+app.command("holdfast.cli.directory.conflicts:app", name="conflicts", help="List and resolve conflicts.")
+app.command("holdfast.cli.directory.csn:app", name="csn", help="Change sequence numbers for people.")
+app.command("holdfast.cli.directory.check:check", name="check", help="Compare two masters.")

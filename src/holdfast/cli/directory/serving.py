@@ -16,7 +16,7 @@ from holdfast.ldap.limits import DEFAULT, DoorLimits
 from holdfast.ldap.password_threads import PasswordThreads
 from holdfast.ldap.server import LdapServer
 from holdfast.ldap.service import DEFAULT_POLICY, DoorPolicy, DoorPorts, Service
-from holdfast.machine.process_tuning import spare_what_stays
+from holdfast.machine.process_tuning import allow_open_files, spare_what_stays
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import InvalidRequest
 
@@ -73,9 +73,8 @@ async def serve(serving: Serving, tell: Callable[[dict[str, object]], None]) -> 
     master = await Master.open(serving.directory, serving.suffix, replica=serving.replica)
     hasher = PasswordThreads(loop)
     ports = DoorPorts(monotonic, secrets.token_bytes, hasher, log.info)
-    server = LdapServer(
-        Service(master.replica, ports, serving.limits, serving.policy, __version__), loop, context
-    )
+    limits = serving.limits.fitting(allow_open_files())
+    server = LdapServer(Service(master.replica, ports, limits, serving.policy, __version__), loop, context)
     try:
         about: dict[str, object] = {"suffix": master.replica.suffix, "pid": os.getpid()}
         about |= await plant(serving, master) if master.is_new else {}
@@ -90,7 +89,7 @@ async def serve(serving: Serving, tell: Callable[[dict[str, object]], None]) -> 
     finally:
         await server.close()
         hasher.close()
-        master.close()
+        await master.stop()
 
 
 async def _until_told(loop: asyncio.AbstractEventLoop, master: Master) -> str | None:

@@ -118,7 +118,7 @@ class FileCopying:
         contents = decode_manifest(manifest)
         await asyncio.wrap_future(shipping.fetch(contents, [giver]))
         await asyncio.to_thread(take_file, contents, self._shelf, self._directory, self._own)
-        await asyncio.wrap_future(shipping.forget(contents))
+        await asyncio.wrap_future(shipping.drop(contents))
         return True
 
     # --- whom it asks

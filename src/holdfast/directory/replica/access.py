@@ -52,11 +52,14 @@ class AccessRules:
         self._default = anonymous_read
         self._anonymous: list[tuple[bytes, bool]] = []
         self._administrators: list[tuple[bytes, dict[bytes, None]]] = []
+        self._administered: dict[bytes, tuple[bytes, ...]] = {}
+        """The keys of the names below which someone may change everything, by the key of that one's name."""
 
     def load(self, snapshot: Snapshot) -> None:
         """Read the rules of *snapshot*; they stay until this is called again."""
         self._anonymous = []
         self._administrators = []
+        self._administered = {}
         for attribute in ("anonymousRead", "administrator"):
             plan = candidates(Present(attribute), snapshot.schema, snapshot.reader)
             for entry in () if plan is None else plan.entries[:RULES_MAX]:
@@ -81,10 +84,16 @@ class AccessRules:
 
     def is_administrator(self, identity: Identity, key: bytes) -> bool:
         """Whether *identity* may change the entry of that name."""
-        return identity.is_server or (
-            bool(identity.key)
-            and any(is_below(key, above) and identity.key in who for above, who in self._administrators)
-        )
+        if not identity.key:
+            return identity.is_server
+        above = self._administered.get(identity.key)
+        if above is None:
+            if len(self._administered) >= RULES_MAX:
+                self._administered.clear()
+            above = tuple(each for each, who in self._administrators if identity.key in who)
+            self._administered[identity.key] = above
+        # A name's key begins with those of all names above it.
+        return key.startswith(above)
 
     @property
     def reads_everything(self) -> bool:

@@ -48,8 +48,12 @@ class DerivedRows:
         for entry, (was, now) in self.shown.write(touched, batch).items():
             state = self._state.entries.get(entry)
             old_state = before.get(entry, state)
-            old = {} if was is None else visible_values(old_state, was.oddity)
-            new = {} if now is None else visible_values(state, now.oddity)
+            words = None
+            if was == now and state is not None and old_state is not None:
+                # What no change was about has the rows that it had.
+                words = state.changed_words(old_state)
+            old = {} if was is None else visible_values(old_state, was.oddity, words)
+            new = {} if now is None else visible_values(state, now.oddity, words)
             write_difference(self._schema, entry, old, new, batch)
             if was != now:
                 is_name_changed = True

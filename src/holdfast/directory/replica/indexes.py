@@ -62,8 +62,8 @@ def rows_of(schema: Schema, name: str, value: Value) -> Iterator[bytes]:
         except NotComparable:
             return
         parts = pieces(text)
-        for piece in parts if len(parts) <= PIECES_MAX else (LONG,):
-            yield index_prefix(word, PIECES) + piece
+        prefix = index_prefix(word, PIECES)
+        yield from [prefix + piece for piece in (parts if len(parts) <= PIECES_MAX else (LONG,))]
 
 
 def pieces(text: bytes) -> list[bytes]:
@@ -93,13 +93,14 @@ def write_difference(schema: Schema, entry: EntryId, before: Values, now: Values
 
 
 def _rows(schema: Schema, values: list[tuple[str, Value]]) -> dict[bytes, None]:
-    return dict.fromkeys(row for name, value in values for row in rows_of(schema, name, value))
+    found: dict[bytes, None] = {}
+    for name, value in values:
+        found.update(dict.fromkeys(rows_of(schema, name, value)))
+    return found
 
 
 def _write(entry: EntryId, gone: dict[bytes, None], come: dict[bytes, None], batch: Batch) -> None:
     for row in gone:
         if row not in come:
             batch.erase(INDEX, row + entry)
-    for row in come:
-        if row not in gone:
-            batch.put(INDEX, row + entry, b"")
+    batch.put_keys(INDEX, [row + entry for row in come if row not in gone])

@@ -18,7 +18,6 @@ from holdfast.directory.replica.passwords import is_hashed
 from holdfast.directory.replica.sight import Sight
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.checking import check_entry, check_writable
-from holdfast.directory.schema.schema import Schema
 
 ENTRY_BYTES_MAX: Final = 8 << 20
 """How large a client may make an entry: photographs of a person fit, and a group of 100,000."""
@@ -84,8 +83,8 @@ def _named(sight: Sight, dn: Dn) -> tuple[Ava, ...]:
     return dn.rdn
 
 
-def _stamp(schema: Schema, entry: EntryId, attribute: str, who: str) -> Step:
-    value = value_of(schema, attribute, who.encode())
+def _stamp(sight: Sight, entry: EntryId, attribute: str, who: str) -> Step:
+    value = sight.stamp(attribute, who)
     return lambda operation: operation.add_value(entry, attribute, value, is_single=True)
 
 
@@ -127,7 +126,7 @@ def _add(sight: Sight, request: AddRequest, who: str, new_id: EntryId) -> Steps:
             elif value.content not in [each.value.content for each in name.values]:
                 # The client spells the value otherwise than the name: as a value, its own spelling counts.
                 steps.append(_adding(new_id, attribute, value, single))
-    return [*steps, _stamp(schema, new_id, "creatorsname", who), _stamp(schema, new_id, "modifiersname", who)]
+    return [*steps, _stamp(sight, new_id, "creatorsname", who), _stamp(sight, new_id, "modifiersname", who)]
 
 
 def _adding(entry: EntryId, attribute: str, value: Value, single: bool) -> Step:
@@ -158,8 +157,8 @@ def _modify(sight: Sight, request: ModifyRequest, who: str) -> Steps:
     after = modifying.contents()
     check_size(after)
     check_passwords(after.get("userPassword", []))
-    modifying.check()
-    return [*modifying.steps, _stamp(sight.schema, entry, "modifiersname", who)]
+    modifying.check(after)
+    return [*modifying.steps, _stamp(sight, entry, "modifiersname", who)]
 
 
 def _modify_dn(sight: Sight, request: ModifyDnRequest, who: str) -> Steps:
@@ -182,8 +181,9 @@ def _modify_dn(sight: Sight, request: ModifyDnRequest, who: str) -> Steps:
     name = name_of(schema, rdn)
     modifying = Modifying(schema, entry, state)
     modifying.rename(name, delete_old=request.delete_old_rdn)
-    check_size(modifying.contents())
-    modifying.check(rdn)
+    after = modifying.contents()
+    check_size(after)
+    modifying.check(after, rdn)
     own = state.name.winner
     steps: Steps = []
     is_same = own is not None and own.wish.key == name.key and own.wish.text == name.text
@@ -191,7 +191,7 @@ def _modify_dn(sight: Sight, request: ModifyDnRequest, who: str) -> Steps:
         steps.append(lambda operation: operation.rename(entry, name, remove_old=request.delete_old_rdn))
     if parent != before:
         steps.append(lambda operation: operation.move(entry, parent))
-    return [*steps, _stamp(schema, entry, "modifiersname", who)]
+    return [*steps, _stamp(sight, entry, "modifiersname", who)]
 
 
 def _check_no_cycle(sight: Sight, entry: EntryId, parent: EntryId) -> None:

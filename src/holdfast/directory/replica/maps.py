@@ -42,6 +42,8 @@ IDENTITY: Final = b"identity"
 VECTOR: Final = b"vector"
 TRIMMED: Final = b"trimmed"
 PURGED: Final = b"purged"
+CSNSTATE: Final = b"csnstate"
+"""In the map of replication's own rows: the state of the generator's entry (CSN-43)."""
 PURGING: Final = b"purging"
 """Until where a purge is on its way that takes several transactions."""
 

@@ -4,7 +4,8 @@ Later steps see what earlier ones did, and the schema judges what is left in the
 changes are issued in the same order, so that they come to the same on every master.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from holdfast.directory.dn import Rdn
 from holdfast.directory.entry import EntryState
@@ -13,9 +14,17 @@ from holdfast.directory.normal_form import attribute_of
 from holdfast.directory.operations import Modification, ModificationKind
 from holdfast.directory.primitives import EntryId, Name, Value
 from holdfast.directory.results import DirectoryError, ResultCode, quoted
-from holdfast.directory.schema.checking import check_entry, check_writable, classes_of, structural_class
+from holdfast.directory.schema.checking import (
+    check_entry,
+    check_values,
+    check_writable,
+    classes_of,
+    structural_class,
+)
 from holdfast.directory.schema.schema import Described, Schema
 from holdfast.directory.syntaxes import INTEGER_DIGITS_MAX
+
+CLASS: Final = "objectClass"
 
 
 class Modifying:
@@ -27,6 +36,9 @@ class Modifying:
         self._required = state.required()
         self._values = {name: {each.key: each for each in values} for name, values in state.values().items()}
         self._structural = self._structural_class()
+        self._before = self._attributes()
+        self._touched: dict[str, None] = {}
+        """What the request was about, under the names that the schema has for it."""
         self.steps: list[Callable[[Operation], None]] = []
 
     def contents(self) -> dict[str, list[bytes]]:
@@ -38,19 +50,28 @@ class Modifying:
                 found[described.name] = [each.content for each in values.values()]
         return found
 
-    def check(self, rdn: Rdn = ()) -> None:
-        """Raise what is wrong with the entry as it is now."""
+    def check(self, contents: Mapping[str, list[bytes]], rdn: Rdn = ()) -> None:
+        """Raise what is wrong with the entry as it is now, with these *contents*. Of values, only those of
+        attributes that the request is about are looked at: another master may have sent others, whose schema
+        differs. Whether its classes allow its attributes is asked when either has changed."""
         writable = {
             name: values
-            for name, values in self.contents().items()
+            for name, values in contents.items()
             if not self._schema.describe(name).type.is_read_only
         }
-        check_entry(self._schema, writable, rdn=rdn)
+        if not rdn and self._attributes() == self._before and CLASS not in self._touched:
+            writable = {name: values for name, values in writable.items() if name in self._touched}
+            check_values(self._schema, writable)
+            return
+        check_entry(self._schema, writable, rdn=rdn, touched=self._touched)
         if self._structural_class() != self._structural:
             raise DirectoryError(
                 ResultCode.OBJECT_CLASS_MODS_PROHIBITED,
                 "the structural class of an entry stays: delete the entry, and add another",
             )
+
+    def _attributes(self) -> list[str]:
+        return sorted(name for name, values in self._values.items() if values)
 
     def _structural_class(self) -> str | None:
         contents = [each.content for each in self._values.get("objectclass", {}).values()]
@@ -63,6 +84,7 @@ class Modifying:
         check_writable(self._schema, (step.description,))
         described = self._schema.describe(step.description)
         attribute = attribute_of(self._schema, step.description)
+        self._touched[described.name] = None
         single = described.type.is_single_valued
         given = self._given(described, step.values)
         match step.kind:
@@ -86,6 +108,7 @@ class Modifying:
             if part.is_single:
                 values.clear()
             values[part.value.key] = part.value
+            self._touched[self._schema.describe(part.attribute).name] = None
 
     def _given(self, described: Described, values: tuple[bytes, ...]) -> dict[bytes, Value]:
         given: dict[bytes, Value] = {}

@@ -57,6 +57,30 @@ def candidates(filter_: Filter, schema: Schema, reader: Reader) -> Candidates | 
     return _Planning(schema, reader).of(filter_)
 
 
+@dataclass(frozen=True, slots=True)
+class EqualityIndex:
+    """The index that tells exactly which entries have a value of an attribute, whatever the value is."""
+
+    attribute: AttributeType
+    prefix: bytes
+
+    def find(self, value: bytes, schema: Schema, reader: Reader, most: int) -> list[bytes]:
+        """The first *most* entries that have *value*, by id. Raises ``NotComparable``."""
+        key = self.attribute.assertion_key(value, schema)
+        return reader.tails(INDEX, self.prefix + index_value(key), most)
+
+
+def equality_index(description: str, schema: Schema) -> EqualityIndex | None:
+    """The one index for an attribute description; None if there is none, or if there are several."""
+    described = schema.find(description)
+    if described is None or described.options:
+        return None
+    covered = schema.covered[described.type.oid]
+    if len(covered) != 1 or not _is_indexed(covered[0]) or covered[0].oid == ENTRY_UUID:
+        return None
+    return EqualityIndex(covered[0], index_prefix(type_name(covered[0]), EQUALITY))
+
+
 class _Planning:
     def __init__(self, schema: Schema, reader: Reader) -> None:
         self._schema = schema

@@ -16,12 +16,12 @@ import msgspec
 
 from holdfast.clock import Generator
 from holdfast.clock.vector import Vector
-from holdfast.directory.conflicts import Conflict, conflicts
+from holdfast.directory.conflicts import Conflict, Disputes, conflicts
 from holdfast.directory.dn import Dn
 from holdfast.directory.entry import EntryState, decoded_entry
 from holdfast.directory.issuing import Operation, settle
 from holdfast.directory.operations import Change
-from holdfast.directory.primitives import ENTRY_ID_BYTES, EntryId, MoveEntry
+from holdfast.directory.primitives import ENTRY_ID_BYTES, EntryId, MoveEntry, random_id
 from holdfast.directory.purging import purge
 from holdfast.directory.replica import changelog
 from holdfast.directory.replica.derived import DerivedRows
@@ -87,6 +87,7 @@ class Replica:
         """*on_failed* is called once, when nothing can be committed any more: the process must end (D1).
         *purge_rows* is how many entries one transaction of a purge writes."""
         self._ports = ports
+        self.generator = ports.generator
         self._on_failed = on_failed
         self._purge_rows = purge_rows
         self.schema = schema
@@ -95,13 +96,14 @@ class Replica:
         self._entries = StoredEntries(self._overlay)
         self._state = DirectoryState(self._entries)
         self._tree = Tree()
+        self._disputes = Disputes()
         self.sight = Sight(self._state, self._tree, schema, self.suffix_name)
         self._derived = DerivedRows(self._state, self._tree, schema, self._overlay)
         self._vector: Vector | None = None
         self._accepted: Vector | None = None
         """The vector with what is on its way."""
         self._trimmed: Vector | None = None
-        self._transactions = Transactions(ports.store, self._overlay)
+        self._transactions = Transactions(ports.store, self._overlay, ports.generator)
         self._listener: ReplicaListener | None = None
         self._ids = ports.random.stream("directory.entry-ids")
         self.cache = ViewCache()
@@ -139,7 +141,7 @@ class Replica:
         for key, value in reader.rows(LEFT):
             self._state.left[EntryId(bytes(key))] = parse(bytes(value).decode())
         for _, value in reader.rows(ENTRIES):
-            self._tree.update(decoded_entry(bytes(value)))
+            self._follow(decoded_entry(bytes(value)))
         self._tree.take_touched()
         newest = None if self._vector is None else self._vector.newest()
         if newest is not None:
@@ -185,9 +187,6 @@ class Replica:
         """How many transactions are on their way to the disk."""
         return len(self._transactions)
 
-    def csnstate(self) -> str:
-        return self._ports.generator.csnstate()
-
     def listen(self, listener: ReplicaListener) -> None:
         self._listener = listener
 
@@ -202,7 +201,7 @@ class Replica:
         disk. Access was judged before. Raises ``DirectoryError`` if it is refused: then nothing changes."""
         self.gate()
         self._check_room()
-        steps = judged(self.sight, request, who, self._new_id())
+        steps = judged(self.sight, request, who, random_id(self._ids.getrandbits(8 * ENTRY_ID_BYTES)))
 
         def issue(operation: Operation) -> None:
             for step in steps:
@@ -218,13 +217,6 @@ class Replica:
         oddity = Oddity.NONE if shown is None else shown.oddity
         return EntryView(self.schema, entry, state, str(dn), dn.key(self.schema), oddity)
 
-    def _new_id(self) -> EntryId:
-        """A random UUID (RFC 4122, 4.4)."""
-        digits = bytearray(self._ids.getrandbits(8 * ENTRY_ID_BYTES).to_bytes(ENTRY_ID_BYTES, "big"))
-        digits[6] = digits[6] & 0x0F | 0x40
-        digits[8] = digits[8] & 0x3F | 0x80
-        return EntryId(bytes(digits))
-
     def settle(self, conflict: Conflict, done: Done, *, keep: bool) -> Csn:
         """Resolve a conflict: as it stands, or in favour of what lost."""
         self.gate()
@@ -237,7 +229,7 @@ class Replica:
 
     def conflicts(self) -> list[Conflict]:
         """All conflicts that nobody has resolved, as this master sees them."""
-        return list(conflicts(self._state, self._tree))
+        return list(conflicts(self._state, self._tree, self._disputes))
 
     def _issue(self, issue: Callable[[Operation], None], done: Done) -> Csn:
         generator = self._ports.generator
@@ -385,7 +377,8 @@ class Replica:
                         batch.put(LEFT, parent, self._state.left[parent].text().encode())
             batch.put(UPDATES, update_row(update.csn), encoded_update(update))
         for entry in before:
-            self._tree.update(self._state.entries[entry])
+            if self._follow(self._state.entries[entry]):
+                self._ports.trace.note("directory_conflict", entry=bytes(entry).hex())
         consequences = self._derived.write(before, batch)
         for entry, row in self._entries.take_changed():
             _put_entry(batch, entry, row)
@@ -401,6 +394,11 @@ class Replica:
             consequences=consequences,
         )
         self._write(batch, sequel)
+
+    def _follow(self, entry: EntryState) -> bool:
+        """Let what is derived follow an entry's state; whether conflicts came into it."""
+        self._tree.update(entry)
+        return self._disputes.update(entry)
 
     def _write(self, batch: Batch, sequel: Sequel | None = None) -> None:
         self._transactions.write(batch, self.accepted, sequel or Sequel())

@@ -48,6 +48,7 @@ class Shown(Struct, frozen=True, array_like=True):
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Shown]] = msgspec.msgpack.Decoder(Shown)
 
+encoded_shown: Final = _encoder.encode
 decoded_shown: Final = _decoder.decode
 
 
@@ -105,7 +106,7 @@ class ShownRows:
             if now is None:
                 batch.erase(SHOWN, each)
             else:
-                batch.put(SHOWN, each, _encoder.encode(now))
+                batch.put(SHOWN, each, encoded_shown(now))
                 batch.put(NAMES, name_row(now.parent, now.key), each)
         return looked
 

@@ -1,16 +1,24 @@
 """What a master sees when it judges an operation: all that it has accepted so far, committed or not."""
 
+from typing import Final
+
+from holdfast.directory.attribute import slot_key
 from holdfast.directory.dn import Ava, Dn, rdn_key
 from holdfast.directory.entry import EntryState
-from holdfast.directory.primitives import ENTRY_ID_BYTES, ROOT, EntryId
+from holdfast.directory.normal_form import value_of
+from holdfast.directory.primitives import ENTRY_ID_BYTES, ROOT, EntryId, Value
 from holdfast.directory.replica.shown import key_of
 from holdfast.directory.replica.snapshot import Suffix
+from holdfast.directory.replica.view import REFERRAL
 from holdfast.directory.resolving import DirectoryState
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.schema import Schema
 from holdfast.directory.tree import Tree
 
 ENTRY_UUID = "entryuuid"
+FOUND_MAX: Final = 10_000
+"""How many names are kept with their entries: those of a busy hour's changes."""
+STAMPS_MAX: Final = 1_000
 
 
 class Sight:
@@ -21,12 +29,35 @@ class Sight:
         self.tree = tree
         self.schema = schema
         self.suffix = suffix
+        self._found: dict[Dn, EntryId] = {}
+        """Entries by name, as the tree of that version has them."""
+        self._version = tree.version
+        self._stamps: dict[tuple[str, str], Value] = {}
+        self._referral = slot_key(value_of(schema, "objectClass", REFERRAL), is_single=False)
+
+    def stamp(self, attribute: str, who: str) -> Value:
+        """Who changed something, as the value of an attribute; a few clients make nearly all changes."""
+        known = self._stamps.get((attribute, who))
+        if known is None:
+            if len(self._stamps) >= STAMPS_MAX:
+                self._stamps.clear()
+            known = self._stamps[attribute, who] = value_of(self.schema, attribute, who.encode())
+        return known
 
     def top(self) -> EntryId | None:
         return self.tree.holder(ROOT, self.suffix.rdn_key)
 
     def find(self, dn: Dn) -> EntryId:
         """The visible entry of a name. Raises ``DirectoryError`` with the part of it that exists."""
+        if self._version != self.tree.version or len(self._found) >= FOUND_MAX:
+            self._version = self.tree.version
+            self._found.clear()
+        known = self._found.get(dn)
+        if known is None:
+            known = self._found[dn] = self._find(dn)
+        return known
+
+    def _find(self, dn: Dn) -> EntryId:
         if not self.suffix.covers(dn, self.schema):
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, f"this server holds {self.suffix.text} alone")
         found = self.top()
@@ -53,6 +84,12 @@ class Sight:
                 "the entry was removed, and is shown for what is below it: move or delete that instead",
             )
         return entry, state
+
+    def may_refer(self, dn: Dn) -> bool:
+        """Whether the entry of a name may be a referral; its view tells for sure, and takes long to make."""
+        state = self.state.entries.get(self.find(dn))
+        classes = None if state is None else state.attributes.get("objectclass")
+        return classes is not None and self._referral in classes.values
 
     def name_holder(self, parent: EntryId, rdn: tuple[Ava, ...]) -> EntryId | None:
         return self._child(parent, rdn)

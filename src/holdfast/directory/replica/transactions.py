@@ -1,6 +1,7 @@
 """The transactions of a replica on their way to the disk, in order, and what follows each.
 
-Every one of them has the vector in it, so that the data and the vector never tell different stories (G1).
+Every one of them has the vector in it, so that the data and the vector never tell different stories (G1). The
+state of the generator is written with them too, for the entry of the generator to begin from (CSN-43).
 """
 
 from collections import deque
@@ -8,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.clock import Generator
 from holdfast.clock.vector import Vector
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.derived import NO_CONSEQUENCES, Consequences
-from holdfast.directory.replica.maps import REPLICA, VECTOR
+from holdfast.directory.replica.maps import CSNSTATE, KEPT, REPLICA, VECTOR
 from holdfast.directory.replica.overlay import Overlay
 from holdfast.directory.replica.update import Update
 from holdfast.directory.store import Batch, Store
@@ -55,9 +57,12 @@ class _Pending:
 class Transactions:
     """What is on its way."""
 
-    def __init__(self, store: Store, overlay: Overlay) -> None:
+    def __init__(self, store: Store, overlay: Overlay, generator: Generator) -> None:
         self._store = store
         self._overlay = overlay
+        self._generator = generator
+        self._noted_s = -1
+        """The second at which the generator's state was last written: once in each is enough (CSN-23)."""
         self._pending: deque[_Pending] = deque()
         self._bytes = 0
         self._number = 0
@@ -71,6 +76,9 @@ class Transactions:
 
     def write(self, batch: Batch, vector: Vector, sequel: Sequel) -> None:
         batch.put(REPLICA, VECTOR, vector.text().encode())
+        if self._generator.current_time() != self._noted_s:
+            self._noted_s = self._generator.current_time()
+            batch.put(KEPT, CSNSTATE, self._generator.csnstate().encode())
         self._number += 1
         self._overlay.add(self._number, batch)
         self._pending.append(_Pending(self._number, batch.bytes, vector, sequel))

@@ -3,7 +3,7 @@
 Creation and modification times are those of the entry's CSNs, so all masters show the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -25,12 +25,17 @@ GLUE_CLASSES: Final = (
     Value(b"2.25.201733915087124226513986227104352196921.101", b"glue"),
 )
 SUBSCHEMA_DN: Final = "cn=subschema"
+REFERRAL: Final = b"referral"
+"""The class of entries that stand for others elsewhere (RFC 3296)."""
 
 
-def visible_values(state: EntryState | None, oddity: int) -> dict[str, tuple[Value, ...]]:
-    """The values that clients see, by the attribute's name in changes. Of glue that is its name alone."""
+def visible_values(
+    state: EntryState | None, oddity: int, words: Container[str] | None = None
+) -> dict[str, tuple[Value, ...]]:
+    """The values that clients see, by the attribute's name in changes. Of glue that is its name alone. With
+    *words*, of these attributes at least."""
     if state is not None and not oddity & Oddity.GLUE:
-        return state.values()
+        return state.values(words)
     required = {} if state is None else state.required()
     values = {name: tuple(found[key] for key in sorted(found)) for name, found in required.items()}
     return {**values, "objectclass": GLUE_CLASSES}
@@ -50,6 +55,7 @@ class EntryView:
         "dn_key",
         "encoded",
         "id",
+        "is_elsewhere",
         "oddity",
         "schema",
     )
@@ -86,6 +92,10 @@ class EntryView:
             else:
                 self.attributes[described.name] = contents
         self._operational = stored
+        self.is_elsewhere = "aliasedObjectName" in self.attributes or any(
+            each.lower() == REFERRAL for each in self.attributes.get("objectClass", ())
+        )
+        """Whether a search that meets it may have to look elsewhere: an alias or a referral."""
 
     @property
     def name(self) -> Dn:

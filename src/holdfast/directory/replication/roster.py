@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from holdfast.clock.vector import Vector
+from holdfast.directory.replica.maps import CSNSTATE as CSNSTATE  # one row, whoever writes it
 from holdfast.directory.replication.statement import (
     Introduction,
     Replicas,
@@ -33,7 +34,6 @@ STATED: Final = b"stated/"
 BASE: Final = b"base/"
 FINAL: Final = b"final/"
 LAGGING: Final = b"lagging/"
-CSNSTATE: Final = b"csnstate"
 PURGED: Final = b"purged"
 TOLD_OVER: Final = b"told-over"
 """Kept by a replica that was told that its id is over, until it has another."""

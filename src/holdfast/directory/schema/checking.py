@@ -4,7 +4,7 @@ Replicated changes are never refused, so this is for clients alone. :func:`viola
 is wrong, each with the result code that LDAP has for it; :func:`check_entry` raises the first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.directory.dn import Rdn
@@ -20,14 +20,19 @@ Entry = Mapping[str, Sequence[bytes]]
 """Attribute descriptions, in any spelling, with values."""
 
 
-def check_entry(schema: Schema, entry: Entry, *, rdn: Rdn = ()) -> None:
+def check_entry(
+    schema: Schema, entry: Entry, *, rdn: Rdn = (), touched: Container[str] | None = None
+) -> None:
     """Raise what is wrong first with an entry that a client adds, or that a client's change leaves behind."""
-    for each in violations(schema, entry, rdn=rdn):
+    for each in violations(schema, entry, rdn=rdn, touched=touched):
         raise each
 
 
-def violations(schema: Schema, entry: Entry, *, rdn: Rdn = ()) -> Iterator[DirectoryError]:
-    """Everything that is wrong with an entry; *rdn* is checked to be in it."""
+def violations(
+    schema: Schema, entry: Entry, *, rdn: Rdn = (), touched: Container[str] | None = None
+) -> Iterator[DirectoryError]:
+    """Everything that is wrong with an entry; *rdn* is checked to be in it. With *touched*, the values of
+    other attributes are not looked at, only that the entry may have these."""
     attributes: dict[Described, Sequence[bytes]] = {}
     for description, values in entry.items():
         found = schema.find(description)
@@ -39,9 +44,17 @@ def violations(schema: Schema, entry: Entry, *, rdn: Rdn = ()) -> Iterator[Direc
             )
         else:
             attributes[found] = values
-            yield from _value_violations(schema, found, values)
+            if touched is None or description in touched:
+                yield from _value_violations(schema, found, values)
     yield from _class_violations(schema, attributes)
     yield from _naming_violations(schema, attributes, rdn)
+
+
+def check_values(schema: Schema, entry: Entry) -> None:
+    """Raise what is wrong first with values of attributes that the entry may have."""
+    for description, values in entry.items():
+        for each in _value_violations(schema, schema.describe(description), values):
+            raise each
 
 
 def check_writable(schema: Schema, descriptions: Iterable[str]) -> None:

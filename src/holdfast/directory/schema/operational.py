@@ -74,6 +74,51 @@ ATTRIBUTES: Final = """
 ( 2.25.201733915087124226513986227104352196921.5 NAME 'csnstate' DESC 'system time, offsets and sequence
   number of the generator of change sequence numbers' EQUALITY caseExactIA5Match SYNTAX IA5String
   NO-USER-MODIFICATION USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.6 NAME 'conflictID' DESC 'by which a conflict is named'
+  EQUALITY caseExactMatch SYNTAX DirectoryString SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.7 NAME 'conflictKind' DESC 'what two changes disagreed about'
+  EQUALITY caseIgnoreMatch SYNTAX DirectoryString SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.8 NAME 'conflictEntry' DESC 'the entry that they were about'
+  EQUALITY distinguishedNameMatch SYNTAX DN SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.9 NAME 'conflictAttribute' DESC 'the attribute that they
+  were about'
+  EQUALITY caseIgnoreMatch SYNTAX DirectoryString SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.10 NAME 'conflictKept' DESC 'the change that counts'
+  EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch
+  SYNTAX DirectoryString SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.11 NAME 'conflictLost' DESC 'the change that lost'
+  EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch
+  SYNTAX DirectoryString SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.12 NAME 'conflictResolution' DESC 'written to resolve a
+  conflict: kept or lost'
+  EQUALITY caseIgnoreMatch SYNTAX DirectoryString
+  SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.13 NAME 'replicaSuffix' DESC 'the suffix of a replica'
+  EQUALITY distinguishedNameMatch SYNTAX DN SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.14 NAME 'replicaID' DESC 'the number of a replica'
+  EQUALITY integerMatch SYNTAX Integer SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.15 NAME 'replicaVector' DESC 'the newest change of each
+  master that a replica has'
+  EQUALITY caseExactMatch SYNTAX DirectoryString
+  SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.16 NAME 'conflictCount' DESC 'how many conflicts nobody has
+  resolved'
+  EQUALITY integerMatch SYNTAX Integer SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
+( 2.25.201733915087124226513986227104352196921.17 NAME 'csnCount' DESC 'what became of the change sequence
+  numbers of this process'
+  EQUALITY caseExactMatch SYNTAX DirectoryString SINGLE-VALUE NO-USER-MODIFICATION
+  USAGE dSAOperation )
 """
 
 CLASSES: Final = """
@@ -88,4 +133,9 @@ CLASSES: Final = """
   SUP top STRUCTURAL )
 ( 2.25.201733915087124226513986227104352196921.102 NAME 'csnGenerator' DESC 'the generator of change
   sequence numbers of one suffix' SUP top STRUCTURAL MUST cn )
+( 2.25.201733915087124226513986227104352196921.103 NAME 'replica' DESC 'one replica of one suffix' SUP top
+  STRUCTURAL MUST cn )
+( 2.25.201733915087124226513986227104352196921.104 NAME 'conflictRecord' DESC 'a change that lost, and the
+  one that counts
+  instead' SUP top STRUCTURAL MUST conflictID MAY description )
 """

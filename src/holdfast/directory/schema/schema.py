@@ -57,27 +57,21 @@ class AttributeType:
     substrings: MatchingRule | None
     lineage: tuple[str, ...]
     """The OIDs of this type and of all that it descends from, itself first."""
+    # The rest follows from the description: told once, since every change and every filter asks for it.
+    oid: str = field(init=False)
+    name: str = field(init=False)
+    """The name that answers use: the first of its names, or its OID."""
+    is_single_valued: bool = field(init=False)
+    is_read_only: bool = field(init=False)
+    is_operational: bool = field(init=False)
 
-    @property
-    def oid(self) -> str:
-        return self.description.oid
-
-    @property
-    def name(self) -> str:
-        """The name that answers use: the first of its names, or its OID."""
-        return self.description.names[0] if self.description.names else self.description.oid
-
-    @property
-    def is_single_valued(self) -> bool:
-        return self.description.is_single_valued
-
-    @property
-    def is_read_only(self) -> bool:
-        return self.description.is_read_only
-
-    @property
-    def is_operational(self) -> bool:
-        return self.description.usage is not Usage.USER
+    def __post_init__(self) -> None:
+        told, put = self.description, object.__setattr__
+        put(self, "oid", told.oid)
+        put(self, "name", told.names[0] if told.names else told.oid)
+        put(self, "is_single_valued", told.is_single_valued)
+        put(self, "is_read_only", told.is_read_only)
+        put(self, "is_operational", told.usage is not Usage.USER)
 
     def key(self, value: bytes, vocabulary: Vocabulary) -> bytes:
         """What two equal values have in common. Every value has one, also one that is wrong."""
@@ -97,11 +91,11 @@ class Described:
 
     type: AttributeType
     options: tuple[str, ...] = ()
+    name: str = field(init=False, compare=False)
+    """How the description is written in answers."""
 
-    @property
-    def name(self) -> str:
-        """How the description is written in answers."""
-        return ";".join((self.type.name, *self.options))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", ";".join((self.type.name, *self.options)))
 
     def covers(self, other: "Described") -> bool:
         """Whether *other* is this, a subtype of it, or has options besides its own."""
@@ -264,8 +258,12 @@ def _bounded(key: bytes) -> bytes:
 _CASE_IGNORE: Final = matching.BY_NAME["caseignorematch"]
 
 
+_RESERVED: Final = ("vucsn-", "vdcsn-", "vkey-", "vsingle", "vmulti")
+"""How options begin by which exports tell CSNs (:mod:`..interchange.entry_text`); clients have none."""
+
+
 def _is_option(text: str) -> bool:
-    return text.isascii() and text.replace("-", "").isalnum()
+    return text.isascii() and text.replace("-", "").isalnum() and not text.lower().startswith(_RESERVED)
 
 
 def _syntax_description(syntax: Syntax) -> SyntaxDescription:

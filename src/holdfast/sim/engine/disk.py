@@ -40,6 +40,8 @@ class SimDisk:
         self._rng = rng
         self._options = options
         self._image: Image = {}
+        self.sound: tuple[str, ...] = ()
+        """Directories in which nothing rots."""
         self._crash_in: tuple[int, bool, Callable[[], None]] | None = None
         self._elapsed_ns = 0
         # Syncs in progress, in the order they were requested; a power cut forgets them.
@@ -264,7 +266,8 @@ class SimDisk:
         """
         spans = [
             (name, file, len(file.durable.rstrip(b"\0")))
-            for _, directory in sorted(self._image.items())
+            for kept, directory in sorted(self._image.items())
+            if kept not in self.sound
             for name, file in sorted(directory.entries.items())
         ]
         offset = int(where * sum(length for _, _, length in spans))

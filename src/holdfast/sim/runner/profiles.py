@@ -145,6 +145,13 @@ AIMED: Final[dict[str, Narrow]] = {
     "memory": Narrow(
         kinds=("kill", "quick_restart", "hosts_parted"), gap_ns=200 * MILLISECOND, in_memory=True
     ),
+    # Members of a group in memory that come, go, differ and lose what they executed: they are sent its state.
+    "scratch": Narrow(
+        kinds=("hosts_parted", "host_away", "object_differs", "quick_restart", "placement_changes"),
+        gap_ns=250 * MILLISECOND,
+        network=SLOW_NETWORK,
+        in_memory=True,
+    ),
     # Hosts whose previous process is known to be dead, while the current one serves and receives no messages.
     "deaths": Narrow(kinds=("kill", "quick_restart", "primary_parted"), gap_ns=400 * MILLISECOND),
     # A host is told of deaths that never were, and cannot hear those who live.

@@ -434,3 +434,30 @@ def random_change(rng: random.Random, master: Master) -> Change:
             superior = rng.choice([None, *dns])
             word = "ou" if dn.startswith("ou=") else "uid"
             return rename(dn, f"{word}={uid}", superior, keep_old=rng.random() < 0.3)
+
+
+def test_what_others_made_of_an_entry_is_not_held_against_a_client() -> None:
+    """Two masters at once take a class away and use it. Who then changes a value is not to blame; who adds an
+    attribute, or changes the classes, is told what is wrong."""
+    one = Master(1)
+    two = Master(2, one.world)
+    one.populate()
+    dn = f"uid=a,ou=people,{SUFFIX}"
+    account = (("add", "uidNumber", "1"), ("add", "gidNumber", "1"), ("add", "homeDirectory", "/"))
+    one.do(person("a", description="old"))
+    one.do(modify(dn, ("add", "objectClass", "posixAccount"), *account))
+    one.send_to(two)
+    gone = [("delete", each, []) for each in ("uidNumber", "gidNumber", "homeDirectory")]
+    one.do(modify(dn, ("delete", "objectClass", "posixAccount"), *gone))
+    two.do(modify(dn, ("add", "loginShell", "/bin/sh")))
+    two.send_to(one)
+    assert one.dns("(loginShell=/bin/sh)") == [dn]
+    one.do(modify(dn, ("replace", "description", "new")))
+    assert one.dns("(description=new)") == [dn]
+    for wrong in (("add", "title", "x"), ("add", "objectClass", "pkiUser")):
+        with pytest.raises(DirectoryError) as refused:
+            one.do(modify(dn, wrong))
+        assert refused.value.result is ResultCode.OBJECT_CLASS_VIOLATION
+    one.do(modify(dn, ("delete", "loginShell", [])))
+    one.do(modify(dn, ("add", "title", "x")))
+    assert stored_rows(one, decoded_shown) == derived_rows(one.replica)

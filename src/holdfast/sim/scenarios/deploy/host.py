@@ -41,7 +41,7 @@ from holdfast.sim.scenarios.groups.caller import HOPS_MAX, Caller, Work
 from holdfast.sim.scenarios.groups.host import Host
 from holdfast.sim.scenarios.groups.observer import Book, Replay
 from holdfast.sim.scenarios.groups.placement_faults import records
-from holdfast.sim.scenarios.groups.setup import Stage
+from holdfast.sim.scenarios.groups.setup import Stage, annexes_of
 from holdfast.sim.scenarios.sequence.startup import DIRECTORY
 from holdfast.storage.checkpoint import Framing
 from holdfast.storage.record import Record as Stored
@@ -60,7 +60,12 @@ def definition_of(record: GroupRecord, label: str) -> Definition:
     """Return the group's class as defined in that version."""
     found = class_of(record.class_name, label)
     return Definition(
-        group=record.name, cls=found, fresh=found, code=code_of(label), created_ns=record.created_ns
+        group=record.name,
+        cls=found,
+        fresh=found,
+        code=code_of(label),
+        created_ns=record.created_ns,
+        annexes=annexes_of(record),
     )
 
 

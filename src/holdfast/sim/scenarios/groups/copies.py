@@ -3,23 +3,28 @@
 Some are killed, as happens when memory is short; and a process that ends takes its copy with it.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from holdfast.execution.capture import NotCapturable
 from holdfast.groups.ports import Written
 from holdfast.model.errors import DISK_ERRORS, DiskFailed, HoldfastError
+from holdfast.model.ids import GroupId
 from holdfast.model.ports import Token
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.sequence.startup import DIRECTORY
-from holdfast.storage.checkpoint import Framing
+from holdfast.storage.checkpoint import Framing, checkpoint_of
+from holdfast.storage.scratch import PREFIX
 from holdfast.styles.ports import NotCopied, Snapshot
 
 TAKES_NS: Final = (1 * MILLISECOND, 400 * MILLISECOND)
 KILLED: Final = 0.1
 """The probability that a copy is killed."""
 KILLED_WHY: Final = "the copy was killed"
+SCRATCH_MAX: Final = 4
+"""A group's newest state, the one that is held, one that is being received, and one that is being copied."""
 
 Then = Callable[[Written | NotCopied], None]
 
@@ -55,6 +60,19 @@ class SimulatedCopies:
         node.world.after(takes_ns, node.run, life, lambda: self._write(number, pieces, failure))
         node.world.sometimes("a state was captured in a copy")
         return True
+
+    def check_scratch(self) -> None:
+        """Require that the large states of groups in memory take bounded room on the disk (E5)."""
+        files: Counter[GroupId] = Counter()
+        for name in self._disk.list():
+            found = checkpoint_of(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
+            if found is not None:
+                files[found[0]] += 1
+        world = self._ports.node.world
+        for group, count in files.items():
+            world.sometimes("a state of a group in memory was in a scratch file")
+            if count > SCRATCH_MAX:
+                world.violation("E5", f"{self._ports.name}: group {group} has {count} scratch files")
 
     def cancel(self) -> None:
         if self._running is not None:

@@ -32,7 +32,7 @@ from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
-from holdfast.sequence.messages import Beat, BeatAnswer, Died, GroupMessage, HostMessage
+from holdfast.sequence.messages import Beat, BeatAnswer, Died, SequenceMessage
 from holdfast.sequence.ports import Captured
 from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
@@ -44,7 +44,10 @@ from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
 from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.observer import Book, may_be_wrong
+from holdfast.sim.scenarios.groups.parcels import Parcels
 from holdfast.sim.scenarios.groups.setup import Stage, definition_of
+from holdfast.sim.scenarios.groups.stored_files import Shipped, SimulatedFiles
+from holdfast.sim.scenarios.groups.stored_replay import watch_received
 from holdfast.sim.scenarios.groups.threads import SimulatedThreads
 from holdfast.sim.scenarios.sequence.startup import HostProcess, Opened
 from holdfast.styles.replica import Replica
@@ -78,7 +81,7 @@ class Heart:
 
 LOOK_NS: Final = 300 * MILLISECOND
 
-Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet
+Message = ClientMessage | ServerMessage | SequenceMessage | Packet | Shipped
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
@@ -97,6 +100,7 @@ class Host(HostProcess):
 
     def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
         self.groups: HostGroups | None = None
+        self._files: SimulatedFiles | None = None
         self._ports = ports
         self.book = book
         self._stage = stage
@@ -116,11 +120,10 @@ class Host(HostProcess):
         self._authority = SimAuthority(ports)
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
-        roles = stage.roles.get(self._name, DEFAULT_ROLES)
-        self._opened = Opened(
-            ports, self._recipes, self._begin, has_clock=True, codes=self._codes(), roles=roles
-        )
+        roles, codes = stage.roles.get(self._name, DEFAULT_ROLES), self._codes()
+        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=codes, roles=roles)
         self._opened.on_failed = partial(space_faults.check_ended, ports.node)
+        self._copies = SimulatedCopies(ports, self._opened.fail)
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -135,6 +138,8 @@ class Host(HostProcess):
         match message:
             case Packet(is_answer=True):
                 self._callees.on_packet(peer, message)
+            case Shipped() if self._files is not None:
+                self._files.on_message(peer, message)
             case Packet():
                 self._acceptor.on_packet(peer, message)
             case Died(host=host, incarnation=incarnation):
@@ -205,9 +210,7 @@ class Host(HostProcess):
 
         def watched(hosted: HostedGroup, outgoing: Outgoing) -> None:
             if outgoing.position > hosted.member.committed:
-                said = (
-                    f"{self._name}: {outgoing.caller} is at {outgoing.position}, not committed, and calls out"
-                )
+                said = f"{self._name}: {outgoing.caller} at {outgoing.position} calls out, not committed"
                 self.book.world.violation("E3", said)
             call(hosted, outgoing)
 
@@ -242,6 +245,7 @@ class Host(HostProcess):
         It may where the log is long, and in groups that were misled: there it has become the group's.
         """
         keep = groups.checkpoints.keep
+        watch_received(groups, self.book.world, self._ports.node)
 
         def watched(group: GroupId, captured: Captured) -> None:
             hosted = groups.hosted.get(group)
@@ -263,6 +267,8 @@ class Host(HostProcess):
     def _groups_ports(self) -> GroupsPorts:
         ports = self._ports
         node, life = ports.node, ports.life
+        if any(each.class_name == "filed" for each in self._stage.groups):
+            self._files = SimulatedFiles(ports, self._opened.fail)
 
         def soon(work: Callable[[], None]) -> None:
             node.world.after(self._stage.turn_ns, node.run, life, work)
@@ -282,7 +288,8 @@ class Host(HostProcess):
             on_fault=self._on_fault,
             slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
-            copies=SimulatedCopies(ports, self._opened.fail),
+            copies=self._copies,
+            files=self._files,
             slow=SimulatedThreads(ports).of,
             beats=self._heart.beats if self._heart is not None else None,
         )
@@ -306,7 +313,10 @@ class Host(HostProcess):
             self.book.health.made(made, self._name, record.style)
             return made
 
-        return replace(definition, fresh=fresh)
+        process = f"{self._name}#{self._opened.incarnation}"
+        rng = self._ports.random.stream(f"parcels/{record.group}")
+        parcels = Parcels(record, process, self.book.parcels, rng, lambda: self.book.is_ending)
+        return replace(definition, fresh=fresh, annexes=(parcels,) if definition.annexes else ())
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None
@@ -335,8 +345,8 @@ class Host(HostProcess):
 
     def _on_body(self, stream: Stream, body: bytes) -> None:
         if self.groups is not None:
-            client = _Client(self._acceptor, stream)
-            self.groups.guarded(self.groups.serving.on_call)(client, decode_to_host(body))
+            on_call = self.groups.guarded(self.groups.serving.on_call)
+            on_call(_Client(self._acceptor, stream), decode_to_host(body))
 
     # --- reports, and events caused by the scenario
 
@@ -354,9 +364,8 @@ class Host(HostProcess):
             or (kind == "divergence" and self.book.health.divergences.hosts)
             or (kind == "send_failed" and "expired" in what and may_be_wrong(self.book))
         )
-        if is_meant:
-            return
-        self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
+        if not is_meant:
+            self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
 
     def _on_halted(self, group: GroupId, why: str) -> None:
         self.book.world.violation("halted", f"{self._name}: group {group}: {why}")
@@ -377,6 +386,7 @@ class Host(HostProcess):
                     if not hosted.record.may_lead(to):
                         said = f"{hosted.record.name}: {self._name} hands over to {to}, which never leads"
                         self.book.world.violation("W3", said)
+        self._copies.check_scratch()
         self._timers.set(LOOK_NS, "look")
 
 

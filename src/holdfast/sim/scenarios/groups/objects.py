@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.execution.context import context
 from holdfast.execution.interface import interleaved, query, slow
+from holdfast.execution.stored import Stored, database_of
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.scenarios.groups.failing_objects import (
     changes_state_silently,
@@ -19,7 +20,7 @@ FITS: Final = 5
 FIT_S: Final = 0.3
 UNREADABLE: Final = "Fitful.mood.since"
 """The unreadable part of a :class:`Fitful` state, as a report names it; such reports are expected."""
-LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard")
+LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard", "pieces")
 
 
 class Tokens:
@@ -38,6 +39,8 @@ class Tokens:
     """(the group that the token was sent to, the token)"""
     heard: list[tuple[str, str]]
     """(the group that sent the token, the token)"""
+    pieces: list[str]
+    """What the annex of the group had it receive."""
     appended: int
     """The number of tokens appended, which no method returns."""
 
@@ -48,6 +51,7 @@ class Tokens:
         self.ends = []
         self.posts = []
         self.heard = []
+        self.pieces = []
         self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
@@ -84,6 +88,10 @@ class Tokens:
 
     def hear(self, sender: str, token: str) -> None:
         self.heard.append((sender, token))
+
+    def receive(self, piece: str) -> None:
+        """Note a piece of a parcel (:mod:`.parcels`); clients do not call this."""
+        self.pieces.append(piece)
 
     async def relay(
         self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
@@ -191,6 +199,44 @@ class Fitful(Tokens):
         self.mood.since = len(self.tokens)
 
 
+class Filed(Stored, Tokens):
+    """Like :class:`Tokens`, but the tokens are in a database (W7)."""
+
+    schema = """
+        CREATE TABLE tokens (place INTEGER PRIMARY KEY, token TEXT NOT NULL);
+        CREATE TABLE strays (token TEXT);
+    """
+
+    @property
+    def tokens(self) -> list[str]:
+        database = database_of(self)
+        rows = (
+            database.execute("SELECT token FROM tokens ORDER BY place", (), is_query=True) if database else []
+        )
+        return [token for (token,) in rows]
+
+    @tokens.setter
+    def tokens(self, tokens: list[str]) -> None:
+        return  # a new object has none
+
+    def append(self, token: str) -> tuple[str, int]:
+        self.appended += 1
+        if changes_state_silently(self):
+            self.database.execute("INSERT INTO strays VALUES (?)", token)
+        return token, self._put(token)
+
+    def grind(self, token: str) -> tuple[str, int]:
+        return self.append(token)
+
+    def fail(self, token: str) -> None:
+        raise ValueError(f"{token}@{self._put(token)}")
+
+    def _put(self, token: str) -> int:
+        row = self.database.one("INSERT INTO tokens (token) VALUES (?) RETURNING place", token)
+        assert row is not None
+        return int(row[0])
+
+
 class Echo:
     """A class without state: its answers depend on the call alone."""
 
@@ -209,6 +255,7 @@ CLASSES: Final[dict[str, type]] = {
     "ledger": Ledger,
     "woven": Woven,
     "fitful": Fitful,
+    "filed": Filed,
     "echo": Echo,
 }
 """The classes, by the name that a group's record gives."""

@@ -26,6 +26,7 @@ from holdfast.sim.scenarios.authority.observer import Truth
 from holdfast.sim.scenarios.deploy.versions import Deploys
 from holdfast.sim.scenarios.groups.failing_objects import Deaths, Health
 from holdfast.sim.scenarios.groups.objects import Tokens, Woven
+from holdfast.sim.scenarios.groups.parcels import ParcelBook
 
 if TYPE_CHECKING:
     from holdfast.sim.scenarios.groups.caller import Caller
@@ -108,6 +109,7 @@ class Book:
     """The clients, by name."""
     health: Health = field(init=False)
     deploys: Deploys = field(init=False)
+    parcels: ParcelBook = field(init=False)
     began_ns: dict[str, int] = field(default_factory=dict)
     """When each host's latest process began to host its groups."""
     draining: dict[HostId, None] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class Book:
     def __post_init__(self) -> None:
         self.health = Health(self.world)
         self.deploys = Deploys(self.world)
+        self.parcels = ParcelBook(self.world)
 
     def done(self, group: GroupId) -> None:
         self.world.operation()

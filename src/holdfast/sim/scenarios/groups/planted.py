@@ -33,6 +33,7 @@ from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_state import is_volatile
 from holdfast.sim.runner.planted import Planting
 from holdfast.sim.scenarios.authority.planted import changing
+from holdfast.storage.scratch import ScratchStore
 from holdfast.styles import warm
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.divergence import DigestComparison, Diverged
@@ -98,9 +99,11 @@ def _answer_only(table: Retention, client: ClientId, number: int, expiration_s: 
 # --- in memory
 
 
-def _memory_of_host(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
+def _memory_of_host(
+    disk: Backend, soon: Soon, scratch: ScratchStore, large_bytes: int
+) -> tuple[Backend, MemoryLog]:
     """Lets a restarted process take itself for the member that it was before."""
-    ground, log = memory_backend(disk, soon)
+    ground, log = memory_backend(disk, soon, scratch, large_bytes)
     me = msgspec.structs.replace(ground.me, store=StoreId("memory-1"))
     return replace(ground, me=me), log
 

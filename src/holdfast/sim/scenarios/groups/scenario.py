@@ -48,8 +48,10 @@ from holdfast.sim.scenarios.groups.false_deaths import FALSE_DEATH
 from holdfast.sim.scenarios.groups.host import Codec, Host
 from holdfast.sim.scenarios.groups.objects import Tokens
 from holdfast.sim.scenarios.groups.observer import Book, Losses, Replay
+from holdfast.sim.scenarios.groups.parcels import ORDERS
 from holdfast.sim.scenarios.groups.placement_faults import MOVING, records
 from holdfast.sim.scenarios.groups.setup import CLIENTS, HOSTS, Stage, definition_of
+from holdfast.sim.scenarios.groups.stored_replay import StoredReplay, with_files
 from holdfast.sim.scenarios.sequence import aimed_faults, disk_damage
 from holdfast.sim.scenarios.sequence.disk_damage import views
 from holdfast.sim.scenarios.sequence.heart import Agents
@@ -181,6 +183,7 @@ class Groups(Scenario):
         self.truth = truth = Truth(world)
         self.book = book = Book(world, History(world.time), Deaths(world, stage.hosts), Losses(world, truth))
         book.deaths.tokens_left = stage.deadly
+        book.parcels.orders = ORDERS
         world.network.codec = Codec()
         truth.watchers.append(LeaderWatch(world).on_commit)
         leases = LeaseBook(world)
@@ -322,7 +325,11 @@ class Groups(Scenario):
 
     def replayed(self, record: GroupRecord, kept: Kept | None, hosted: HostedGroup) -> Replay:
         """Return what a member has, read independently."""
-        return Replay(definition_of(record), kept, hosted)
+        return StoredReplay(
+            with_files(definition_of(record), self.book.world.nodes[hosted.backend.me.host], record),
+            kept,
+            hosted,
+        )
 
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, HostedGroup]) -> Tokens:
         objects: dict[str, Tokens] = {}
@@ -356,6 +363,9 @@ class Groups(Scenario):
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
             instance = replay.execution.line.instance
             assert isinstance(instance, Tokens)
+            self.book.parcels.check(record, name, replay.execution, instance.pieces)
+            if record.group not in self.book.losses.groups:
+                self.book.parcels.check_final(record, name, replay.execution)
             objects[name] = instance
         if max(hosted.member.committed for hosted in members.values()) > up_to + UNSETTLED_MAX:
             said = {name: hosted.member.committed for name, hosted in members.items()}

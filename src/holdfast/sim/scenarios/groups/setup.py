@@ -15,6 +15,7 @@ from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sim.scenarios.groups import space_faults
 from holdfast.sim.scenarios.groups.objects import CLASSES
+from holdfast.sim.scenarios.groups.parcels import Parcels
 from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG
 from holdfast.sim.scenarios.sequence.lease_settings import LEASES
 from holdfast.styles.config import StyleConfig
@@ -39,8 +40,9 @@ LAG_LIMIT: Final = 200
 IN_MEMORY: Final = 0.3
 """How often the first group is in memory. It ends when all its in-sync processes have ended (V4), and no
 other group calls the first, because it would wait for it."""
-RESTARTS: Final = 0.7
-"""How often that group restarts, when it has ended, from what there is (V4)."""
+RESTARTS: Final = 0.5
+"""How often that group restarts, when it has ended, from what there is (V4). Only one that does not keeps its
+large states in scratch files."""
 CALLING: Final = ClientConfig(
     window_calls=24,
     patience_ns=300 * MILLISECOND,
@@ -57,6 +59,8 @@ WOVEN: Final = 0.5
 """How often a group whose class could be interleaved is."""
 FITFUL: Final = 0.4
 """How often a group whose class is not interleaved is one whose state is at times unreadable (E9)."""
+FILED: Final = 0.3
+"""How often an active group on disk is one whose object has a database of its own (W7)."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
 """How long a host gathers incoming messages before it handles them together."""
@@ -100,7 +104,7 @@ class Stage:
             rng.choice(DEADLY),
         )
         stage = stage.without_members(-1) if rng.random() < UNBEGUN else stage
-        return stage.woven(rng).fitful(rng)
+        return stage.woven(rng).fitful(rng).filed(rng)
 
     def barred(self, rng: random.Random) -> "Stage":
         """Return the same domain with a group on disk that has a member that never leads (W3). A group in
@@ -121,6 +125,16 @@ class Stage:
         groups = [
             msgspec.structs.replace(each, class_name="fitful")
             if each.class_name == "tokens" and rng.random() < FITFUL
+            else each
+            for each in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
+
+    def filed(self, rng: random.Random) -> "Stage":
+        """Return the same domain with some groups of a stored class."""
+        groups = [
+            msgspec.structs.replace(each, class_name="filed")
+            if each.style == "active" and each.durability == DISK and rng.random() < FILED
             else each
             for each in self.groups
         ]
@@ -155,7 +169,14 @@ def definition_of(record: GroupRecord) -> Definition:
     found = CLASSES.get(record.class_name)
     if found is None:
         raise InvalidRequest(f"no class {record.class_name}")
-    return Definition(group=record.name, cls=found, fresh=found, created_ns=record.created_ns)
+    return Definition(
+        group=record.name, cls=found, fresh=found, created_ns=record.created_ns, annexes=annexes_of(record)
+    )
+
+
+def annexes_of(record: GroupRecord) -> tuple[Parcels, ...]:
+    """The annexes of the group, not bound to a member."""
+    return () if record.style == "stateless" else (Parcels(),)
 
 
 def _record(

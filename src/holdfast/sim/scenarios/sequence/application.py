@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from holdfast.authority.wire import ClientMessage, ServerMessage
 from holdfast.model.errors import HoldfastError, Overloaded
-from holdfast.model.ids import ClientId, Epoch, GroupId, Position
+from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Position
 from holdfast.sequence.member import Member
-from holdfast.sequence.messages import GroupMessage, HostMessage
+from holdfast.sequence.messages import PeerMessage, SequenceMessage
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.sequence.retention import Fresh, Repeated, Retention
 from holdfast.sequence.role import FAR, NEAR, Fitness
@@ -30,6 +30,7 @@ from holdfast.sim.checkers import Append, Handle, Read
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND, SECOND
 from holdfast.sim.scenarios.sequence.observer import Book, key_of
+from holdfast.sim.scenarios.sequence.peer_talk import PeerTalk
 from holdfast.storage.record import ORIGIN, Record
 
 
@@ -57,7 +58,7 @@ class Elsewhere(Struct, frozen=True, array_like=True, tag="elsewhere"):
     primary: str
 
 
-Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Ask | Reply | Elsewhere
+Message = ClientMessage | ServerMessage | SequenceMessage | Ask | Reply | Elsewhere
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
@@ -100,6 +101,7 @@ class TokenList:
         send: Callable[[str, object], None],
         later: Callable[[], None],
         rng: random.Random,
+        talk: PeerTalk,
     ) -> None:
         """*later* requests that :meth:`turn` be called in a moment."""
         self.group = group
@@ -115,6 +117,7 @@ class TokenList:
         self._digest = b""
         self._gathered: list[Ask] = []
         self._waiting: dict[tuple[ClientId, int], str] = {}
+        self._talk = talk
 
     # --- the sequence
 
@@ -132,6 +135,7 @@ class TokenList:
         if self.member.standing.own_entry is not None:
             self._book.is_listed(self.group, self._process)
         self.catch_up()
+        self._talk.maybe_ask(self.member)
 
     def capture(self, at_least: Position = ORIGIN.position) -> Captured:
         return Captured(self.applied, self._save(), CHUNK_BYTES)
@@ -159,6 +163,9 @@ class TokenList:
 
     def on_forced(self) -> None:
         return
+
+    def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
+        self._talk.on_peer_message(self.member, peer, message)
 
     def catch_up(self) -> None:
         """Execute what is committed and not yet executed."""

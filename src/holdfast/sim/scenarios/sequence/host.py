@@ -31,6 +31,7 @@ from holdfast.sim.scenarios.sequence.application import Ask, TokenList
 from holdfast.sim.scenarios.sequence.heart import Heart
 from holdfast.sim.scenarios.sequence.lease_settings import LeaseSettings
 from holdfast.sim.scenarios.sequence.observer import Book
+from holdfast.sim.scenarios.sequence.peer_talk import PeerTalk
 from holdfast.sim.scenarios.sequence.startup import HostProcess, InMemory, OnDisk, Opened
 
 TURN_NS: Final = 300 * MICROSECOND
@@ -227,13 +228,15 @@ class Host(HostProcess):
         opened = self._opened
         self._members_ports[group] = ports
         me = ViewMember(host=self._name, store=store, incarnation=opened.incarnation, opening=opened.opening)
+        process, stream = f"{self._name}#{opened.incarnation}", self._ports.random.stream
         application = TokenList(
             group,
-            f"{self._name}#{opened.incarnation}",
+            process,
             self._book,
             send=self._ports.network.send,
             later=lambda: self._later(group),
-            rng=self._ports.random.stream(f"bursts/{group}"),
+            rng=stream(f"bursts/{group}"),
+            talk=PeerTalk(group, process, self._name, self._book, stream(f"talk/{group}")),
         )
         application.member = self.members[group] = Member(
             group,

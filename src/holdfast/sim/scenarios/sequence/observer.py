@@ -43,6 +43,8 @@ class Book:
     """For some groups, the host whose member never leads (W3)."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
+    said: dict[tuple[GroupId, object], None] = field(default_factory=dict)
+    """What members have told each other beside the sequence (W1)."""
     _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
     _primaries: dict[tuple[GroupId, Epoch], str] = field(default_factory=dict)
     _views: dict[GroupId, View] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 """Bugs planted in changes of a group's members: who is dropped, who is let in, what a learner keeps (M), and
-who never leads (W3)."""
+who never leads (W3); and in what members tell each other (W1)."""
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from holdfast.sequence.catchup_limiter import CatchupLimiter
 from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import Submit
+from holdfast.sequence.peer_messages import PeerMessages
 from holdfast.sequence.role import Rank
 from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_requests import ViewRequests
@@ -96,6 +97,15 @@ def _keep_the_tail() -> Iterator[None]:
 _bug: Final = Planting("sequence", runs_max=RUNS)
 
 PLANTED = (
+    _bug(
+        "heeds-an-older-epoch",
+        "W1",
+        "A member heeds what another told it in an epoch that is over.",
+        PeerMessages,
+        "_is_of_now",
+        lambda messages, message: message.epoch <= messages._on.epoch,
+        "views",
+    ),
     _bug(
         "claims-what-it-never-leads",
         "W3",

@@ -36,6 +36,7 @@ from holdfast.storage.identity import Store, StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.record import Point
 from holdfast.storage.recovery import scan
+from holdfast.storage.scratch import ScratchStore
 from holdfast.storage.segments import LogConfig, salt_of
 
 DIRECTORY: Final = "store"
@@ -83,6 +84,7 @@ class Opened:
         self._roles = roles
         self.log: Log
         self.checkpoints: CheckpointStore
+        self.scratch: ScratchStore
         self.store: StoreId
         self.opening: Opening
         self.incarnation: Incarnation
@@ -99,6 +101,7 @@ class Opened:
         self._nonces = 0
         self._log: Log | None = None
         self._checkpoints: CheckpointStore | None = None
+        self._scratch: ScratchStore | None = None
         self._stamps: Stamps | None = None
         self._disk = ports.disk(DIRECTORY, self._on_synced)
         self._identity = StoreIdentity(self._disk, self._loaded(), self._stop)
@@ -163,6 +166,9 @@ class Opened:
             self._ports.node.world.sometimes("a tail was in doubt")
         self.store, self.opening = store.store, store.opening
         self._checkpoints = CheckpointStore(
+            self._disk, salt=salt_of(store.store), on_failed=self._stop, chunk_bytes=CHUNK_BYTES
+        )
+        self._scratch = ScratchStore(
             self._disk, salt=salt_of(store.store), on_failed=self._stop, chunk_bytes=CHUNK_BYTES
         )
         self._log = Log(
@@ -237,11 +243,12 @@ class Opened:
     def _opened(self) -> None:
         assert self._log is not None
         assert self._checkpoints is not None
-        self.log, self.checkpoints = self._log, self._checkpoints
+        assert self._scratch is not None
+        self.log, self.checkpoints, self.scratch = self._log, self._checkpoints, self._scratch
         self._then()
 
     def _on_synced(self, token: Token, ok: bool) -> None:
-        for part in (self._log, self._checkpoints, self._stamps, self._identity):
+        for part in (self._log, self._checkpoints, self._scratch, self._stamps, self._identity):
             if part is not None and part.on_synced(token, ok):
                 return
 
@@ -285,7 +292,7 @@ class OnDisk:
         """Whether a checkpoint of the group is being written: its files must not be removed then."""
         return self._under_way[group] > 0
 
-    def receive(self, group: GroupId, point: Point) -> CheckpointReceiver:
+    def receive(self, group: GroupId, point: Point, size: int) -> CheckpointReceiver:
         """Begin to receive a learner's state."""
         return CheckpointReceiver(self._checkpoints.begin(group, point), partial(self._finish, group))
 
@@ -293,17 +300,17 @@ class OnDisk:
         """Keep a member's own state, and then only the part of the log that follows it."""
         point = self._log.point_at(group, captured.position)
         assert point is not None
-        received = self.receive(group, point)
+        received = self.receive(group, point, captured.size)
         received.write(captured.state)
-        received.finish(lambda _: self._raise_floor(group))
+        received.finish(lambda _: self._raise_floor(group), lambda: None)
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        """Keep the log beyond *position*, and a checkpoint there, for members that catch up (M4)."""
-        if position is None:
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        """Keep the log beyond *log*, and the checkpoint at *state*, for members that catch up (M4)."""
+        if log is None:
             self._held.pop(group, None)
         else:
-            self._held[group] = position
-        self._checkpoints.hold(group, position)
+            self._held[group] = log
+        self._checkpoints.hold(group, state)
         self._raise_floor(group)
 
     def _finish(self, group: GroupId, writer: CheckpointWriter, then: Callable[[Kept], None]) -> None:
@@ -337,12 +344,12 @@ class InMemory:
         self._newest[group] = captured.position
         self._prune(group)
 
-    def hold(self, group: GroupId, position: Position | None) -> None:
-        """Keep the log beyond *position* for members that catch up (M4)."""
-        if position is None:
+    def hold(self, group: GroupId, log: Position | None, state: Position | None) -> None:
+        """Keep the log beyond *log* for members that catch up (M4)."""
+        if log is None:
             self._held.pop(group, None)
         else:
-            self._held[group] = position
+            self._held[group] = log
         self._prune(group)
 
     def _prune(self, group: GroupId) -> None:
@@ -353,5 +360,5 @@ class InMemory:
             if is_there and floor > self._log.floor(group).position:
                 self._log.set_floor(group, floor)
 
-    def receive(self, group: GroupId, point: Point) -> MemoryCheckpointReceiver:
+    def receive(self, group: GroupId, point: Point, size: int) -> MemoryCheckpointReceiver:
         return MemoryCheckpointReceiver(point, lambda captured, then: then(captured))

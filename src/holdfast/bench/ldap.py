@@ -1,0 +1,250 @@
+"""The LDAP door compared with slapd and 389-ds: searches, synced modifies, bulk load, memory, CPU time.
+
+All servers are loaded with the same persons and serve side by side; ``ldclt`` asks one after the other the
+same, in short windows, so that each window of Holdfast has its peers' a few seconds beside it. The command
+line is the same for all but for the port, and is part of the result.
+"""
+
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.bench import Progress, Result, compare
+from holdfast.bench.directories import DirectoryServer, RunningDirectory
+from holdfast.bench.directories.dirsrv import DirectoryServer389
+from holdfast.bench.directories.ldclt import (
+    BASE_SEARCH,
+    MODIFY,
+    SEARCH_BY_UID,
+    Shape,
+    Throughput,
+    Work,
+    check_is_here,
+    command,
+    measure,
+)
+from holdfast.bench.directories.ours import HoldfastDirectory
+from holdfast.bench.directories.people import write_people
+from holdfast.bench.directories.slapd import Slapd
+from holdfast.bench.systems import Absent
+from holdfast.bench.usage import footprint
+
+SLAPD: Final = Slapd().name
+DIRSRV: Final = DirectoryServer389().name
+MEGABYTE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One load, and how many times a peer's rate is wanted."""
+
+    work: Work
+    shape: Shape
+    targets: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        return f"{self.work.name}, {self.shape}"
+
+
+SEARCH_SHAPES: Final = (
+    (Shape(1, 1), {SLAPD: 0.5, DIRSRV: 1.0}),
+    (Shape(1, 32), {SLAPD: 0.7, DIRSRV: 1.0}),
+    (Shape(8, 1), {DIRSRV: 1.0}),
+    (Shape(8, 16), {SLAPD: 0.7, DIRSRV: 1.0}),
+)
+CELLS: Final = (
+    *(Cell(work, shape, wanted) for work in (SEARCH_BY_UID, BASE_SEARCH) for shape, wanted in SEARCH_SHAPES),
+    Cell(MODIFY, Shape(1, 1), {}),
+    Cell(MODIFY, Shape(64, 1), {SLAPD: 2.0}),
+)
+IMPORT_TARGETS: Final = {SLAPD: 0.1}
+MEMORY_TARGETS: Final = {DIRSRV: 1.0}
+IMPORT: Final = "bulk load"
+FRESH, AFTERWARDS = "resident, fresh", "resident, after the load"
+
+
+class Measured(msgspec.Struct, kw_only=True):
+    """One server over all rounds."""
+
+    name: str
+    configuration: str = ""
+    load_s: float = 0.0
+    """How long the bulk load took."""
+    fresh_mb: float = 0.0
+    afterwards_mb: float = 0.0
+    cells: dict[str, list[Throughput | None]] = msgspec.field(default_factory=dict)
+    """By the name of the load, one for each round; None for a round in which it failed."""
+    absent: str = ""
+    failures: list[str] = msgspec.field(default_factory=list)
+
+
+def run_ldap_bench(
+    *, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, progress: Progress = lambda _: None
+) -> dict[str, Any]:
+    """Measure every server; *seconds* is the length of each window. A peer that cannot be set up is left out,
+    with the reason; without the load generator nothing is measured."""
+    try:
+        check_is_here()
+    except Absent as why:
+        progress(f"not measured: {why}")
+        return {"results": [], "absent": str(why)}
+    servers: tuple[DirectoryServer, ...] = (HoldfastDirectory(), Slapd(), DirectoryServer389())
+    measured = [Measured(name=each.name) for each in servers]
+    with tempfile.TemporaryDirectory(prefix="holdfast-ldap-") as made, ExitStack() as stack:
+        directory = Path(made)
+        directory.chmod(0o755)  # 389-ds reads the persons as a user of its own
+        ldif = directory / "people.ldif"
+        write_people(ldif, persons)
+        running = [
+            _start(stack, server, found, directory, ldif, progress)
+            for server, found in zip(servers, measured, strict=True)
+        ]
+        for number in range(1, rounds + 1):
+            for cell in CELLS:
+                for where, found in zip(running, measured, strict=True):
+                    if where is not None:
+                        _round(cell, found, where, persons, seconds)
+                progress(f"round {number} of {rounds}: {_told(cell, measured)}")
+        for where, found in zip(running, measured, strict=True):
+            if where is not None:
+                found.afterwards_mb = footprint(where.pid).resident_bytes / MEGABYTE
+    return {
+        "results": [msgspec.to_builtins(each) for each in judged(measured, persons)],
+        "servers": [msgspec.to_builtins(each) for each in measured],
+        "commands": [" ".join(command(each.work, each.shape, persons, "PORT")) for each in CELLS],
+        "failures": [*([measured[0].absent] if measured[0].absent else []), *measured[0].failures],
+        "machine": {
+            "cpus": os.cpu_count(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "load_average": os.getloadavg(),
+        },
+    }
+
+
+def _start(
+    stack: ExitStack,
+    server: DirectoryServer,
+    found: Measured,
+    directory: Path,
+    ldif: Path,
+    progress: Progress,
+) -> RunningDirectory | None:
+    """Load a server and have it serve until the stack ends; None if it cannot."""
+    own = directory / server.name
+    own.mkdir(mode=0o755)
+    try:
+        stack.callback(_remove, server, own, progress)
+        found.load_s = server.load(own, ldif)
+        where = stack.enter_context(server.running(own))
+    except Absent as why:
+        found.absent = str(why)
+        progress(f"{server.name} IS NOT MEASURED: {why}")
+        return None
+    found.configuration = server.configuration
+    found.fresh_mb = footprint(where.pid).resident_bytes / MEGABYTE
+    progress(f"{server.name}: loaded in {found.load_s:.2f} s, {found.fresh_mb:.0f} MB resident")
+    return where
+
+
+def _remove(server: DirectoryServer, own: Path, progress: Progress) -> None:
+    try:
+        server.remove(own)
+    except Absent as why:
+        progress(f"{server.name} left something behind: {why}")
+
+
+def _round(cell: Cell, found: Measured, where: RunningDirectory, persons: int, seconds: float) -> None:
+    samples = found.cells.setdefault(cell.name, [])
+    try:
+        samples.append(
+            measure(cell.work, cell.shape, persons=persons, port=where.port, pid=where.pid, seconds=seconds)
+        )
+    except Absent as why:
+        samples.append(None)
+        found.failures.append(f"{found.name}, {cell.name}: {why}")
+
+
+def _told(cell: Cell, measured: Sequence[Measured]) -> str:
+    said = []
+    for each in measured:
+        last = each.cells.get(cell.name, [None])[-1]
+        said.append(f"{each.name} {last.rate:,.0f}/s" if last is not None else f"{each.name} -")
+    return f"{cell.name}: {', '.join(said)}"
+
+
+# --- what it comes to
+
+
+def judged(measured: Sequence[Measured], persons: int) -> list[Result]:
+    """Holdfast beside each peer: rates and CPU time of each load, the bulk load, memory."""
+    ours, *peers = measured
+    results = []
+    for cell in CELLS:
+        results += [row for peer in peers for row in _beside(cell, ours, peer)]
+    for peer in peers:
+        if ours.absent or peer.absent:
+            continue
+        results.append(
+            compare(
+                f"{IMPORT} of {persons:,}",
+                [persons / ours.load_s],
+                [persons / peer.load_s],
+                unit="entries/s",
+                other_name=peer.name,
+                target=IMPORT_TARGETS.get(peer.name),
+            )
+        )
+        for name, mine, other in (
+            (FRESH, ours.fresh_mb, peer.fresh_mb),
+            (AFTERWARDS, ours.afterwards_mb, peer.afterwards_mb),
+        ):
+            results.append(
+                compare(
+                    f"{name}, {persons:,} persons",
+                    [mine],
+                    [other],
+                    unit="MB",
+                    other_name=peer.name,
+                    target=MEMORY_TARGETS.get(peer.name),
+                    is_at_most=True,
+                )
+            )
+    return results
+
+
+def _beside(cell: Cell, ours: Measured, peer: Measured) -> list[Result]:
+    pairs = [
+        (mine, other)
+        for mine, other in zip(ours.cells.get(cell.name, ()), peer.cells.get(cell.name, ()), strict=False)
+        if mine is not None and other is not None
+    ]
+    if not pairs:
+        return []
+    return [
+        compare(
+            cell.name,
+            [mine.rate for mine, _ in pairs],
+            [other.rate for _, other in pairs],
+            unit="/s",
+            other_name=peer.name,
+            target=cell.targets.get(peer.name),
+        ),
+        compare(
+            f"{cell.name}: CPU per 1,000",
+            [mine.cpu_s_per_1000 for mine, _ in pairs],
+            [other.cpu_s_per_1000 for _, other in pairs],
+            unit="s",
+            other_name=peer.name,
+            target=None,
+            is_at_most=True,
+        ),
+    ]

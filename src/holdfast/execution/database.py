@@ -1,0 +1,341 @@
+"""The database of a stored object: one SQLite file that trails the sequence and knows how far it is (W7).
+
+Operations change it within one transaction that stays open. :meth:`ObjectDatabase.flush` ends the transaction
+and, in the same one, writes the position that the changes reach and all that belongs to the object: replies,
+timers, calls in line. So whatever ends the process, the file holds the object exactly as of one position, and
+what was executed after that is rolled back and executed again from the log. A flush syncs nothing: until its
+files were synced and hashed no checkpoint counts on it.
+
+The file is in WAL mode and checkpointed by its owner alone, so between two of these moments the main file
+does not change: it is the snapshot that other hosts fetch.
+
+Members are compared by a sum over the rows that were written, minus those that were replaced: two members
+that executed the same have the same sum, although SQLite lays out their files differently (decision 58).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from holdfast.model.errors import Corruption, DiskFailed, EndsProcess, HoldfastError, InvalidRequest, NoSpace
+from holdfast.model.ids import Position
+
+Value = str | int | float | bytes | None
+Row = tuple[Any, ...]
+
+UNCAPTURED: Final = "_holdfast_database"
+"""The attribute of a stored object that has its database: it is captured as a file, not as an attribute."""
+WAL_PAGES_MAX: Final = 16_384
+"""The most pages in the WAL, 64 MB: beyond, a flush brings them into the main file itself. While operations
+follow each other without a pause, one is always under way that began before the last ones were brought there,
+so that SQLite never begins the WAL anew by itself."""
+ROWS_MAX: Final = 100_000
+"""The most rows that one statement may return; more would hold up the host's loop."""
+CACHE_KIB: Final = 16 << 10
+"""How much of its database an object keeps in memory."""
+HEAD_TABLE: Final = "holdfast_head"
+_HEAD: Final = (
+    f"CREATE TABLE {HEAD_TABLE} "
+    "(id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL, head BLOB NOT NULL, sum BLOB)"
+)
+_SUM_BYTES: Final = 16
+_SUM_MASK: Final = (1 << 8 * _SUM_BYTES) - 1
+
+_UNREPEATABLE: Final = frozenset(
+    {"random", "randomblob", "current_timestamp", "current_date", "current_time", "load_extension"}
+)
+"""Functions whose result differs from member to member."""
+_OURS_ALONE: Final = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
+_PRAGMAS: Final = frozenset({"data_version", "table_info", "table_xinfo", "table_list"})
+"""The settings that classes may read; full text tables read the first."""
+_WRITES: Final = frozenset(
+    {
+        apsw.SQLITE_INSERT,
+        apsw.SQLITE_UPDATE,
+        apsw.SQLITE_DELETE,
+        apsw.SQLITE_DROP_TABLE,
+        apsw.SQLITE_ALTER_TABLE,
+    }
+)
+_DISK: Final = (
+    apsw.IOError,
+    apsw.FullError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.NoMemError,
+    apsw.ReadOnlyError,
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.ProtocolError,
+)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class StorageFailed(EndsProcess):
+    """Raised when an object's database cannot be used any more: the host ends (D1). It passes through the
+    method that met it, because what the method has changed is not known."""
+
+    def __init__(self, error: HoldfastError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class StorageLost(HoldfastError):
+    """Raised when this host lacks the files that a checkpoint stands on: the member takes another's state."""
+
+    code = "storage_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a database is."""
+
+    path: str
+    vfs: str = ""
+    """SQLite's name of the file system; empty for the machine's."""
+    is_exclusive: bool = False
+    """Whether the file system has no shared memory: then the object's connection is the only one."""
+
+
+def connect(place: Place, *, may_create: bool = False) -> apsw.Connection:
+    """Open a database, which is made if it is not there and that is allowed. Raises apsw's errors."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if may_create else 0)
+    connection = apsw.Connection(place.path, flags=flags, vfs=place.vfs or None)
+    # Closing the last connection would bring the WAL into the main file, which others may be fetching.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    for pragma in (
+        f"locking_mode={'EXCLUSIVE' if place.is_exclusive else 'NORMAL'}",
+        "journal_mode=WAL",
+        # The WAL is synced before its pages go into the main file, and not at each commit: a commit that a
+        # power cut takes away is executed again from the log.
+        "synchronous=NORMAL",
+        "temp_store=MEMORY",
+        f"cache_size=-{CACHE_KIB}",
+        "foreign_keys=ON",
+        "trusted_schema=OFF",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.wal_autocheckpoint(0)
+    return connection
+
+
+class ObjectDatabase:
+    """One object's database. Nothing on disk is touched before it is first used."""
+
+    def __init__(
+        self,
+        place: Place,
+        schema: str,
+        *,
+        is_new: bool,
+        prepare: Callable[["ObjectDatabase"], None] = lambda _: None,
+    ) -> None:
+        """*prepare* is called once before the file is opened: it ends whoever used it before, and removes
+        what a new one replaces."""
+        self.place = place
+        self._schema = schema
+        self._is_new = is_new
+        self._prepare = prepare
+        self._connection: apsw.Connection | None = None
+        self._failure: HoldfastError | None = None
+        self._is_closed = False
+        self._is_ours = False
+        self._sum = 0
+        self._shadows: frozenset[str] = frozenset()
+        self._wal_pages = 0
+        self.position = Position(0)
+        """The position that the file holds: that of the last flush."""
+        self.head = b""
+        """What was flushed with it."""
+
+    # --- for the object's methods
+
+    def execute(self, sql: str, values: tuple[Value, ...], *, is_query: bool) -> list[Row]:
+        """Run one statement. Raises apsw's errors for what is wrong with it, :class:`StorageFailed`."""
+        with self._guarded():
+            connection = self._opened()
+            if not is_query and not connection.in_transaction:
+                self._run("BEGIN IMMEDIATE")
+            cursor = connection.cursor()
+            if is_query:
+                cursor.exec_trace = _only_reading
+            rows: list[Row] = []
+            for row in cursor.execute(sql, values):
+                if len(rows) == ROWS_MAX:
+                    raise InvalidRequest(f"the statement gives more than {ROWS_MAX} rows: ask with LIMIT")
+                rows.append(row)
+            return rows
+
+    # --- for the object's execution
+
+    def open(self) -> None:
+        """Open the file now and read how far it is. Raises :class:`StorageLost` when it cannot be read,
+        :class:`StorageFailed`."""
+        self._opened()
+
+    def flush(self, position: Position, head: bytes) -> None:
+        """Let the file hold everything executed up to *position*, together with *head*."""
+        with self._guarded():
+            connection = self._opened()
+            if not connection.in_transaction:
+                self._run("BEGIN IMMEDIATE")
+            self._write_head(position, head)
+            self._run("COMMIT")
+            if self._wal_pages > WAL_PAGES_MAX:
+                settle(connection)
+            self._find_shadows()
+        self.position, self.head = position, head
+
+    def _write_head(self, position: Position, head: bytes) -> None:
+        self._run(f"INSERT OR REPLACE INTO {HEAD_TABLE} VALUES (1, ?, ?, ?)", (position, head, self.digest()))
+
+    def settle(self) -> None:
+        """Bring everything flushed into the main file and sync it: only where no other connection can be
+        made (:attr:`Place.is_exclusive`)."""
+        with self._guarded():
+            settle(self._opened())
+
+    def digest(self) -> bytes:
+        """The sum of the rows; equal for members that executed the same."""
+        return self._sum.to_bytes(_SUM_BYTES, "big")
+
+    def close(self) -> None:
+        """Give up what was not flushed. The object is not used any more."""
+        self._is_closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(True)
+
+    # --- the connection
+
+    def _opened(self) -> apsw.Connection:
+        if self._connection is not None:
+            return self._connection
+        if self._failure is not None:
+            raise StorageFailed(self._failure)
+        if self._is_closed:
+            raise InvalidRequest("this object was given up, and its database with it")
+        self._prepare(self)
+        try:
+            connection = connect(self.place, may_create=self._is_new)
+            if self._is_new:
+                self._make(connection)
+            else:
+                self._read_head(connection)
+        except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
+            raise StorageLost(f"the database of the object cannot be read: {error}") from error
+        except _DISK as error:
+            raise StorageFailed(self._failed(error)) from error
+        connection.authorizer = self._may
+        connection.preupdate_hook(self._changed)
+        connection.set_wal_hook(self._note_wal)
+        self._connection = connection
+        self._find_shadows()
+        return connection
+
+    def _make(self, connection: apsw.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE", can_cache=False)
+        connection.execute(_HEAD)
+        try:
+            connection.execute(self._schema)
+        except _DISK:
+            raise
+        except apsw.Error as error:
+            connection.close(True)
+            raise InvalidRequest(f"the schema of the class cannot be used: {error}") from error
+
+    def _read_head(self, connection: apsw.Connection) -> None:
+        found = connection.execute(f"SELECT position, head, sum FROM {HEAD_TABLE} WHERE id = 1").fetchone()
+        if found is None:
+            raise StorageLost("the database of the object has never been flushed")
+        self.position, self.head = Position(int(found[0])), bytes(found[1])
+        self._sum = int.from_bytes(found[2], "big")
+
+    def _run(self, sql: str, values: tuple[Value, ...] = ()) -> list[Row]:
+        """Run a statement that only we may run. It is not cached, where a class's own could find it."""
+        self._is_ours = True
+        try:
+            return list(self._opened().execute(sql, values, can_cache=False))
+        finally:
+            self._is_ours = False
+
+    def _may(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        """SQLite asks before it prepares a statement."""
+        if self._is_ours:
+            return apsw.SQLITE_OK
+        is_denied = (
+            action in _OURS_ALONE
+            or (action == apsw.SQLITE_PRAGMA and (first or "").lower() not in _PRAGMAS)
+            or (action == apsw.SQLITE_FUNCTION and (second or "").lower() in _UNREPEATABLE)
+            or (action in _WRITES and (first or "").lower() == HEAD_TABLE)
+        )
+        return apsw.SQLITE_DENY if is_denied else apsw.SQLITE_OK
+
+    def _changed(self, update: apsw.PreUpdate) -> None:
+        table = update.table_name
+        if table == HEAD_TABLE or table in self._shadows or update.database_name != "main":
+            return
+        if update.op != "INSERT":
+            self._sum -= _number(table, update.old or ())
+        if update.op != "DELETE":
+            self._sum += _number(table, update.new or ())
+        self._sum &= _SUM_MASK
+
+    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _find_shadows(self) -> None:
+        """Find the tables that virtual tables keep for themselves: what is in them depends on when they were
+        flushed."""
+        found = self._run("SELECT name FROM pragma_table_list WHERE type = 'shadow'")
+        self._shadows = frozenset(name for (name,) in found)
+
+    # --- failures
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except _DISK as error:
+            raise StorageFailed(self._failed(error)) from error
+
+    def _failed(self, error: apsw.Error) -> HoldfastError:
+        """Note the failure: this database is not used again, because SQLite may have rolled back."""
+        self._failure = translated(error, self.place.path)
+        self._connection = None
+        return self._failure
+
+
+def settle(connection: apsw.Connection) -> None:
+    """Bring everything committed into the main file, and sync it. Raises apsw's errors."""
+    frames, done = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    if done < frames:
+        raise apsw.BusyError(f"only {done} of {frames} frames went into the main file")
+
+
+def translated(error: apsw.Error, path: str) -> HoldfastError:
+    """An error of SQLite's that is the disk's, as ours."""
+    if isinstance(error, apsw.FullError):
+        return NoSpace(f"{path}: {error}")
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Corruption(
+            f"an object's database: {error}", file=path, offset=0, expected="pages", found="damage"
+        )
+    return DiskFailed(f"{path}: {error}")
+
+
+def _number(table: str, row: Row) -> int:
+    return int.from_bytes(blake2b(_encode((table, row)), digest_size=_SUM_BYTES).digest(), "big")
+
+
+def _only_reading(cursor: apsw.Cursor, sql: str, values: object) -> bool:
+    if not cursor.is_readonly:
+        raise InvalidRequest("a query changes nothing: let an operation do this")
+    return True

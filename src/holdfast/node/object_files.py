@@ -1,0 +1,276 @@
+"""The databases of a host's stored objects: SQLite on the machine's files, and shipping (W7, W8).
+
+What reads or writes much is done on two threads beside the loop: one brings flushed pages into main files and
+hashes them, in the order in which that was asked for; the other puts fetched files into their places.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+import structlog
+
+from holdfast.execution.database import ObjectDatabase, Place, connect, settle
+from holdfast.execution.database import translated as translated_by_sqlite
+from holdfast.machine import MachineClock
+from holdfast.machine.files import make_durably
+from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
+from holdfast.model.ids import MILLISECOND, SECOND, HostId
+from holdfast.shipping.checkout import check_out
+from holdfast.shipping.manifest import CHUNK_BYTES, Contents, ManifestId
+from holdfast.shipping.progress import Progress
+from holdfast.shipping.service import FREE_BYTES_MIN
+from holdfast.shipping.shipping_thread import ShippingThread
+from holdfast.storage.aside_file import AsideFailed, AsideFile
+from holdfast.storage.disk import Directory
+from holdfast.storage.segments import Readable
+from holdfast.storage.volume import translated
+
+DIRECTORY: Final = "databases"
+"""The directory within the host's that has the databases of its objects."""
+FETCHED: Final = ".fetched"
+BESIDE: Final = ("", "-wal", "-shm")
+"""What SQLite keeps of one database."""
+ASKED_NS: Final = 2 * SECOND
+"""A file that was asked for within this time is being fetched."""
+KEPT_S: Final = 600.0
+"""How long the shelf keeps what was fetched. Until a member is in sync it may need a newer state, most of
+which it has then."""
+
+Answer = TypeVar("Answer")
+log = structlog.get_logger("holdfast.stored")
+
+
+class ObjectDirectory:
+    """Implements :class:`holdfast.groups.ports.FilesPort` on the loop's thread. *shipping* is asked for when
+    it is needed, and raises ``Unavailable`` where it does not run."""
+
+    chunk_bytes: Final = CHUNK_BYTES
+
+    def __init__(
+        self,
+        host: Path,
+        store: Path,
+        adopt: Callable[[str], None],
+        fail: Callable[[HoldfastError], None],
+        shipping: Callable[[], tuple[ShippingThread, Path]],
+    ) -> None:
+        """*store* is the directory of checkpoints, and *adopt* registers a file there with its disk.
+        *shipping* returns the thread and its shelf."""
+        self._directory = host / DIRECTORY
+        self._store = store
+        self._adopt = adopt
+        self._fail = fail
+        self._shipping = shipping
+        self._loop = asyncio.get_running_loop()
+        self._clock = MachineClock()
+        self._hashing = ThreadPoolExecutor(1, "objects")
+        self._placing = ThreadPoolExecutor(1, "objects-fetched")
+        try:
+            make_durably(self._directory)
+        except OSError as error:
+            raise translated(error, str(self._directory)) from error
+
+    # --- databases
+
+    def place(self, name: str) -> Place:
+        return Place(str(self._directory / name))
+
+    def list(self) -> list[str]:
+        return sorted(os.listdir(self._directory))
+
+    def remove(self, names: Iterable[str]) -> None:
+        try:
+            for name in names:
+                for beside in BESIDE:
+                    (self._directory / (name + beside)).unlink(missing_ok=True)
+        except OSError as error:
+            raise translated(error, str(self._directory)) from error
+
+    def settle(
+        self,
+        database: ObjectDatabase,
+        work: Callable[[Readable], Contents],
+        then: Callable[[Contents | HoldfastError], None],
+    ) -> None:
+        place, began_ns = database.place, self._clock.now()
+
+        def job() -> Contents:
+            try:
+                connection = connect(place)
+            except apsw.CantOpenError as error:
+                raise Unavailable(f"{place.path} was removed meanwhile: {error}") from error
+            try:
+                settle(connection)
+            finally:
+                connection.close(True)
+            found = work(Directory(self._directory))
+            took_ms = round((self._clock.now() - began_ns) / MILLISECOND)
+            log.info("a stored object was settled", files=repr(found), bytes=found.bytes, took_ms=took_ms)
+            return found
+
+        self._begin(self._hashing, job, then)
+
+    def describe(
+        self, work: Callable[[Readable], Contents], then: Callable[[Contents | HoldfastError], None]
+    ) -> None:
+        self._begin(self._hashing, lambda: work(Directory(self._directory)), then)
+
+    # --- checkpoint files
+
+    def write(self, name: str, data: Iterable[bytes], then: Callable[[], None]) -> None:
+        pieces = list(data)
+
+        def job() -> None:
+            file = AsideFile(self._store / name)
+            try:
+                for piece in pieces:
+                    file.write(piece)
+                file.sync()
+            finally:
+                file.close()
+
+        def written(error: HoldfastError | None) -> None:
+            if error is None:
+                self._adopt(name)
+                then()
+
+        self._begin(self._hashing, job, written)
+
+    def discard(self, name: str) -> None:
+        try:
+            (self._store / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise translated(error, name) from error
+
+    # --- shipping
+
+    def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
+        def job() -> None:
+            self._shipping()[0].offer_from(contents, source(Directory(self._directory)))
+
+        self._begin(self._hashing, job, self._note)
+
+    def withdraw(self, manifest: ManifestId) -> None:
+        # It is done before the file changes, because one thread does both.
+        self._begin(self._hashing, lambda: self._shipping()[0].withdraw(manifest), self._note)
+
+    def is_asked(self, manifest: ManifestId) -> bool:
+        try:
+            asked_ns = self._shipping()[0].asked_ns(manifest)
+        except Unavailable:
+            return False
+        return asked_ns is not None and self._clock.now() - asked_ns < ASKED_NS
+
+    def fetch(
+        self,
+        contents: Contents,
+        file: str,
+        sources: Sequence[HostId],
+        name: str,
+        then: Callable[[HoldfastError | None], None],
+    ) -> None:
+        def place(_: Progress) -> None:
+            self._check_room(contents.bytes)
+            aside = self._directory / (name + FETCHED)
+            shutil.rmtree(aside, ignore_errors=True)
+            try:
+                check_out(contents, self._shipping()[1], aside, is_shared=False)
+            except Corruption as error:
+                raise Unavailable(f"the next fetch mends it: {error}") from error
+            try:
+                (aside / file).rename(self._directory / name)
+                aside.rmdir()
+                _sync(self._directory)
+            except OSError as error:
+                raise translated(error, name) from error
+
+        def fetched(future: "Future[Progress]") -> None:
+            self._placing.submit(lambda: self._answer(lambda: place(future.result()), ended))
+
+        def ended(error: HoldfastError | None) -> None:
+            if error is None:
+                log.info("files of an object were fetched", files=repr(contents), bytes=contents.bytes)
+            then(error)
+
+        try:
+            self._check_room(2 * contents.bytes)  # on the shelf, and in its place
+            self._shipping()[0].fetch(contents, sources).add_done_callback(fetched)
+        except Unavailable as error:
+            self._loop.call_soon(then, error)
+
+    def _check_room(self, wanted: int) -> None:
+        """Raise ``Unavailable`` if *wanted* bytes would use up what the host's log needs: a full disk
+        would end the host, with all its groups (D1, D5)."""
+        try:
+            free = shutil.disk_usage(self._directory).free
+        except OSError as error:
+            raise translated(error, str(self._directory)) from error
+        if free < wanted + FREE_BYTES_MIN:
+            said = f"{free >> 20} MB are free, {(wanted + FREE_BYTES_MIN) >> 20} MB are needed"
+            raise Unavailable(f"the files of an object do not fit on the disk: {said}")
+
+    def unshelve(self, contents: Contents) -> None:
+        self._loop.call_later(KEPT_S, self._clear_shelf, contents)
+
+    def _clear_shelf(self, contents: Contents) -> None:
+        try:
+            self._shipping()[0].drop(contents)
+        except Unavailable as error:
+            log.warning("fetched files stay on the shelf", files=repr(contents), why=str(error))
+
+    def close(self) -> None:
+        for each in (self._hashing, self._placing):
+            each.shutdown(wait=False, cancel_futures=True)
+
+    # --- the threads
+
+    def _begin(
+        self,
+        threads: ThreadPoolExecutor,
+        job: Callable[[], Answer],
+        then: Callable[[Answer | HoldfastError], None],
+    ) -> None:
+        threads.submit(self._answer, job, then)
+
+    def _answer(self, job: Callable[[], Answer], then: Callable[[Answer | HoldfastError], None]) -> None:
+        """Do *job* on this thread and tell the loop. A failing disk ends the host (D1)."""
+        found: Answer | HoldfastError
+        try:
+            found = job()
+        except AsideFailed as error:
+            found = DiskFailed(str(error))
+        except apsw.BusyError as error:
+            found = Unavailable(str(error))
+        except apsw.Error as error:
+            found = translated_by_sqlite(error, str(self._directory))
+        except HoldfastError as error:
+            found = error
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, found, then)
+
+    def _tell(self, found: Answer | HoldfastError, then: Callable[[Answer | HoldfastError], None]) -> None:
+        try:
+            if isinstance(found, DISK_ERRORS):
+                self._fail(found)
+            else:
+                then(found)
+        except DISK_ERRORS as error:
+            self._fail(error)
+
+    def _note(self, found: object) -> None:
+        if isinstance(found, HoldfastError):
+            log.warning("a stored object is not offered", why=str(found))
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,104 @@
+"""Objects with databases of their own, on real hosts: killed, and brought to a new host by files."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from domain import HOLDFAST, Domain, is_whole
+from group_client import EXAMPLES, Client, run
+
+from holdfast.client.admin_client import AdminRefused
+from holdfast.client.proxy import Group
+from holdfast.node.layout import Layout
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+CLASS = "archive:Archive"
+HOSTS = ("host1", "host2", "host3", "host4")
+BODY_BYTES = 20_000
+DOCUMENTS = 300
+"""6 MB: several checkpoints, and more than any checkpoint of an archive has."""
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    directory = tmp_path_factory.mktemp("stored") / "d"
+    with Domain(directory, "--app", str(EXAMPLES), "--hosts", str(len(HOSTS))) as made:
+        made.wait("every host hears every other", is_whole)
+        yield made
+
+
+def body(number: int) -> bytes:
+    return msgspec.msgpack.encode(number).ljust(BODY_BYTES, bytes([number % 256]))
+
+
+async def put(archive: Group[Any], numbers: range) -> None:
+    for first in range(numbers.start, numbers.stop, 10):
+        some = range(first, min(first + 10, numbers.stop))
+        await asyncio.gather(*(archive.put(f"document {each}", body(each)) for each in some))
+
+
+async def check(archive: Group[Any], numbers: range) -> None:
+    for each in numbers:
+        assert await archive.get(f"document {each}") == body(each)
+
+
+def command(domain: Domain, *words: str) -> Any:
+    said = [*HOLDFAST, *words, "--dir", str(domain.directory), "--output", "json"]
+    done = subprocess.run(said, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
+    return msgspec.json.decode(done.stdout)
+
+
+def databases(domain: Domain, host: str) -> list[Path]:
+    return sorted((Layout(domain.directory).host(host) / "databases").glob("*.db"))
+
+
+def test_documents_survive_the_primary_and_come_to_a_new_host_by_files(domain: Domain) -> None:
+    """Documents are put, the primary is killed and comes back, a fourth host joins, is killed as well, and
+    leads: every document is where it was put, and the new host has them in a file that it fetched."""
+
+    async def work(client: Client) -> None:
+        archive = await client.connection.create(CLASS, name="archive")
+        found = await client.wait_in_sync("archive")
+        assert found.style == "active"
+        (new,) = (host for host in HOSTS if host not in found.placed_on)
+        await put(archive, range(DOCUMENTS))
+        killed = (await client.info("archive")).primary
+        os.kill(await client.pid(killed), signal.SIGKILL)
+        await put(archive, range(DOCUMENTS, DOCUMENTS + 20))
+        await check(archive, range(DOCUMENTS + 20))
+        if new not in (await client.wait_in_sync("archive")).placed_on:
+            await archive.add_member(new)  # on a slow machine the manager may have done that already
+        await client.wait("archive", f"{new} is in-sync", lambda each: new in each.in_sync)
+        (file,) = databases(domain, new)
+        assert not file.name.endswith("-new.db"), "it was fetched, and not made there"
+        assert file.stat().st_size > DOCUMENTS * BODY_BYTES // 2
+        await put(archive, range(DOCUMENTS + 20, DOCUMENTS + 40))
+        os.kill(await client.pid(new), signal.SIGKILL)
+        await put(archive, range(DOCUMENTS + 40, DOCUMENTS + 60))
+        await client.wait_in_sync("archive")
+        await asyncio.to_thread(command, domain, "group", "handover", "archive", new)
+        await client.wait("archive", f"{new} leads", lambda each: each.primary == new)
+        await check(archive, range(DOCUMENTS + 60))
+        assert await archive.count() == DOCUMENTS + 60
+
+    run(domain, work)
+
+
+def test_a_stored_class_is_refused_where_it_cannot_be(domain: Domain) -> None:
+    """A style that executes what is not final yet is refused with what would be right."""
+
+    async def work(client: Client) -> None:
+        with pytest.raises(AdminRefused, match="a group of a stored class is active"):
+            await client.connection.create(CLASS, name="passive", style="warm_passive")
+        with pytest.raises(AdminRefused, match="durability disk"):
+            await client.connection.create(CLASS, name="volatile", durability="memory")
+
+    run(domain, work)

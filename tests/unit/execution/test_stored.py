@@ -1,0 +1,158 @@
+"""Stored objects: their database trails the records, and no record takes effect on it twice."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from group_classes import A, call, definition, run
+
+import holdfast as hf
+from holdfast.execution.capture import NotCapturable
+from holdfast.execution.database import ObjectDatabase, Place
+from holdfast.execution.definition import Definition
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import encode_arguments
+from holdfast.execution.saved_state import Saved, is_of_files
+from holdfast.execution.stored import StoredState, check_schema, stored_state
+from holdfast.model.calls import Request
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import Position
+from holdfast.model.outcome import Raised, Returned, decode_outcome
+
+
+class Words(hf.Stored):
+    schema = "CREATE TABLE words (place INTEGER PRIMARY KEY, word TEXT NOT NULL)"
+
+    def __init__(self) -> None:
+        self.added = 0
+
+    def add(self, word: str) -> int:
+        self.added += 1
+        row = self.database.one("INSERT INTO words (word) VALUES (?) RETURNING place", word)
+        assert row is not None
+        return int(row[0])
+
+    @hf.query
+    def read(self) -> list[str]:
+        return [word for (word,) in self.database.execute("SELECT word FROM words ORDER BY place")]
+
+    @hf.query
+    def cheat(self) -> None:
+        self.add("in a query")
+
+
+class Files:
+    """The file of one object, in a directory (:class:`holdfast.execution.stored.ObjectFiles`)."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def fresh(self) -> ObjectDatabase:
+        return ObjectDatabase(Place(str(self._path)), Words.schema, is_new=True)
+
+    def opened(self, state: bytes, position: Position) -> ObjectDatabase:
+        database = ObjectDatabase(Place(str(self._path)), Words.schema, is_new=False)
+        database.open()
+        return database
+
+
+def stored(path: Path) -> Definition:
+    return replace(definition(Words), files=Files(path))
+
+
+def flushed(execution: Execution) -> bytes:
+    """Flush, and return the checkpoint that would stand on it."""
+    saved = msgspec.msgpack.decode(b"".join(execution.pieces()), type=Saved)
+    state = StoredState(stored_state(saved.state).attributes, b"a manifest", "home")
+    return msgspec.msgpack.encode(msgspec.structs.replace(saved, state=msgspec.msgpack.encode(state)))
+
+
+def words_of(execution: Execution) -> list[str]:
+    database = execution.database
+    assert database is not None
+    return [word for (word,) in database.execute("SELECT word FROM words ORDER BY place", (), is_query=True)]
+
+
+def test_records_that_the_database_holds_are_passed_over(tmp_path: Path) -> None:
+    """The process ends after a flush, before the checkpoint that stands on it: the next one loads an older
+    checkpoint, and executes only what lies beyond the flush."""
+    first = Execution(stored(tmp_path / "d.db"))
+    run(first, call(1, "add", "one"))
+    checkpoint = flushed(first)
+    run(first, call(2, "add", "two"), call(3, "add", "three"))
+    flushed(first)
+    run(first, call(4, "add", "four"))
+    digest = first.digest()
+    first.discard()
+
+    second = Execution.load(stored(tmp_path / "d.db"), checkpoint)
+    assert (second.position, second.is_whole) == (1, False)
+    run(second, call(2, "add", "two"), call(3, "add", "three"))
+    assert (second.position, second.is_whole) == (3, True)
+    assert words_of(second) == ["one", "two", "three"]
+    assert run(second, call(4, "add", "four")) == [Returned(4)]
+    assert words_of(second) == ["one", "two", "three", "four"]
+    assert second.line.instance.added == 4  # type: ignore[attr-defined]  # it is a Words
+    assert second.digest() == digest
+
+
+def test_a_repeated_call_below_the_flush_gets_its_reply(tmp_path: Path) -> None:
+    """Replies are in no record of an active group: they come with the flush."""
+    first = Execution(stored(tmp_path / "d.db"))
+    checkpoint = flushed(first)
+    run(first, call(1, "add", "one"))
+    flushed(first)
+    first.discard()
+    second = Execution.load(stored(tmp_path / "d.db"), checkpoint)
+    run(second, call(1, "add", "one"))
+    assert run(second, call(1, "add", "one")) == [Returned(1)]
+    assert words_of(second) == ["one"]
+
+
+def test_a_state_of_files_says_so_and_has_no_rows(tmp_path: Path) -> None:
+    execution = Execution(stored(tmp_path / "d.db"))
+    run(execution, *(call(number, "add", "word" * 100) for number in range(1, 50)))
+    state = flushed(execution)
+    assert is_of_files(state)
+    assert b"wordword" not in state
+    assert not is_of_files(Execution(definition()).save())
+
+
+def test_the_database_is_for_methods_and_queries_only_read(tmp_path: Path) -> None:
+    class Eager(Words):
+        def __init__(self) -> None:
+            super().__init__()
+            self.add("too early")
+
+    with pytest.raises(InvalidRequest, match="used by methods"):
+        Execution(definition(Eager))
+    execution = Execution(stored(tmp_path / "d.db"))
+    run(execution, call(1, "add", "one"))
+    found = execution.query("cheat", encode_arguments((), {}), Request(A, 2))
+    outcome = decode_outcome(found)
+    assert isinstance(outcome, Raised)
+    assert "a query changes nothing" in outcome.text
+    assert words_of(execution) == ["one"]
+
+
+def test_what_a_stored_class_cannot_have_is_refused() -> None:
+    class Slow(Words):
+        @hf.slow
+        def grind(self) -> None: ...
+
+    class OwnState(Words):
+        def get_state(self) -> bytes:
+            return b""
+
+        def set_state(self, state: bytes) -> None: ...
+
+    class BadSchema(Words):
+        schema = "CREATE TABLE"
+
+    with pytest.raises(NotCapturable, match="cannot be @slow"):
+        definition(Slow)
+    with pytest.raises(NotCapturable, match="no get_state"):
+        definition(OwnState)
+    with pytest.raises(InvalidRequest, match="schema"):
+        check_schema(BadSchema)

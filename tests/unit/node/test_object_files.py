@@ -1,0 +1,125 @@
+"""The databases of a host's stored objects on real files: made, settled, checkpointed and opened again."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from group_classes import call, definition, run
+
+import holdfast as hf
+from holdfast.execution.database import StorageLost
+from holdfast.execution.execution import Execution
+from holdfast.groups.ports import Written
+from holdfast.groups.stored_object import StoredObject
+from holdfast.machine import MachineClock
+from holdfast.model.errors import HoldfastError, Unavailable
+from holdfast.model.ids import Epoch, GroupId
+from holdfast.node.object_files import DIRECTORY, ObjectDirectory
+from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, read_chunks, read_header
+from holdfast.storage.disk import Directory
+from holdfast.storage.record import Point
+from holdfast.styles.ports import Snapshot
+
+WAIT_S = 60.0
+
+
+class Words(hf.Stored):
+    schema = "CREATE TABLE words (word TEXT NOT NULL)"
+
+    def add(self, word: str) -> None:
+        self.database.execute("INSERT INTO words VALUES (?)", word)
+
+
+def no_shipping() -> NoReturn:
+    raise Unavailable("shipping does not run here")
+
+
+async def answered(begin: Callable[[Callable[[Any], None]], object]) -> Any:
+    """What an asynchronous method of the files answers."""
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    begin(answer.set_result)
+    return await asyncio.wait_for(answer, WAIT_S)
+
+
+class Member:
+    """One member's files and object."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = directory / "store"
+        self.store.mkdir(exist_ok=True)
+        self.adopted: list[str] = []
+        self.failed: list[HoldfastError] = []
+        self.damaged: list[str] = []
+        self.files = ObjectDirectory(
+            directory, self.store, self.adopted.append, self.failed.append, no_shipping
+        )
+        loop = asyncio.get_running_loop()
+        self.stored = StoredObject(
+            GroupId(1), Words.schema, self.files, MachineClock(), loop.call_soon, self.damaged.append
+        )
+        self.definition = replace(definition(Words), files=self.stored)
+
+    async def checkpoint(self, execution: Execution) -> bytes:
+        """Make a checkpoint of the object; returns its state."""
+        position = execution.position
+        framing = Framing(GroupId(1), Point(position, Epoch(1), 7), salt=1, chunk_bytes=1 << 16)
+        snapshot = Snapshot(position, execution.pieces, execution.digest)
+        name = checkpoint_name(GroupId(1), position) + COPIED
+        written = await answered(lambda then: self.stored.begin(name, framing, snapshot, then))
+        assert isinstance(written, Written), written
+        assert self.adopted[-1] == name
+        (self.store / name).rename(self.store / written.checkpoint.name)
+        found = read_header(Directory(self.store), written.checkpoint.name)
+        return b"".join(read_chunks(Directory(self.store), found))
+
+
+def words(execution: Execution) -> list[str]:
+    assert execution.database is not None
+    return [word for (word,) in execution.database.execute("SELECT word FROM words", (), is_query=True)]
+
+
+def test_a_checkpoint_is_small_and_the_next_process_goes_on_with_the_file(tmp_path: Path) -> None:
+    async def life() -> None:
+        member = Member(tmp_path)
+        execution = Execution(member.definition)
+        run(execution, *(call(number, "add", str(number) * 1000) for number in range(1, 200)))
+        state = await member.checkpoint(execution)
+        run(execution, call(200, "add", "not flushed"))
+        assert len(state) < 60_000 < sum(map(len, words(execution)))
+        execution.discard()
+
+        again = Member(tmp_path)
+        found = Execution.load(again.definition, state)
+        assert (found.position, len(words(found))) == (199, 199)
+        run(found, call(200, "add", "again"))
+        assert words(found)[-1] == "again"
+        assert (member.failed, again.failed) == ([], [])
+
+    asyncio.run(life())
+
+
+def test_a_file_that_is_not_as_its_checkpoint_says_is_found_when_it_is_opened(tmp_path: Path) -> None:
+    async def life() -> None:
+        member = Member(tmp_path)
+        execution = Execution(member.definition)
+        run(execution, *(call(number, "add", "word" * 500) for number in range(1, 100)))
+        state = await member.checkpoint(execution)
+        execution.discard()
+        (file,) = (tmp_path / DIRECTORY).glob("*.db")
+        data = bytearray(file.read_bytes())
+        data[-3000] ^= 1
+        file.write_bytes(data)
+        again = Member(tmp_path)
+        Execution.load(again.definition, state)
+        async with asyncio.timeout(WAIT_S):
+            while not again.damaged:
+                await asyncio.sleep(0.01)
+        assert "damaged" in again.damaged[0]
+        file.unlink()
+        with pytest.raises(StorageLost, match="are not here"):
+            Execution.load(again.definition, state)
+
+    asyncio.run(life())
