@@ -25,6 +25,7 @@ from holdfast.cli.directory.masters import masters_at
 from holdfast.cli.directory.topology import as_json
 from holdfast.model.errors import HoldfastError
 from holdfast.node.layout import Layout
+from holdfast.storage.lock import holder_of
 
 with warnings.catch_warnings():
     # ldap3 imports names of pyasn1 that are deprecated.
@@ -110,7 +111,7 @@ class Masters:
         """The process that runs that master now; None if it is not known at the moment."""
         try:
             return self.status()[id]["pid"]
-        except HoldfastError:
+        except (HoldfastError, KeyError):
             return None
 
     def kill(self, id: str) -> None:
@@ -124,6 +125,21 @@ class Masters:
 
         wait_until(f"the process of {id} is known", is_known)
         os.kill(found[-1], signal.SIGKILL)
+
+    @contextmanager
+    def paused(self, pid: int) -> Iterator[None]:
+        """A process of this directory that stands still meanwhile."""
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    @property
+    def agent(self) -> int:
+        found = holder_of(Layout(self.directory).agent_directory)
+        assert found is not None
+        return found.pid
 
     def connect(self, id: str, *, as_admin: bool = True) -> ldap3.Connection:
         server = ldap3.Server(f"ldap://{self.address(id)}", get_info=ldap3.NONE, connect_timeout=10)

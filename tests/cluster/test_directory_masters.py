@@ -20,6 +20,8 @@ from directory_masters import (
     wait_until,
 )
 
+from holdfast.model.errors import HoldfastError
+
 SUCCESS, REFERRAL = 0, 10
 
 pytestmark = [
@@ -202,6 +204,54 @@ def test_a_store_put_back_is_noticed(tmp_path: Path) -> None:
             assert masters.add(connection, "after") == SUCCESS
         masters.until_equal({*wanted, "after"})
     assert_no_csn_twice(kept, masters.changes(a), masters.changes(b))
+
+
+def test_a_store_put_back_within_one_opening_is_told_by_its_peers(tmp_path: Path) -> None:
+    """The copy has the right opening number, so only its peers know that it has forgotten something (G3): it
+    issues nothing under its old id, takes a new one, and gets back what it forgot."""
+    directory = tmp_path / "d"
+    with running(directory, "--masters", "2", "--suffix", SUFFIX) as masters:
+        a, b = masters.ids
+        files = directory / "hosts" / b / "services" / "directory"
+        with masters.connect(b) as connection:
+            assert masters.add(connection, "old") == SUCCESS
+            masters.until_equal({"old"})
+            found = masters.status()[b]
+            with masters.paused(found["pid"]):
+                shutil.copytree(files, tmp_path / "copy")
+            for number in range(20):
+                assert masters.add(connection, f"new-{number}") == SUCCESS
+        wanted = {"old", *(f"new-{number}" for number in range(20))}
+        masters.until_equal(wanted)
+        before = masters.changes(a)
+        with masters.paused(masters.agent):  # or it starts the next process before the files are back
+            os.kill(found["pid"], signal.SIGKILL)
+            wait_until("the process is gone", lambda: is_gone(found["pid"]))
+            shutil.rmtree(files)
+            shutil.copytree(tmp_path / "copy", files)
+
+        def has_new_id() -> bool:
+            try:
+                info = masters.status()[b]["replica"]
+            except (HoldfastError, KeyError):
+                return False
+            return info is not None and info["may_write"] and info["replica"] != found["replica"]["replica"]
+
+        wait_until("it has a new replica id", has_new_id)
+        with masters.connect(b) as connection:
+            assert masters.add(connection, "after") == SUCCESS
+        masters.until_equal({*wanted, "after"})
+    issued = masters.issued()
+    assert len({csn for csn, _ in issued}) == len(issued)
+    assert_no_csn_twice(before, masters.changes(a), masters.changes(b))
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_a_read_only_replica_refers_writers(tmp_path: Path) -> None:

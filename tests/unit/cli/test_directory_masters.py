@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.cli.directory.masters import Master, named, reachable
-from holdfast.directory.hosting.orders import ReplicaInfo
+from holdfast.cli.directory.masters import Master, named, reachable, with_gone
+from holdfast.directory.hosting.orders import LinkInfo, ReplicaInfo
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId, ReplicaId
 
@@ -30,3 +30,15 @@ def test_one_that_cannot_be_asked_is_told_apart() -> None:
     assert reachable(MASTERS[0]) == "127.0.0.1:1"
     with pytest.raises(Unavailable, match="gone cannot be asked"):
         reachable(MASTERS[3])
+
+
+def test_a_master_that_is_gone_is_known_by_the_others() -> None:
+    """It has no session that would say what it is for, and people look for it."""
+    links = (LinkInfo(peer=HostId("host1"), state="down"), LinkInfo(peer=HostId("host3"), state="open"))
+    info = ReplicaInfo(host=HostId("host2"), state="serving", links=links)
+    found = with_gone([Master(HostId("host2"), is_alive=True, info=info), master("host3", 3)])
+    assert [(each.host, each.is_alive) for each in found] == [
+        ("host1", False),
+        ("host2", True),
+        ("host3", True),
+    ]

@@ -95,7 +95,16 @@ async def masters_at(target: Target) -> list[Master]:
             "no host of this domain has the role directory: `holdfast directory start` makes such a domain, "
             "`holdfast directory join` adds one"
         )
-    return list(await asyncio.gather(*(_master(each, endpoint) for each in hosts)))
+    return with_gone(list(await asyncio.gather(*(_master(each, endpoint) for each in hosts))))
+
+
+def with_gone(found: list[Master]) -> list[Master]:
+    """*found*, and the masters that the others know of: what a host is for is in its session, and one that is
+    gone has none."""
+    known = [link.peer for each in found if each.info is not None for link in each.info.links]
+    missing = sorted({*known} - {each.host for each in found})
+    gone = [Master(each, is_alive=False, why="it does not live") for each in missing]
+    return sorted([*found, *gone], key=lambda each: each.host)
 
 
 async def _master(host: HostInfo, endpoint: ConnectionSettings) -> Master:
