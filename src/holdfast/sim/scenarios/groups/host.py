@@ -101,9 +101,7 @@ class Host(HostProcess):
     def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
         self.groups: HostGroups | None = None
         self._files: SimulatedFiles | None = None
-        self._ports = ports
-        self.book = book
-        self._stage = stage
+        self._ports, self.book, self._stage = ports, book, stage
         self._name = HostId(ports.name)
         self._heart: Heart | None = None
         self._sessions: dict[HostId, Session] = {}
@@ -302,8 +300,7 @@ class Host(HostProcess):
         return definition_of(record)
 
     def _define(self, record: GroupRecord) -> Definition:
-        definition = self._defined(record)
-        world = self.book.world
+        definition, world = self._defined(record), self.book.world
 
         def fresh() -> object:
             if is_broken(world, record, self._name):
