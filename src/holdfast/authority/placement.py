@@ -233,20 +233,26 @@ def tune_group(
 
 
 @answering
-def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | Stays]:
+def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | Stays | Contended]:
     """Say whether *host* may delete what it holds.
 
-    The record is read first: once it says that the host is leaving, no later view lists the host (M5), so one
-    view that does not list it is proof enough.
+    While the record says that the host is leaving, no later view lists the host (M5), and while no view lists
+    it, nobody lets it stay. So one view that does not list it is proof enough, if the record is the same
+    before and after. *Without the second look:* B is leaving and listed, and asks; it is let stay; a view
+    drops it because it is slow; B reads that view, forgets everything, and is a member that has nothing.
     """
     found = yield from read(keys.group(group), GroupRecord)
-    entry = found.value.placement(host) if found.value is not None else None
-    if entry is None or not entry.is_leaving:
-        return Stays()
-    view = yield from read(keys.view(group), View)
-    if view.value is not None and any(each.host == host for each in view.value.members):
-        return IsListed()
-    return MayForget()
+    for _ in range(ATTEMPTS_MAX):
+        entry = found.value.placement(host) if found.value is not None else None
+        if entry is None or not entry.is_leaving:
+            return Stays()
+        view = yield from read(keys.view(group), View)
+        if view.value is not None and any(each.host == host for each in view.value.members):
+            return IsListed()
+        before, found = found, (yield from read(keys.group(group), GroupRecord))
+        if found.modified == before.modified:
+            return MayForget()
+    return Contended(f"the members of group {group}")
 
 
 @answering

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from holdfast.authority.contract import Request, Result
 from holdfast.authority.groups import (
     GroupRecord,
     create_group,
@@ -142,6 +143,22 @@ def test_a_host_that_leaves_can_be_asked_back_only_while_it_is_listed(bench: Ben
     assert isinstance(anew, Seen)
     assert not anew.value.wants(member(C))
     assert anew.value.wants(member(C, 1))
+
+
+def test_a_host_that_was_asked_back_meanwhile_forgets_nothing(bench: Bench, group: GroupId) -> None:
+    """C asks whether it may forget. Before it reads the view, it is asked back, and then dropped for being
+    slow: it is a member, and must have what it acknowledged (M6)."""
+    bench.run(remove_member(group, C, nonce=bench.nonce()))
+    asked: list[Request] = []
+
+    def asked_back_in_between(request: Request) -> Result:
+        asked.append(request)
+        if len(asked) == 2:
+            bench.run(add_member(group, C, nonce=bench.nonce()))
+            list_in_view(bench, group, member(A), member(B))
+        return bench.ask(request)
+
+    assert isinstance(bench.run(may_forget(group, C), asked_back_in_between), Stays)
 
 
 def test_an_entry_goes_only_with_the_stay_that_has_ended(bench: Bench, group: GroupId) -> None:
