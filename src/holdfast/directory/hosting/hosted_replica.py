@@ -24,7 +24,7 @@ from holdfast.directory.hosting.orders import FOUNDING
 from holdfast.directory.hosting.peer_links import PeerLinks
 from holdfast.directory.hosting.serving import ServedReplica, begin_data
 from holdfast.directory.replica.maps import KEPT
-from holdfast.directory.replication.identity import Decision, Step
+from holdfast.directory.replication.identity import Decision, Step, emptied
 from holdfast.directory.replication.ports import ReplicationConfig
 from holdfast.directory.replication.roster import CSNSTATE
 from holdfast.model.errors import HoldfastError
@@ -32,6 +32,8 @@ from holdfast.model.ids import HostId, Nonce
 from holdfast.model.ports import Trace
 from holdfast.shipping.shipping_thread import ShippingThread
 
+WATCH_S: Final = 2.0
+"""How often a replica is looked at that may never come up to date."""
 COPIES: Final = "copies"
 """The directory for copies of the store that others fetch."""
 
@@ -193,12 +195,25 @@ class HostedReplica:
         await self._on_serving(served)
         log.info("the replica serves", replica=served.replica.id, suffix=served.replica.suffix)
         try:
-            await asyncio.wait((served.again, files.failure), return_when=asyncio.FIRST_COMPLETED)
+            while not served.again.done() and not files.failure.done():
+                await asyncio.wait(
+                    (served.again, files.failure), return_when=asyncio.FIRST_COMPLETED, timeout=WATCH_S
+                )
+                if not served.again.done() and served.is_stuck:
+                    await self._fill_anew(served)
         finally:
             await offers.close()
         if not served.again.done():
             raise files.failure.result()
         return served.again.result()
+
+    async def _fill_anew(self, served: ServedReplica) -> None:
+        """A store that was put back lacks what no peer keeps any more, and a peer has all that it has: it is
+        filled without asking people, because nothing can be lost and it is of no use as it is."""
+        log.warning("the replica lacks what no peer keeps any more, and is filled anew")
+        ids = await self.ids.with_new()
+        await served.mark_for_initialisation(emptied(served.replicator.roster.own, ids))
+        served.begin_again("it lacked what no peer keeps any more")
 
     async def _stop_serving(self) -> None:
         served, self.served = self.served, None

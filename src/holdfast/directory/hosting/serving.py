@@ -74,6 +74,20 @@ class ServedReplica:
     def is_replicating(self) -> bool:
         return self._replicator is not None
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether this replica may not issue anything yet, a peer cannot bring it up to date, and that peer
+        has all that it has."""
+        replicator = self.replicator
+        if replicator.roster.own.is_ready:
+            return False
+        return any(
+            link.shortage is not None
+            and link.supplier is not None
+            and link.supplier.committed.covers_all(replicator.vector)
+            for link in replicator.links.values()
+        )
+
     def replicate(
         self,
         links: PeerLinks,
