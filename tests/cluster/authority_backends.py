@@ -14,8 +14,8 @@ from slow_proxy import SlowProxy
 
 from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import Applied, Compacted, Put, Request, Result, Txn, WatchEvent
-from holdfast.authority.etcd import EtcdAuthority
-from holdfast.authority.etcd_gateway import Deadlines
+from holdfast.authority.etcd.backend import EtcdAuthority
+from holdfast.authority.etcd.gateway import Deadlines
 from holdfast.authority.recipe import Authority
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.server import AuthorityServer

@@ -34,9 +34,9 @@ from holdfast.authority.contract import (
     Unknown,
     WatchEvent,
 )
-from holdfast.authority.etcd import Assembler, EtcdAuthority
-from holdfast.authority.etcd_gateway import Deadlines
-from holdfast.authority.etcd_wire import (
+from holdfast.authority.etcd.backend import Assembler, EtcdAuthority
+from holdfast.authority.etcd.gateway import Deadlines
+from holdfast.authority.etcd.wire import (
     COMPARISONS_MAX,
     Header,
     KeyDomain,

@@ -16,7 +16,7 @@ from group_client import Client, run
 from holdfast.cli.admin import give_at
 from holdfast.model.admin.hosts import KeepBusy, KeptBusy
 from holdfast.model.errors import HoldfastError
-from holdfast.node.services import DIRECTORY
+from holdfast.node.services.running import DIRECTORY
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ there". Each change that matters therefore carries a nonce in its value.
 
 The contract has bounds (A3). Every backend calls :func:`broken_bound` before it touches anything, so that a
 request which one backend would refuse never succeeds at another. The backends are :mod:`.sqlite` (embedded)
-and :mod:`.etcd`; the other modules of this package build *recipes* (:mod:`.recipe`) on the contract.
+and :mod:`.etcd.backend`; the other modules of this package build *recipes* (:mod:`.recipe`) on the contract.
 """
 
 from collections.abc import Iterator

@@ -183,7 +183,9 @@ class _MoveCommand:
         """Raise what makes the target unusable, before anything is changed."""
         backend = places.at(target)
         if target.kind == "etcd":
-            from holdfast.authority.etcd import EtcdAuthority  # it loads an HTTP client, for nobody else here
+            from holdfast.authority.etcd.backend import (
+                EtcdAuthority,  # it loads an HTTP client, for nobody else here
+            )
 
             if isinstance(backend, EtcdAuthority):
                 await backend.check()

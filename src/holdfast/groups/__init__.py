@@ -2,7 +2,7 @@
 
 `host_groups` builds and connects all parts. `hosted_group` is one group on this host: its sequence member,
 its replication style and its turns (`scheduler`). `lifecycle` and `leaving` create and end members. `catalog`
-knows every group of the domain. `call_router` passes clients' calls to the right group. `outbound_*` makes
+knows every group of the domain. `call_router` passes clients' calls to the right group. `outbound/` makes
 the calls from groups to other groups. All IO goes through `ports`: a host's process binds them to its event
 loop, sockets and disk, and the simulator binds them to its simulated world, so both run groups that are wired
 identically.

@@ -11,7 +11,7 @@ from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.leaving import LeavingGroups, RemovedGroups
 from holdfast.groups.lifecycle import MemberLifecycle, UnbegunGroups
 from holdfast.groups.liveness_checks import LivenessChecks
-from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.groups.outbound.groups import OutboundCalls
 from holdfast.groups.ports import DiskGuard, GroupsPorts
 from holdfast.model.ids import GroupId, HostId
 from holdfast.sequence.role import Role

@@ -31,8 +31,8 @@ from holdfast.groups.hosted_group import HostedGroup, definition_without_class, 
 from holdfast.groups.lifecycle import MemberLifecycle, MemoryRestarts
 from holdfast.groups.liveness_checks import LivenessChecks
 from holdfast.groups.other_hosts import OtherHosts
-from holdfast.groups.outbound_domains import OutboundDomains
-from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.groups.outbound.domains import OutboundDomains
+from holdfast.groups.outbound.groups import OutboundCalls
 from holdfast.groups.ports import DiskGuard, GroupsConfig, GroupsPorts, OpenStore
 from holdfast.groups.scheduler import Scheduler
 from holdfast.groups.stale_reads import StaleReads

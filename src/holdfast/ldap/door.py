@@ -27,10 +27,10 @@ from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
-from holdfast.node.directory_service import LDAP, NAME, DirectoryService
 from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
+from holdfast.node.services.directory_service import LDAP, NAME, DirectoryService
 
 ADDRESS: Final = "ldap-address"
 """The file in the host's directory that says where its door was last."""

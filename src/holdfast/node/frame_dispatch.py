@@ -30,7 +30,7 @@ from holdfast.model.ids import HostId
 from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Reason, Role, Why, split_number, with_number
 from holdfast.node.links import decode_sequence
-from holdfast.node.services import HostServices
+from holdfast.node.services.running import HostServices
 
 calls_log = structlog.get_logger("holdfast.calls")
 

@@ -13,7 +13,7 @@ from holdfast.groups.host_groups import HostGroups
 from holdfast.machine.trace import Listener
 from holdfast.net import ConnectionSettings
 from holdfast.node.messages import HostReport
-from holdfast.node.services import HostServices
+from holdfast.node.services.running import HostServices
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,10 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.machines import DomainMachines
 from holdfast.node.orderly_stop import stop_in_order, until_one_ends
-from holdfast.node.service_table import SERVICES
-from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
+from holdfast.node.services.running import HostServices, ServiceContext, ServiceEntry
+from holdfast.node.services.service_table import SERVICES
+from holdfast.node.services.shipping_service import shipping_of
 from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
-from holdfast.node.shipping_service import shipping_of
 from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 

@@ -15,9 +15,9 @@ from holdfast.model.errors import Unavailable
 from holdfast.model.ids import MILLISECOND
 from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
 from holdfast.node.messages import ROLES, DeathHeard, HostReport, peer_report
-from holdfast.node.services import HostServices
+from holdfast.node.services.running import HostServices
+from holdfast.node.services.shipping_service import NAME, ShippingService
 from holdfast.node.session import SessionKeeper
-from holdfast.node.shipping_service import NAME, ShippingService
 from holdfast.node.store import HostStore
 from holdfast.shipping.progress import ShippingStatus
 

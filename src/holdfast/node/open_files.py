@@ -15,8 +15,8 @@ from holdfast.model.host_roles import DEFAULT_ROLES
 from holdfast.net import Limits
 from holdfast.node.door_table import DOORS, DoorEntry
 from holdfast.node.layout import HOSTS_MAX
-from holdfast.node.service_table import SERVICES
-from holdfast.node.services import ServiceEntry
+from holdfast.node.services.running import ServiceEntry
+from holdfast.node.services.service_table import SERVICES
 from holdfast.storage.volume import OPEN_FILES_MAX
 
 OWN_FILES: Final = 256

@@ -23,7 +23,7 @@ from holdfast.net.handshake import (
     HOST_ADMITS,
     roles_in,
 )
-from holdfast.node.directory_service import ADMITS as DIRECTORY_ADMITS
+from holdfast.node.services.directory_service import ADMITS as DIRECTORY_ADMITS
 from holdfast.shipping.service import SHIPPING_ADMITS
 from holdfast.web.door import ENDPOINTS
 from holdfast.web.settings import Grade

@@ -13,7 +13,7 @@ from holdfast.model.host_roles import DIRECTORY, GROUPS
 from holdfast.net import Limits
 from holdfast.node.door_table import DOORS
 from holdfast.node.open_files import files_needed
-from holdfast.node.service_table import SERVICES
+from holdfast.node.services.service_table import SERVICES
 from holdfast.web.settings import CONNECTIONS_MAX, STREAMS_MAX
 
 NEEDED = files_needed(Limits(), WorkerLimits())

@@ -20,7 +20,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address, ConnectionSettings
 
 if TYPE_CHECKING:
-    from holdfast.authority.etcd import EtcdAuthority
+    from holdfast.authority.etcd.backend import EtcdAuthority
 
 ACCESS_DIRECTORY: Final = "etcd"
 """Where a domain keeps what its etcd asks for, below its own directory."""
@@ -46,8 +46,8 @@ def connect_place(
 def open_etcd(settings: EtcdSettings, directory: Path) -> "EtcdAuthority":
     """Raises ``InvalidRequest`` when a file is missing or cannot be used."""
     # Imported only for domains on etcd: the embedded authority needs no HTTP client.
-    from holdfast.authority.etcd import EtcdAuthority
-    from holdfast.authority.etcd_gateway import EtcdUser
+    from holdfast.authority.etcd.backend import EtcdAuthority
+    from holdfast.authority.etcd.gateway import EtcdUser
 
     if problems := settings.problems():
         raise InvalidRequest("; ".join(problems))

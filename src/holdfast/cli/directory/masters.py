@@ -22,7 +22,7 @@ from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import HostId
 from holdfast.net import Address, Connection, ConnectionSettings, Kind, Reason, Requests, connect
-from holdfast.node.directory_service import LDAP, NAME
+from holdfast.node.services.directory_service import LDAP, NAME
 
 ASK_S: Final = 10.0
 CONNECT_S: Final = 3.0

@@ -14,7 +14,7 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.net import Address
 from holdfast.node.messages import HostReport, ShippingReport
-from holdfast.node.shipping_service import NAME
+from holdfast.node.services.shipping_service import NAME
 from holdfast.shipping.progress import FetchStatus
 
 MIB = 1 << 20

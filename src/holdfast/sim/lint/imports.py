@@ -41,7 +41,7 @@ MACHINE: Final = (
     "agent/*",
     "app_code/*",
     "authority/driver.py",
-    "authority/etcd*.py",
+    "authority/etcd/*.py",
     "authority/move/connecting.py",
     "authority/move/following.py",
     "authority/move/place_file.py",

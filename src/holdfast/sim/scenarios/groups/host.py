@@ -23,7 +23,7 @@ from holdfast.execution.effects import Outgoing
 from holdfast.groups.host_groups import HostGroups
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.informer import Informer
-from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.groups.outbound.groups import OutboundCalls
 from holdfast.groups.ports import GroupsPorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
 from holdfast.model.code import Code

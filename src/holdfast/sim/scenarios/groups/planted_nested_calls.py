@@ -16,10 +16,10 @@ from holdfast.execution.nested_call import sent_by
 from holdfast.execution.queue import OperationQueue
 from holdfast.execution.records import Marked, NestedReply, Sent, Unmarked
 from holdfast.execution.sends import Send, Sends
-from holdfast.groups import outbound_groups
 from holdfast.groups.deadlock_probes import DeadlockProbes
 from holdfast.groups.hosted_group import HostedGroup
-from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.groups.outbound import groups as outbound_groups
+from holdfast.groups.outbound.groups import OutboundCalls
 from holdfast.model.calls import Request
 from holdfast.model.deadlock import GiveWay, Waits
 from holdfast.model.ids import ClientId, GroupId, Position

@@ -16,7 +16,7 @@ from holdfast.authority.views import View, ViewMember
 from holdfast.calling.config import ClientConfig
 from holdfast.execution.effects import Outgoing
 from holdfast.groups.catalog import GroupCatalog
-from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.groups.outbound.groups import OutboundCalls
 from holdfast.model.calls import Nested, Request
 from holdfast.model.deadlock import Root
 from holdfast.model.ids import (

@@ -46,9 +46,9 @@ from holdfast.net import (
     with_number,
 )
 from holdfast.net.handshake import Admission
-from holdfast.node.services import ServiceContext
-from holdfast.node.shipping_service import NAME as SHIPPING
-from holdfast.node.shipping_service import ShippingService
+from holdfast.node.services.running import ServiceContext
+from holdfast.node.services.shipping_service import NAME as SHIPPING
+from holdfast.node.services.shipping_service import ShippingService
 from holdfast.shipping.shipping_thread import ShippingThread
 
 NAME: Final = DIRECTORY

@@ -13,7 +13,7 @@ from holdfast.calling.config import ClientConfig
 from holdfast.execution.effects import Outgoing
 from holdfast.execution.nested_call import is_from_abroad, sent_abroad, sent_by
 from holdfast.execution.records import Sent
-from holdfast.groups.outbound_domains import DOMAINS_MAX, OutboundDomains
+from holdfast.groups.outbound.domains import DOMAINS_MAX, OutboundDomains
 from holdfast.model.calls import (
     FollowHosts,
     HostAt,

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Final
 
 from holdfast.model.host_roles import DIRECTORY
-from holdfast.node.services import Service, ServiceContext, ServiceEntry
-from holdfast.node.shipping_service import HANDSHAKES_MAX, MEMBERS_MAX, ShippingService
-from holdfast.node.shipping_service import NAME as SHIPPING
+from holdfast.node.services.running import Service, ServiceContext, ServiceEntry
+from holdfast.node.services.shipping_service import HANDSHAKES_MAX, MEMBERS_MAX, ShippingService
+from holdfast.node.services.shipping_service import NAME as SHIPPING
 
 
 def _directory(context: ServiceContext) -> Service:
-    made: Service = import_module("holdfast.node.directory_service").DirectoryService(context)
+    made: Service = import_module("holdfast.node.services.directory_service").DirectoryService(context)
     return made
 
 

@@ -19,9 +19,9 @@ from holdfast.model.ports import NoTrace
 from holdfast.net import ConnectionSettings, Kind, PeerIdentity, Role
 from holdfast.node.host_config import HostConfig
 from holdfast.node.port_table import ANY
-from holdfast.node.service_table import SERVICES
-from holdfast.node.services import HostServices, ServiceContext, ServiceEntry
-from holdfast.node.shipping_service import NAME, ShippingService
+from holdfast.node.services.running import HostServices, ServiceContext, ServiceEntry
+from holdfast.node.services.service_table import SERVICES
+from holdfast.node.services.shipping_service import NAME, ShippingService
 from holdfast.shipping.manifest import describe
 from holdfast.storage.disk import Directory
 

@@ -1,6 +1,6 @@
 """Makes the calls from the groups of this host to groups of other domains (FTC-6, E3).
 
-It works like :mod:`.outbound_groups`, with two differences. The hosts of the other domain are asked where a
+It works like :mod:`.groups`, with two differences. The hosts of the other domain are asked where a
 group is, as its clients ask them. And the call's id contains the nonce under which the calling group was
 created, which no other group of any domain has. So the called group's own retention table makes the call
 happen once, no matter who sends it again. The expiration counts in the calling group's time, so the clocks of
@@ -15,7 +15,7 @@ from holdfast.calling.targets import KnownHosts
 from holdfast.execution.effects import Outgoing
 from holdfast.execution.nested_call import sent_abroad
 from holdfast.groups.hosted_group import HostedGroup
-from holdfast.groups.outbound_calls import RETRY_NS, OutboundCall, OutboundGroups
+from holdfast.groups.outbound.calls import RETRY_NS, OutboundCall, OutboundGroups
 from holdfast.groups.ports import Callees, GroupsPorts, MakeTimers
 from holdfast.groups.stamps import Stamps
 from holdfast.model.calls import (

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 import httpx
 import msgspec
 
-from holdfast.authority.etcd_wire import AuthRequest, AuthResponse, GatewayError, RangeRequest
+from holdfast.authority.etcd.wire import AuthRequest, AuthResponse, GatewayError, RangeRequest
 from holdfast.model.errors import InvalidRequest
 
 if find_spec("sniffio") is None:

@@ -16,7 +16,7 @@ from holdfast.execution.effects import Job, Outgoing
 from holdfast.execution.execution import REFUSALS
 from holdfast.execution.nested_call import sent_by
 from holdfast.execution.queue import SETTLING_S, deadline_ns, expiration_s
-from holdfast.groups.outbound_calls import OutboundCall, OutboundGroups
+from holdfast.groups.outbound.calls import OutboundCall, OutboundGroups
 from holdfast.model.calls import Nested, RefusalCode, Replies, Request, Seen, Settle, ToClient, Turned
 from holdfast.model.deadlock import Root
 from holdfast.model.errors import InvalidRequest

@@ -1,4 +1,4 @@
-"""What calls to groups of this domain (:mod:`.outbound_groups`) and of others (:mod:`.outbound_domains`)
+"""What calls to groups of this domain (:mod:`.groups`) and of others (:mod:`.domains`)
 share.
 
 The two differ in how they find a called group and which hosts they connect to. :class:`OutboundGroups` has

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.authority.contract import Applied, Events, Get, LeaseGranted, LeaseId, LeaseKeep, Put, Txn
-from holdfast.authority.etcd import EtcdAuthority
-from holdfast.authority.etcd_gateway import CALLS_MAX, Deadlines
+from holdfast.authority.etcd.backend import EtcdAuthority
+from holdfast.authority.etcd.gateway import CALLS_MAX, Deadlines
 from holdfast.model.ids import Revision
 
 SEAT = base64.b64encode(b"holdfast/authority/seat")

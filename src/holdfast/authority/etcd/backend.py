@@ -45,7 +45,7 @@ from holdfast.authority.contract import (
     granted_seconds,
     plain,
 )
-from holdfast.authority.etcd_gateway import (
+from holdfast.authority.etcd.gateway import (
     TRANSPORT_ERRORS,
     Deadlines,
     Declined,
@@ -53,7 +53,7 @@ from holdfast.authority.etcd_gateway import (
     EtcdUser,
     NoReply,
 )
-from holdfast.authority.etcd_wire import (
+from holdfast.authority.etcd.wire import (
     KeepAliveResponse,
     KeyDomain,
     LeaseRequest,

@@ -4,7 +4,7 @@ The style decides when a call may leave: once the calling operation is committed
 This module sends it like any caller's request (:mod:`holdfast.calling`) until it has an outcome, or until its
 deadline in the calling group's time has passed. Either result goes back to the calling group and becomes a
 record of its sequence. A call is reported as not executed only if no copy of it has left, if all copies were
-turned away, or if the called group has settled it (:mod:`.outbound_calls`). Another primary may have sent a
+turned away, or if the called group has settled it (:mod:`.calls`). Another primary may have sent a
 copy earlier (``Outgoing.may_have_left``), so everything else that is not the called group's own answer is
 `Unknown`.
 """
@@ -20,7 +20,7 @@ from holdfast.execution.effects import Outgoing
 from holdfast.execution.nested_call import sent_by
 from holdfast.groups.catalog import Found, GroupCatalog, found_at_authority
 from holdfast.groups.hosted_group import HostedGroup
-from holdfast.groups.outbound_calls import RETRY_NS, OutboundCall, OutboundGroups
+from holdfast.groups.outbound.calls import RETRY_NS, OutboundCall, OutboundGroups
 from holdfast.groups.ports import GroupsPorts, MakeTimers
 from holdfast.groups.stamps import Stamps
 from holdfast.model.calls import NO_FRAME, Redirected, ToClient

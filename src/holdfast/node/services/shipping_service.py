@@ -18,7 +18,7 @@ from holdfast.machine import MachineRandom
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.net import Address, Kind, Limits
-from holdfast.node.services import HostServices, ServiceContext
+from holdfast.node.services.running import HostServices, ServiceContext
 from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.shipping_thread import ShippingSettings, ShippingThread
 
