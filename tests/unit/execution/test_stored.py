@@ -12,13 +12,13 @@ from holdfast.execution.capture import NotCapturable
 from holdfast.execution.database import ObjectDatabase, Place
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
-from holdfast.execution.records import Annexed, encode_arguments
+from holdfast.execution.records import Annexed, NestedReply, encode_arguments
 from holdfast.execution.saved_state import Saved, is_of_files
 from holdfast.execution.stored import StoredState, check_schema, stored_state
 from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Position
-from holdfast.model.outcome import Raised, Returned, decode_outcome
+from holdfast.model.outcome import Raised, Returned, decode_outcome, encode_outcome
 
 
 class Words(hf.Stored):
@@ -32,6 +32,9 @@ class Words(hf.Stored):
         row = self.database.one("INSERT INTO words (word) VALUES (?) RETURNING place", word)
         assert row is not None
         return int(row[0])
+
+    async def ask(self) -> int:
+        return self.add(await hf.context.group("other").get())
 
     @hf.query
     def read(self) -> list[str]:
@@ -110,6 +113,30 @@ def test_a_record_of_several_positions_is_passed_over_whole(tmp_path: Path) -> N
     assert second.may_apply(annexed)
     effects = second.apply(Position(2), annexed)
     assert (second.position, second.is_whole, effects.divergence) == (4, True, "")
+
+
+def test_what_stood_in_line_at_the_checkpoint_does_not_run_on_a_database_that_has_it(tmp_path: Path) -> None:
+    """The object was captured between two operations, while others stood in line: by the next flush they had
+    run."""
+    first = Execution(stored(tmp_path / "d.db"))
+    assert run(first, call(1, "ask"), call(2, "add", "two"), call(3, "add", "three")) == [None] * 3
+    checkpoints: list[bytes] = []
+    first.when_at_rest(lambda: checkpoints.append(flushed(first)))
+    answer = NestedReply(stamp(), A, 1, 1, encode_outcome(Returned("one")))
+    assert len(first.apply(Position(4), answer).later) == 3
+    run(first, call(4, "add", "four"))
+    flushed(first)
+    digest = first.digest()
+    first.discard()
+
+    second = Execution.load(stored(tmp_path / "d.db"), checkpoints[0])
+    assert (second.position, len(second.line.queue)) == (4, 2)
+    assert second.go_on().later == []
+    run(second, call(4, "add", "four"))
+    assert (second.position, second.is_whole, second.is_idle) == (5, True, True)
+    assert words_of(second) == ["one", "two", "three", "four"]
+    assert second.digest() == digest
+    assert run(second, call(3, "add", "three")) == [Returned(3)]
 
 
 def test_a_repeated_call_below_the_flush_gets_its_reply(tmp_path: Path) -> None:
