@@ -1,5 +1,5 @@
-"""A group in memory with a large bytearray (100 MB in the long form), on real hosts: its state is copied, sent
-and loaded while calls are served, and no process holds it twice (E5, E8)."""
+"""A group in memory with a large bytearray (100 MB in the long form), on real hosts: its state is copied,
+sent and loaded while calls are served, and no process holds it twice (E5, E8)."""
 
 import asyncio
 import contextlib
