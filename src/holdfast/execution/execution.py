@@ -239,7 +239,7 @@ class Execution(ObjectState):
         C is killed after a flush at 231 and loads its checkpoint at 199, where ten calls waited; they run on
         the database that has them."""
         effects = Effects()
-        if self.behind is not None:
+        if self.behind is not None or self.is_line_held:
             return effects
         if self.line.queue:
             self._check_own(self.position)

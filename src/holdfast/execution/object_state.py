@@ -69,6 +69,9 @@ class ObjectState:
         self.behind: Saved | None = None
         """What the database of a stored object holds beyond ``position``: records up to there have taken
         effect, and are only passed over (W7)."""
+        self.is_line_held = False
+        """Whether the calls that stand in line where the database's position is reached do not run before it
+        is known that they may (E4)."""
 
     @property
     def is_at_rest(self) -> bool:

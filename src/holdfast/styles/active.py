@@ -23,7 +23,6 @@ from holdfast.execution.records import (
     Calls,
     Digested,
     Marked,
-    NestedReply,
     Poison,
     Ran,
     Record,
@@ -42,7 +41,7 @@ from holdfast.sequence.ports import Kept
 from holdfast.styles.code_change import loading
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.divergence import Diverged
-from holdfast.styles.poison import End, Poisonous, among_jobs, ends_among, set_going
+from holdfast.styles.poison import End, Poisonous, among_jobs, ends_among, is_end, let_line_run, set_going
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replay import records_after
 from holdfast.styles.replica import Replica
@@ -232,7 +231,7 @@ class Active(Replica):
         try:
             if not self._go_on_executing(until_ns):
                 return False
-            if self._execution.position < up_to:
+            if self._execution.position < up_to or self._execution.is_line_held:
                 self._backlog = self._read_on(up_to)
             return self._go_on_executing(until_ns)
         except Diverged as found:
@@ -305,40 +304,44 @@ class Active(Replica):
         in the sequence, and must be known before the call is reached (E4)."""
         self._held = []
         ends = ends_among(record for _, record in records)
-        if not ends and not self._ports.attempts.has_suspects:
+        if not (ends or self._ports.attempts.has_suspects or self._execution.is_line_held):
             return records
         return self._one_by_one(records, ends, up_to)
 
     def _one_by_one(
         self, records: list[tuple[Position, Record]], ends: dict[Request, End], up_to: Position
     ) -> Iterator[tuple[Position, Record]]:
-        line = self._execution.line
+        execution = self._execution
         # If the end of a call is ordered but not yet committed, wait for it: the primary knows more than this
         # member.
         coming = self._ends_beyond(up_to) if self._ports.attempts.has_suspects else {}
         for first, record in records:
-            requests, found = set_going(self._execution, self._ports.attempts, first, record)
+            if not self._run_line(ends, coming):
+                return
+            execution.is_line_held = execution.behind is not None
+            requests, found = set_going(execution, self._ports.attempts, first, record)
             self._held = [each for each in found if each.request not in ends]
             if self._held or any(request in coming for request in requests):
                 if isinstance(record, TimerFired):  # still due, but must not be ordered again
                     self._fired[record.timer, record.due_ns] = None
                 return
             for request in requests:
-                if request in ends and self._ends_with(record, request, ends[request]):
-                    line.poisoned[request] = ends[request].outcome
+                if request in ends and is_end(execution.line, record, request, ends[request]):
+                    execution.line.poisoned[request] = ends[request].outcome
             yield first, record
             if isinstance(record, Poison):
                 ends.pop(record.request, None)
+        self._run_line(ends, coming)
 
-    def _ends_with(self, record: Record, request: Request, end: End) -> bool:
-        """Whether *record* is where a call is given up: before it starts, or, if other groups answered some
-        of its nested calls, before the last of these answers. This follows from the sequence alone, so it is
-        the same on every member. *Without it:* a member that had executed the first half has another state
-        than a member that replays."""
-        line = self._execution.line
-        if isinstance(record, NestedReply) and line.is_waiting_for(request, record.call):
-            return record.request == request and record.call == end.last_answer
-        return not end.last_answer and not line.is_running(request)
+    def _run_line(self, ends: dict[Request, End], coming: dict[Request, None]) -> bool:
+        """Run what stands in line where the database's position was reached. Returns whether the next record
+        may be executed."""
+        execution = self._execution
+        if execution.behind is None and execution.is_line_held:
+            self._held = let_line_run(execution, self._ports.attempts, ends, coming)
+            for reply in execution.go_on().later:
+                self._answering.ended(reply, execution.position)
+        return execution.behind is not None or not execution.is_line_held
 
     def _ends_beyond(self, position: Position) -> dict[Request, None]:
         """The calls whose end as poisoned is ordered beyond *position*."""

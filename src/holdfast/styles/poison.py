@@ -1,6 +1,6 @@
 """Finds the calls that must not run because they crashed too many processes (E4)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from holdfast.execution.crash_attempts import CrashSuspicions
 from holdfast.execution.effects import Job
 from holdfast.execution.execution import Execution
 from holdfast.execution.interface import POSITIONAL
+from holdfast.execution.queue import OperationQueue
 from holdfast.execution.records import (
     Annexed,
     Call,
@@ -130,6 +131,32 @@ def ends_among(records: Iterable[Record]) -> dict[Request, End]:
         elif isinstance(each, Poison) and each.request not in ends:
             ends[each.request] = End(each.outcome, answered.get(each.request, 0))
     return ends
+
+
+def is_end(line: OperationQueue, record: Record, request: Request, end: End) -> bool:
+    """Whether *record* is where a call is given up: before it starts, or, if other groups answered some of
+    its nested calls, before the last of these answers. This follows from the sequence alone, so it is the
+    same on every member. *Without it:* a member that had executed the first half has another state than a
+    member that replays."""
+    if isinstance(record, NestedReply) and line.is_waiting_for(request, record.call):
+        return record.request == request and record.call == end.last_answer
+    return not end.last_answer and not line.is_running(request)
+
+
+def let_line_run(
+    execution: Execution, attempts: CrashSuspicions, ends: dict[Request, End], coming: Container[Request]
+) -> list[Poisonous]:
+    """Let the calls run that stood in line when a database was flushed, unless one of them crashed too many
+    processes, or its end is *coming*; returns those that did. *Without it:* a flush outlives the process that
+    the next call ends; each process reaches the flush, runs that call, and ends (E4, W7)."""
+    jobs = execution.line.in_progress()
+    found = [each for each in among_jobs(attempts, jobs) if each.request not in ends]
+    execution.is_line_held = bool(found) or any(job.request in coming for job in jobs)
+    for job in jobs:
+        end = ends.get(job.request)
+        if end is not None and not end.last_answer:
+            execution.line.poisoned[job.request] = end.outcome
+    return found
 
 
 def in_words(method: str, arguments: msgspec.Raw) -> str:

@@ -1,12 +1,14 @@
 """Calls that crash the processes that execute them, in every style (E4)."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from fake_group import FakeClock
+from fake_group import FakeClock, FakeGroup
 from group_classes import A, B, Counter, Spy, call, definition, sent
 from slot_notes import Notes
-from style_groups import group, lines, told, write
+from stored_words import Words, stored, words_of
+from style_groups import INTERVAL_NS, group, lines, pass_interval, told, write
 
 from holdfast.execution.crash_attempts import NO_GROUP, Attempt, CrashSuspicions
 from holdfast.execution.execution import Execution
@@ -251,3 +253,90 @@ def test_no_call_leaves_while_its_outcome_may_stand_behind_a_deadly_call() -> No
     execution = made.replicas["b"].execution
     assert execution is not None
     assert execution.is_at_rest
+
+
+def stored_group(tmp_path: Path) -> FakeGroup:
+    """A group of stored objects, each with a checkpoint in which one word stands."""
+    made = group("active", Words)
+    for name in "abc":
+        made.classes[name] = stored(tmp_path / f"{name}.db")
+        made.start(name)
+    made.members["a"].is_serving = True
+    made.replicas["a"].on_serving(made.epoch)
+    made.replicas["a"].on_calls("t", sent(call(1, "add", "first")))
+    made.settle()
+    pass_interval(made)
+    for name in "abc":
+        made.copies[name].end()
+    made.settle()
+    assert all(made.members[name].checkpoint is not None for name in "abc")
+    return made
+
+
+def ask_and_flush(made: FakeGroup) -> None:
+    """All databases are flushed between two operations, while another stands in line, which runs next."""
+    made.replicas["a"].on_calls("t", sent(call(2, "ask")))
+    made.replicas["a"].on_calls("t", sent(call(3, "add", "deadly")))
+    made.settle()
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    (_, outgoing) = made.outgoing.pop()
+    made.outgoing.clear()
+    made.replicas["a"].on_nested_outcome(outgoing.caller, 1, encode_outcome(Returned("asked")))
+    made.settle()
+
+
+def end_processes(made: FakeGroup) -> None:
+    """What was executed after the flush is rolled back."""
+    for name in "abc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        execution.discard()
+    for name in "bc":
+        made.start(name)
+
+
+def test_a_call_in_line_where_a_database_was_flushed_is_given_up_like_any_other(tmp_path: Path) -> None:
+    """E4, W7: the flush outlives the process that the next call ends, and the call stands in line in it."""
+    made = stored_group(tmp_path)
+    ask_and_flush(made)
+    for name, crashes in (("b", 2), ("c", 1)):  # c has heard of one crash only
+        made.attempts[name].ended(Attempt(NO_GROUP, A, 3, 3, crashes))
+    end_processes(made)
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.replicas["b"].on_calls("again", sent(call(3, "add", "deadly")))
+    made.replicas["b"].on_calls("again", sent(call(4, "add", "last")))
+    made.settle()
+    assert told(made)[-2:] == [
+        ("again", [3], [Poisoned(2, "add('deadly')")]),
+        ("again", [4], [Returned(3)]),
+    ]
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "poisoned")]
+    for name in "bc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        assert words_of(execution) == ["first", "asked", "last"]
+        assert execution.line.poisoned == {}
+
+
+def test_a_call_given_up_beyond_a_flush_is_known_when_the_flush_is_reached(tmp_path: Path) -> None:
+    """E4, W7: one backlog has the records that are passed over, the call, and its end."""
+    made = stored_group(tmp_path)
+    ask_and_flush(made)
+    made.replicas["a"].on_calls("t", sent(call(5, "add", "deadly, too")))
+    made.replicas["a"].turn()
+    made.replicate("b")
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 5, 5, 2))
+    end_processes(made)
+    made.crash("c")
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.restart("c")
+    made.settle()
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "poisoned")]
+    for name in "bc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        assert words_of(execution) == ["first", "asked", "deadly"]
+        assert execution.line.poisoned == {}
