@@ -39,7 +39,7 @@ from holdfast.authority.removal import remove_group
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.control.replication.criteria import check_member, member_criteria, to_keep
 from holdfast.control.replication.locations import choose_many
-from holdfast.execution.stored import check_schema
+from holdfast.execution.database import check_schema
 from holdfast.groups.host_groups import HostGroups
 from holdfast.groups.stored_objects import check_may_be_stored
 from holdfast.machine import MachineClock

@@ -21,9 +21,9 @@ from holdfast.app_code.finder import BadClass, find_class
 from holdfast.app_code.loader import SYSTEM_CLASSES, load_class, offer_classes
 from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.execution.capture import NoStateAvailable, NotCapturable
+from holdfast.execution.database import check_schema
 from holdfast.execution.definition import Definition, NotMade
 from holdfast.execution.interface import Interface
-from holdfast.execution.stored import check_schema
 from holdfast.execution.timers import Timers
 from holdfast.model.errors import EndsProcess, InvalidRequest
 from holdfast.model.outcome import error_in_words

@@ -21,7 +21,6 @@ from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
-from holdfast.execution.database import UNCAPTURED
 from holdfast.execution.method import run_own
 from holdfast.execution.read_back import (
     UNENCODABLE,
@@ -48,6 +47,9 @@ OWN_PIECE_BYTES: Final = 1 << 20
 
 AT_ONCE_BYTES: Final = 4 * PIECE_BYTES
 """An encoded value longer than this is decoded and compared in parts."""
+
+UNCAPTURED: Final = "_holdfast_database"
+"""The attribute of a stored object that has its database: it is captured as a file, not as an attribute."""
 
 _digests: Final = msgspec.msgpack.Encoder(order="deterministic")
 

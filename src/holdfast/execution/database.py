@@ -22,14 +22,13 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from holdfast.execution.stored import Stored
 from holdfast.model.errors import Corruption, DiskFailed, EndsProcess, HoldfastError, InvalidRequest, NoSpace
 from holdfast.model.ids import Position
 
 Value = str | int | float | bytes | None
 Row = tuple[Any, ...]
 
-UNCAPTURED: Final = "_holdfast_database"
-"""The attribute of a stored object that has its database: it is captured as a file, not as an attribute."""
 WAL_PAGES_MAX: Final = 16_384
 """The most pages in the WAL, 64 MB: beyond, a flush brings them into the main file itself. While operations
 follow each other without a pause, one is always under way that began before the last ones were brought there,
@@ -339,3 +338,13 @@ def _only_reading(cursor: apsw.Cursor, sql: str, values: object) -> bool:
     if not cursor.is_readonly:
         raise InvalidRequest("a query changes nothing: let an operation do this")
     return True
+
+
+def check_schema(cls: type) -> None:
+    """Make the tables of *cls* once, in memory. Raises ``InvalidRequest`` for a schema that makes none."""
+    schema = cls.schema if issubclass(cls, Stored) else ""
+    if not isinstance(schema, str):
+        raise InvalidRequest(f"{cls.__name__}.schema is a {type(schema).__name__}; it is SQL, as text")
+    tried = ObjectDatabase(Place(":memory:"), schema, is_new=True)
+    tried.open()
+    tried.close()

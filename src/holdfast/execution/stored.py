@@ -7,24 +7,26 @@ manifest of its file; the file itself stays where it is, and another host fetche
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
-from holdfast.execution.capture import Capture, NotCapturable
+from holdfast.execution.capture import UNCAPTURED, Capture, NotCapturable
 from holdfast.execution.context import scope_now
-from holdfast.execution.database import UNCAPTURED, ObjectDatabase, Place, Row, Value
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Position
+
+if TYPE_CHECKING:  # a client imports classes that are stored, and has no SQLite
+    from holdfast.execution.database import ObjectDatabase, Row, Value
 
 
 class Database:
     """What a method sees of its object's database."""
 
-    def __init__(self, database: ObjectDatabase) -> None:
+    def __init__(self, database: "ObjectDatabase") -> None:
         self.under = database
 
-    def execute(self, sql: str, *values: Value) -> list[Row]:
+    def execute(self, sql: str, *values: "Value") -> "list[Row]":
         """Run one statement with *values* for its question marks; returns its rows.
 
         In a query it may only read. Transactions are Holdfast's: what an operation changes is there for the
@@ -35,7 +37,7 @@ class Database:
             raise InvalidRequest("the database is used by methods, and not by __init__: write a `schema`")
         return self.under.execute(sql, values, is_query=scope.timers is None)
 
-    def one(self, sql: str, *values: Value) -> Row | None:
+    def one(self, sql: str, *values: "Value") -> "Row | None":
         """The first row of what :meth:`execute` returns; None when there is none."""
         return next(iter(self.execute(sql, *values)), None)
 
@@ -54,12 +56,12 @@ class Stored:
         return found
 
 
-def attach(instance: object, database: ObjectDatabase) -> None:
+def attach(instance: object, database: "ObjectDatabase") -> None:
     """Let *instance* have that database."""
     instance.__dict__[UNCAPTURED] = Database(database)
 
 
-def database_of(instance: object) -> ObjectDatabase | None:
+def database_of(instance: object) -> "ObjectDatabase | None":
     """The database that *instance* has, if it has one."""
     found = getattr(instance, "__dict__", {}).get(UNCAPTURED)
     return found.under if isinstance(found, Database) else None
@@ -84,11 +86,11 @@ def stored_state(state: bytes) -> StoredState:
 class ObjectFiles(Protocol):
     """The files of one group's object on this host."""
 
-    def fresh(self) -> ObjectDatabase:
+    def fresh(self) -> "ObjectDatabase":
         """A new database, which replaces everything there is once it is used."""
         ...
 
-    def opened(self, state: bytes, position: Position) -> ObjectDatabase:
+    def opened(self, state: bytes, position: Position) -> "ObjectDatabase":
         """The database that a checkpoint at *position* stands on, which holds that position or a later one.
         Raises :class:`.database.StorageLost`."""
         ...
@@ -111,16 +113,6 @@ class StoredCapture(Capture):
     def digest_of(self, instance: object) -> bytes:
         database = database_of(instance)
         return super().digest_of(instance) + (database.digest() if database is not None else b"")
-
-
-def check_schema(cls: type) -> None:
-    """Make the tables of *cls* once, in memory. Raises ``InvalidRequest`` for a schema that makes none."""
-    schema = cls.schema if issubclass(cls, Stored) else ""
-    if not isinstance(schema, str):
-        raise InvalidRequest(f"{cls.__name__}.schema is a {type(schema).__name__}; it is SQL, as text")
-    tried = ObjectDatabase(Place(":memory:"), schema, is_new=True)
-    tried.open()
-    tried.close()
 
 
 def capture_of(cls: type) -> Capture:

@@ -9,10 +9,11 @@ from stored_words import Words, stored, words_of
 
 import holdfast as hf
 from holdfast.execution.capture import NotCapturable
+from holdfast.execution.database import check_schema
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Annexed, NestedReply, encode_arguments
 from holdfast.execution.saved_state import Saved, is_of_files
-from holdfast.execution.stored import StoredState, check_schema, stored_state
+from holdfast.execution.stored import StoredState, stored_state
 from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Position
