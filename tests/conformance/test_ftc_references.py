@@ -101,8 +101,8 @@ def test_a_host_asks_for_existence_as_it_does_for_the_newest_reference(tmp_path:
     found = host.answer(Locate(3, "ledger"))
     assert (found.reference.group, found.reference.version) == (GROUP, 1)
 
-    host.directory.records[GROUP] = RECORD
-    host.directory.learn(seen(1))
+    host.catalog.records[GROUP] = RECORD
+    host.catalog.learn(seen(1))
     for epoch in (2, 3):
         next_view = msgspec.structs.replace(VIEW, epoch=Epoch(epoch))
         current = bench.run(read_view(GROUP))

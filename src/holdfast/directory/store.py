@@ -42,12 +42,13 @@ class Batch:
 
     def put_keys(self, name: MapName, keys: Collection[bytes]) -> None:
         """Put many keys without a value, as indexes have them: looked at together, which is quicker."""
-        size = sum(map(len, keys))
-        if not keys or min(map(len, keys)) == 0 or max(map(len, keys)) > STORE_KEY_BYTES_MAX:
-            for key in keys:
-                self.put(name, key, b"")  # it says which is wrong
+        if not keys:
             return
-        self._grow(size)
+        shortest, longest = min(map(len, keys)), max(map(len, keys))
+        if shortest == 0 or longest > STORE_KEY_BYTES_MAX:
+            wrong = longest if shortest else 0
+            raise InvalidRequest(f"a key has 1 to {STORE_KEY_BYTES_MAX} bytes, not {wrong}")
+        self._grow(sum(map(len, keys)))
         self.changes.extend([(name, key, b"") for key in keys])
 
     def erase(self, name: MapName, key: bytes) -> None:

@@ -22,7 +22,7 @@ def admin_dispatch(
 ) -> AdminDispatch:
     """The dispatch of host a. The orders below need nothing else of it, or are refused before they would."""
     me = SimpleNamespace(host=A, incarnation=4)
-    host: Any = SimpleNamespace(me=me, recovery=None, directory=None, domain="d")
+    host: Any = SimpleNamespace(me=me, recovery=None, catalog=None, domain="d")
     nothing: Any = None
     return AdminDispatch(
         *(host, nothing, nothing, nothing, partition, nothing, nothing, (A, B, C), nothing),

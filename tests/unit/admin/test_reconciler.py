@@ -18,9 +18,9 @@ class Looks:
 
     def __init__(self) -> None:
         self.at_s: list[float] = []
-        directory = SimpleNamespace(views={}, sessions={})
+        catalog = SimpleNamespace(views={}, sessions={})
         self.reconciler = Reconciler(
-            cast(Any, SimpleNamespace(directory=directory)),
+            cast(Any, SimpleNamespace(catalog=catalog)),
             cast(Any, None),
             cast(Any, SimpleNamespace(is_coordinator=False, coordinator=None)),
             cast(Any, SimpleNamespace(look=self._look)),

@@ -39,7 +39,7 @@ class Fails:
 
 def works(fails: Fails, what: str) -> Coroutine[Any, Any, None]:
     """One kind of work, of which each attempt fails."""
-    groups: Any = SimpleNamespace(directory=SimpleNamespace(find=lambda name: 1))
+    groups: Any = SimpleNamespace(catalog=SimpleNamespace(find=lambda name: 1))
     if what == "managing":
         return Reconciler(
             groups, cast(Any, None), cast(Any, fails), cast(Any, None), lambda: Nonce("n")

@@ -190,7 +190,7 @@ def test_an_outcome_is_told_over_http_to_whose_call_it_was() -> None:
             return "paid"
 
     records = {GROUP: SimpleNamespace(name="g")}
-    context = SimpleNamespace(groups=SimpleNamespace(directory=SimpleNamespace(records=records)))
+    context = SimpleNamespace(groups=SimpleNamespace(catalog=SimpleNamespace(records=records)))
     calls = HttpCalls(cast(Any, Answering()), cast(Any, context))
     site = cast(Any, SimpleNamespace(inside=SimpleNamespace(calls=calls)))
 

@@ -55,7 +55,7 @@ def host_context() -> Any:
     return SimpleNamespace(
         domain="main",
         report=lambda: report,
-        groups=SimpleNamespace(hosted={}, directory=SimpleNamespace(sessions={})),
+        groups=SimpleNamespace(hosted={}, catalog=SimpleNamespace(sessions={})),
         notes={"won": 1},
         reports=Backlog(1),
         listeners=[],

@@ -48,7 +48,7 @@ def hears(on_told: Callable[[Told], None]) -> FaultConsumer:
         return None
 
     groups = SimpleNamespace(
-        directory=SimpleNamespace(find=lambda name: GroupId(1)),
+        catalog=SimpleNamespace(find=lambda name: GroupId(1)),
         me=SimpleNamespace(host="host1", incarnation=1),
     )
     notifiers = SimpleNamespace(name=NOTIFIER, reference=reference)
