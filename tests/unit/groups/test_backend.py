@@ -49,7 +49,7 @@ class Host:
         received = self.kept.receive(A, point, len(state))
         assert received is not None
         received.write(state)
-        received.finish(then)
+        received.finish(then, lambda: pytest.fail("the state was given up"))
 
     def copy(self, point: Point, state: bytes = STATE) -> Checkpoint:
         """Write a state as a copy of the process does."""
