@@ -132,9 +132,7 @@ def test_every_order_names_its_roles() -> None:
 @pytest.mark.parametrize("order", ROLES, ids=lambda order: order.__name__)
 def test_an_order_is_refused_to_every_role_that_it_does_not_name(order: type[Order]) -> None:
     """The refusal comes before the order is examined: none of its values is valid here."""
-    host: Any = SimpleNamespace(
-        me=SimpleNamespace(host=HostId("a")), recovery=None, catalog=None, domain=""
-    )
+    host: Any = SimpleNamespace(me=SimpleNamespace(host=HostId("a")), recovery=None, catalog=None, domain="")
     nothing: Any = None
     administering = AdminDispatch(
         host, nothing, nothing, nothing, PartitionFilter(), nothing, nothing, (), nothing, allows_chaos=True
