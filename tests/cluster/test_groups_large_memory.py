@@ -1,5 +1,5 @@
-"""A group in memory with a large bytearray (100 MB in the long form), on real hosts: its state is copied,
-sent and loaded while calls are served, and no process holds it twice (E5, E8)."""
+"""A group in memory with 100 MB in one bytearray, on real hosts: its state is copied, sent and loaded while
+calls are served, and no process holds it twice (E5, E8)."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,13 @@ from holdfast.storage.scratch import PREFIX
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 APPS = Path(__file__).parent / "apps"
+MEGABYTES = 100
+STATE_BYTES = MEGABYTES << 20
 OTHER_BYTES = 96 << 20
 """What a host may need besides: chunks on their way to the disk, and what Python gives back late."""
 WAIT_S = 300.0
 SELDOM = {"CheckpointInterval": 100_000_000}
-"""In units of 100 ns: every ten seconds each of three hosts writes its state."""
+"""In units of 100 ns: every ten seconds each of three hosts writes 100 MB."""
 
 
 def scratch(domain: Domain, host: str) -> list[str]:
@@ -75,9 +77,9 @@ class Load:
                 stop.set()
 
 
-def expected(megabytes: int, stamps: int) -> str:
+def expected(stamps: int) -> str:
     """Return the digest after this many stamps."""
-    cargo = bytearray(bytes(range(256)) * 4096 * megabytes)
+    cargo = bytearray(bytes(range(256)) * 4096 * MEGABYTES)
     for number in range(stamps):
         at = number * 1_000_003 % len(cargo)
         cargo[at] = (cargo[at] + 1) % 256
@@ -93,12 +95,9 @@ async def until(holds: Callable[[], Any], what: str) -> None:
         raise AssertionError(f"not within {WAIT_S:g} s: {what}") from None
 
 
-def test_a_large_state_in_memory_reaches_who_differs_and_who_joins_under_calls(
-    tmp_path: Path, rounds: Callable[..., int]
-) -> None:
+def test_a_state_of_100_mb_in_memory_reaches_who_differs_and_who_joins_under_calls(tmp_path: Path) -> None:
     """A member whose object differs takes the primary's state, and a host that joins is sent one; calls are
     answered throughout by the same primary, and every member ends with the same bytes."""
-    megabytes = rounds(short=24, long=100)
     marks = tmp_path / "marks"
     marks.mkdir()
     with Domain(tmp_path / "d", "--app", str(APPS), "--hosts", "4") as domain:
@@ -125,7 +124,7 @@ def test_a_large_state_in_memory_reaches_who_differs_and_who_joins_under_calls(
             (outside,) = {host["id"] for host in domain_hosts} - set(before.placed_on)
             pids = {host: await client.pid(HostId(host)) for host in (*before.placed_on, outside)}
             began = {host: peak_bytes(pid) for host, pid in pids.items()}
-            assert await vessel.fill(megabytes) == megabytes << 20
+            assert await vessel.fill(MEGABYTES) == STATE_BYTES
             async with Load().on(vessel) as load:
 
                 async def all_copied() -> bool:
@@ -158,14 +157,14 @@ def test_a_large_state_in_memory_reaches_who_differs_and_who_joins_under_calls(
             after = await client.info("vessel")
             assert after.primary == before.primary
             assert {host: await client.pid(HostId(host)) for host in pids} == pids, "no process has ended"
-            whole = expected(megabytes, load.acknowledged)
+            whole = expected(load.acknowledged)
             assert await vessel.digest() == whole
             for host in (swayed, outside):
                 await asyncio.to_thread(holdfast, domain, "group", "handover", "vessel", host)
                 await client.wait("vessel", "it leads", lambda info: info.primary == host)  # noqa: B023  # awaited within the loop
                 assert await vessel.digest() == whole, host
             peaks = {host: peak_bytes(pid) - began[host] for host, pid in pids.items()}
-            assert max(peaks.values()) < (megabytes << 20) + OTHER_BYTES, peaks
+            assert max(peaks.values()) < STATE_BYTES + OTHER_BYTES, peaks
             print(f"served {at_first} {found} {mended} {joined}, grew by {peaks}")
 
         domain_hosts = domain.status()["hosts"]
