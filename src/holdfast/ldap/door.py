@@ -7,7 +7,7 @@ clients go to another master instead of waiting.
 import asyncio
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Final
 
@@ -24,7 +24,8 @@ from holdfast.ldap.server import LdapServer
 from holdfast.ldap.service import DoorPolicy, DoorPorts, Service
 from holdfast.machine.process_tuning import spare_what_stays
 from holdfast.machine.trace import LibraryLog
-from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.csn import Csn
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
 from holdfast.node.gateway import HostContext
@@ -111,6 +112,7 @@ class LdapDoor:
             DoorLimits(connections=CLIENTS_MAX),
             DoorPolicy(require_tls=not self._at.is_loopback),
             __version__,
+            OtherMasters(served),
         )
         self._server = LdapServer(service, loop)
         await self._listen(self._server)
@@ -139,6 +141,20 @@ class LdapDoor:
         if self._hasher is not None:
             self._hasher.close()
             self._hasher = None
+
+
+class OtherMasters:
+    """The other masters as a second store (:class:`.service.SecondStore`)."""
+
+    def __init__(self, served: ServedReplica) -> None:
+        self._served = served
+        self.is_asked = served.replicator.config.acknowledge > 1
+
+    def check_room(self) -> None:
+        self._served.replicator.acknowledgements.check_room()
+
+    def wait(self, csn: Csn, answer: Callable[[HoldfastError | None], None]) -> None:
+        self._served.replicator.acknowledge(csn, answer)
 
 
 def check_write(served: ServedReplica) -> None:

@@ -64,7 +64,7 @@ class Replicator:
         insist_valid(config, "replication")
         self.roster = roster
         self._ports = ports
-        self._config = config
+        self.config = config
         self._masters = masters
         self._on_told_over = on_told_over
         self.on_failed = on_failed
@@ -106,7 +106,7 @@ class Replicator:
     def on_up(self, peer: str) -> None:
         """There is a new connection; one that was there before is over."""
         self.on_down(peer)
-        self.links[peer] = Link(peer, self._ports, self.roster, self._config, self.new_token, self)
+        self.links[peer] = Link(peer, self._ports, self.roster, self.config, self.new_token, self)
 
     def on_down(self, peer: str) -> None:
         self._givers.drop(peer)
@@ -176,6 +176,7 @@ class Replicator:
     def on_open(self, link: Link, *, is_ready: bool) -> None:
         self._unheard.pop(link.peer, None)
         self.lag.follow(link.peer)
+        self._ports.trace.note("directory_link_open", peer=link.peer, replica=link.replica)
         assert link.replica is not None
         if is_ready and self._ports.copies is not None:
             self._ports.copies.taken(link.replica)
@@ -215,7 +216,7 @@ class Replicator:
         self._maybe_ready()
         if not self._is_tell_set:
             self._is_tell_set = True
-            self._ports.timers.set(self._config.have_ns, TELL)
+            self._ports.timers.set(self.config.have_ns, TELL)
 
     # --- the replica (ReplicaListener)
 
@@ -245,7 +246,7 @@ class Replicator:
 
     def _may_issue(self) -> bool:
         """Whether peers have had their time to say that this store was put back since it was last opened."""
-        is_late = self._ports.clock.now() - self._began_ns >= self._config.hear_first_ns
+        is_late = self._ports.clock.now() - self._began_ns >= self.config.hear_first_ns
         return not self._is_nobody and (not self._unheard or is_late)
 
     def acknowledge(self, csn: Csn, answer: Answer) -> None:
@@ -271,7 +272,7 @@ class Replicator:
 
     def on_timer(self, tag: Hashable) -> None:
         if tag == TICK:
-            self._ports.timers.set(self._config.tick_ns, TICK)
+            self._ports.timers.set(self.config.tick_ns, TICK)
             self._tick()
         elif tag == RELAY:
             self._is_relay_set = False
@@ -285,7 +286,7 @@ class Replicator:
         now_ns = self._ports.clock.now()
         self.acknowledgements.on_time(now_ns)
         for link in list(self.links.values()):
-            if link.phase is not Phase.ENDED and now_ns - link.heard_ns > self._config.silence_ns:
+            if link.phase is not Phase.ENDED and now_ns - link.heard_ns > self.config.silence_ns:
                 self._ports.trace.note("directory_link_silent", peer=link.peer)
                 link.end()
                 self.on_down(link.peer)
@@ -295,7 +296,7 @@ class Replicator:
         if self.roster.replica in self.roster.over:
             self._become_nobody()
         self._refuse_over(self.roster.over)
-        if self._stated_ns is None or now_ns - self._stated_ns >= self._config.statement_ns:
+        if self._stated_ns is None or now_ns - self._stated_ns >= self.config.statement_ns:
             self._state()
         self._housekeeping.tick(now_ns)
 
@@ -378,4 +379,4 @@ class Replicator:
     def _relay_later(self) -> None:
         if not self._is_relay_set:
             self._is_relay_set = True
-            self._ports.timers.set(self._config.relay_ns, RELAY)
+            self._ports.timers.set(self.config.relay_ns, RELAY)
