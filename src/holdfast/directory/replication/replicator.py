@@ -5,7 +5,7 @@ commits, and timers. On each tick it gives up silent links, makes a statement if
 all agree about, trims the changelog and purges old state.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.update import Update
@@ -54,11 +54,14 @@ class Replicator:
         maps: Sequence[MapName],
         peers: Sequence[str] = (),
         masters: Callable[[], Sequence[str]] = tuple,
+        allotted: Callable[[], Iterable[ReplicaId]] = tuple,
         on_told_over: Callable[[], None] = lambda: None,
         on_failed: Callable[[str], None] = lambda why: None,
     ) -> None:
         """*maps*: those of the store that a copy has. *peers*: with whom it has links. *masters*: where a
-        read-only replica sends writers. *on_told_over*: others have retired this replica's id, or know that
+        read-only replica sends writers. *allotted*: the present replica ids of all hosts, as far as the
+        authority's word has come: purging waits for one whose sponsor lost his store, too (G7).
+        *on_told_over*: others have retired this replica's id, or know that
         its store was put back; open the store again, with another. *on_failed*: the process must end (D1).
         """
         insist_valid(config, "replication")
@@ -87,7 +90,7 @@ class Replicator:
         )
         self.lag = LagMeter()
         self._givers = Givers(ports, config, tuple(maps), self._count)
-        self._housekeeping = Housekeeping(ports, roster, config, self.keep, self.new_token)
+        self._housekeeping = Housekeeping(ports, roster, config, self.keep, self.new_token, allotted)
         ports.replica.listen(self)
         ports.timers.set(config.tick_ns, TICK)
         self._maybe_ready()

@@ -63,6 +63,10 @@ class Registry:
     def ids(self, host: str) -> list[ReplicaId]:
         return list(self._ids.get(host, []))
 
+    def present(self) -> list[ReplicaId]:
+        """The ids that the hosts' stores have now."""
+        return [ids[-1] for ids in self._ids.values()]
+
 
 @dataclass(frozen=True, slots=True)
 class HostIds:
