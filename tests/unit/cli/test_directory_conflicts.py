@@ -21,6 +21,7 @@ from holdfast.directory.operations import (
     ModifyDnRequest,
     ModifyRequest,
 )
+from holdfast.model.csn import parse
 from holdfast.model.errors import InvalidRequest
 
 
