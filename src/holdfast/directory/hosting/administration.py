@@ -239,6 +239,7 @@ class Administration:
                 self._link(replicator, record, each) for each in record.members if each != around.host
             ),
             pending=served.replica.pending,
+            conflicts=len(served.replica.conflicts()),
             live=tuple(roster.live),
             over=tuple(roster.over),
             needs_initialisation=tuple(roster.lagging),
