@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import structlog
+
 from holdfast.authority.directories import (
     DirectoryRecord,
     Edit,
@@ -52,6 +54,8 @@ SERVING_S: Final = 60.0
 """How long an order waits for the replica that it made."""
 
 MILLISECOND_NS: Final = 1_000_000
+
+log: Final = structlog.get_logger("holdfast.directory")
 
 
 class Administration:
@@ -195,6 +199,7 @@ class Administration:
         if newest is not None:
             generator.observe("an administrator", newest, override_reason="clock reset")
         absorbed_ns = generator.absorb_network_offset("clock reset")
+        log.warning("clock reset", before=before, now=generator.csnstate(), newest=str(newest))
         return OrderDone(
             f"{absorbed_ns / 1e9:.3f} s that peers had pulled this clock are its own now; before: {before}; "
             f"now: {generator.csnstate()}; all CSNs from here on are greater than {newest}"
