@@ -22,8 +22,10 @@ from typing import Any
 import lmdb
 import msgspec
 
+from holdfast.cli.directory.changing import cut, heal
 from holdfast.cli.directory.masters import masters_at
 from holdfast.cli.directory.topology import as_json
+from holdfast.cli.where import Where
 from holdfast.model.errors import HoldfastError
 from holdfast.node.layout import Layout
 from holdfast.storage.lock import holder_of
@@ -116,11 +118,25 @@ class Masters:
             return {}
         return next((each for each in links if each["peer"] == peer), {})
 
+    def needing(self, id: str) -> list[int]:
+        """The replicas that need initialisation, as one master says."""
+        try:
+            return list(self.status()[id]["replica"]["needs_initialisation"])
+        except (HoldfastError, KeyError, TypeError):
+            return []
+
     def may_write(self, id: str) -> bool:
         try:
             return bool(self.status()[id]["replica"]["may_write"])
         except (HoldfastError, KeyError, TypeError):
             return False
+
+    def cut(self, one: str, other: str) -> None:
+        """What `directory cut` does, without starting the command."""
+        cut(one, other, at=Where(dir=self.directory))
+
+    def heal(self, one: str, other: str) -> None:
+        heal(one, other, at=Where(dir=self.directory))
 
     def shipped(self, id: str) -> int:
         """How many bytes of files that host has sent to others."""
