@@ -34,18 +34,21 @@ def leaked_sockets() -> Iterator[None]:
 def test_a_master_that_was_away_for_too_long_is_filled_by_one_command(tmp_path: Path) -> None:
     """As long as the changelog has what it lacks it is brought up to date from there. Then it lacks more than
     is kept: it is marked, told so when it is back, keeps taking writes, and loses nothing that it took; one
-    command fills it anew."""
-    with running(tmp_path / "d", "--masters", "2", "--suffix", SUFFIX, settings=SETTINGS) as masters:
-        a, b = masters.ids
-        masters.cut(a, b)
+    command fills it anew. What only one master has is kept for the others however much it is."""
+    with running(tmp_path / "d", "--masters", "3", "--suffix", SUFFIX, settings=SETTINGS) as masters:
+        a, b, c = masters.ids
+        for each in (a, c):
+            masters.cut(each, b)
         with masters.connect(a) as connection:
             for number in range(LOG // 2):
                 assert masters.add(connection, f"short-{number}") == SUCCESS
-        masters.heal(a, b)
+        for each in (a, c):
+            masters.heal(each, b)
         masters.until_equal({f"short-{number}" for number in range(LOG // 2)})
         before = masters.status()[b]["replica"]["replica"]
 
-        masters.cut(a, b)
+        for each in (a, c):
+            masters.cut(each, b)
         long = {f"long-{number}" for number in range(2 * LOG)}
         with masters.connect(a) as connection:
             for each in sorted(long):
@@ -53,7 +56,8 @@ def test_a_master_that_was_away_for_too_long_is_filled_by_one_command(tmp_path: 
         with masters.connect(b) as connection:
             assert masters.add(connection, "while-away") == SUCCESS
         wait_until("it is marked", lambda: before in masters.needing(a))
-        masters.heal(a, b)
+        for each in (a, c):
+            masters.heal(each, b)
         wait_until("it is told", lambda: "what was before" in masters.link(b, a).get("problem", ""))
         wait_until("the other has what it took", lambda: masters.has(a, {"while-away"}))
         assert not long <= masters.uids(b)
