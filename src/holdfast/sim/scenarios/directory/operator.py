@@ -47,7 +47,8 @@ class Operator:
         if self._trouble_ns is None:
             self._trouble_ns = now_ns
         waited_ns = now_ns - self._trouble_ns
-        sources = short or [peer for peer in refusals if peer in self._larger_side()]
+        larger = self._larger_side()
+        sources = [peer for peer in (*short, *refusals) if peer in larger]
         is_time = waited_ns > LOSS_PATIENCE_NS or (
             waited_ns > PATIENCE_NS and _is_known_elsewhere(replicator)
         )
@@ -61,9 +62,9 @@ class Operator:
         return True
 
     def _larger_side(self) -> set[str]:
-        """The most hosts that replicate with each other, if this one is not among them."""
+        """The most hosts that can bring each other up to date, if this one is not among them."""
         links = {
-            name: {link.peer for link in _open(replicator)}
+            name: {link.peer for link in _open(replicator) if link.shortage is None}
             for name in self._site.names
             if self._site.is_whole(name) and (replicator := self._site.replicator(name)) is not None
         }
