@@ -56,7 +56,7 @@ def upgrade(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Let a group continue with its class as it is in the application's directory now, without a lost call.
+    """Let a group continue with its class as it is in the application's directory now; no call is lost.
 
     Its hosts are restarted one after the other, backups first, each back in sync before the next; then a
     member with the new code takes the group over. It is safe to interrupt, and continues when run again.
