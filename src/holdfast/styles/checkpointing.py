@@ -116,13 +116,14 @@ class Checkpointing:
         return copying is not None and copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether a checkpoint is due: the interval is over and something happened in it, or the log has
-        grown long. While a capture already waits for the object to be at rest, a long log makes one due only
-        from time to time. *Without it:* a log is long and a method waits for another group; each record that
-        says a checkpoint is due makes the next one due, until the log is full."""
+        """Whether a checkpoint is due: the interval is over and something happened in it, somebody needs one,
+        or the log has grown long. While a capture already waits for the object to be at rest, a long log
+        makes one due only from time to time, and nothing else does. *Without it:* a log is long, or a learner
+        needs a checkpoint, and a method waits for another group; each record that says a checkpoint is due
+        makes the next one due, until the log is full."""
         if self._is_busy or self.is_pausing:
             return False
-        if self._is_wanted and execution.position > self.kept:
+        if self._is_wanted and execution.position > self.kept and not self.awaits(execution):
             return True
         if self._bytes >= self._checkpoint_bytes(execution):
             return True
