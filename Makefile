@@ -95,6 +95,7 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@bash scripts/ensure-debian redis-server redis-server
 	@bash scripts/ensure-debian /usr/sbin/slapd slapd
 	@bash scripts/ensure-debian ldclt 389-ds-base
+	@bash scripts/ensure-debian strace strace
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
 fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)
