@@ -45,6 +45,8 @@ class OfferedFile:
         """Where in that file a chunk is, by its offset here."""
         self._end = 0
         self._lost = ""
+        self.wanted_ns: int | None = None
+        """When a member was last told of the manifest: it may be about to fetch."""
 
     def list(self) -> list[str]:
         return [FILE]

@@ -37,8 +37,8 @@ ASIDE: Final = ".aside"
 NEW: Final = "new"
 """The tag of a database that was made here; one that was fetched has its manifest's id."""
 TAG_CHARACTERS: Final = 32
-WANTED_NS: Final = 10 * SECOND
-"""How long after a member has asked for a state it may be about to fetch the file. *Without it:* checkpoints
+WANTED_NS: Final = 20 * SECOND
+"""How long after a member was told of a state it may be about to fetch the file. *Without it:* checkpoints
 follow each other, and whatever state a member is sent, its file has changed before the first chunk is asked
 for."""
 OFFERS_MAX: Final = 3
@@ -88,8 +88,6 @@ class StoredObject:
         self._is_settling = False
         self._offers: dict[bytes, OfferedFile] = {}
         """What others may fetch, by the encoded manifest, the newest last."""
-        self._wanted_at: int | None = None
-        """When a member last asked for a state."""
         self._promised = ""
         """The file of a state that is being received: it belongs to no checkpoint yet."""
 
@@ -205,13 +203,12 @@ class StoredObject:
 
     def _fetched_now(self) -> tuple[bytes, ...]:
         """The manifests that somebody fetches, or is about to."""
-        now = self._clock.now()
-        is_wanted = self._wanted_at is not None and now - self._wanted_at < WANTED_NS
-        newest = next(reversed(self._offers), b"")
+        wanted_since = self._clock.now() - WANTED_NS
         found = [
             each
             for each, offer in self._offers.items()
-            if self._files.is_asked(offer.contents.id) or (is_wanted and each == newest)
+            if self._files.is_asked(offer.contents.id)
+            or (offer.wanted_ns is not None and offer.wanted_ns >= wanted_since)
         ]
         return tuple(found[1 - OFFERS_MAX :])
 
@@ -245,11 +242,13 @@ class StoredObject:
 
     def offers(self, kept: Kept | None) -> bool:
         """Whether others can fetch what this checkpoint stands on. It is asked because one wants to."""
-        self._wanted_at = self._clock.now()
         if kept is None:
             return True
         found = stored_state(head_of(chunks_of(kept)).state).manifest
-        return not found or found in self._offers
+        offer = self._offers.get(found)
+        if offer is not None:
+            offer.wanted_ns = self._clock.now()
+        return not found or offer is not None
 
     def for_others(self, kept: Kept | None) -> Kept | None:
         """That state, as long as others can fetch its files."""

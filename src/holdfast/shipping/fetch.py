@@ -186,6 +186,9 @@ class Fetch:
             self._go_on()
         else:
             self._is_pausing = False
+            self._heard_ns = (
+                self._clock.now()
+            )  # the next source is silent from now on, not since the last one
             self._go_on()
 
     # --- search

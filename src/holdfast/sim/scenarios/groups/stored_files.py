@@ -32,6 +32,8 @@ TAKES_NS: Final = (1 * MILLISECOND, 300 * MILLISECOND)
 """How long it takes to hash a database, or to put it into its place."""
 GARBLED: Final = 0.03
 """How often a chunk is damaged on its way."""
+RATES: Final = (4 << 20, 40_000)
+"""How fast a process serves files. With the lower one a file changes several times while it is fetched."""
 ASKED_NS: Final = 500 * MILLISECOND
 ASIDE: Final = ".fetched"
 BESIDE: Final = ("", "-wal", "-shm")
@@ -71,8 +73,9 @@ class SimulatedFiles:
         self._writing: dict[int, Callable[[], None]] = {}
         self._placing: dict[int, Callable[[], None]] = {}
         self._shelf_disk = ports.disk(SHELF, self._on_shelf_synced)
+        rate = self._random.choice(RATES)
         self._offering = Offering(
-            ports.clock, ports.timers, self, ports.trace, self._on_damage, bytes_per_s=4 << 20
+            ports.clock, ports.timers, self, ports.trace, self._on_damage, bytes_per_s=rate
         )
         self._is_open = False
         self._fetch: Fetch | None = None
