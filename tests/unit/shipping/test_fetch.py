@@ -11,7 +11,7 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MICROSECOND, SECOND
 from holdfast.shipping.manifest import Contents, FileEntry
 from holdfast.shipping.progress import Phase
-from holdfast.shipping.shelf import MANIFEST, PART, WANTED, file_name
+from holdfast.shipping.shelf import MANIFEST, PART, WANTED, Place, file_name
 
 FILES = {"data.db": pattern(40 * CHUNK + 17), "empty": b"", "log/1": pattern(3 * CHUNK, salt=1)}
 
@@ -209,6 +209,52 @@ def test_a_source_that_is_damaged_is_left_for_another(pair: Pair) -> None:
     assert fetch.progress.damaged == 0, "the source noticed it"
     ((manifest, damage),) = pair.a.damage
     assert (manifest, damage.file, damage.offset) == (contents.id, "data.db", 0)
+
+
+def test_a_source_is_not_silent_before_it_was_asked(pair: Pair) -> None:
+    """A pause may be longer than the silence after which a source is left: the silence begins after it."""
+    contents, _ = pair.offer(FILES, by=("b",))
+    paused = msgspec.structs.replace(CONFIG, pause_first_ns=2 * CONFIG.silence_ns, pause_most_ns=SECOND)
+    pair.fetch(contents, "a", "b", config=paused)
+    assert pair.c.ended == [None]
+
+
+def count_reads(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> list[Place]:
+    """The places of the shelf that are read from now on."""
+    reads: list[Place] = []
+    read = pair.c.shelf.read
+
+    def counted(place: Place) -> bytes:
+        reads.append(place)
+        return read(place)
+
+    monkeypatch.setattr(pair.c.shelf, "read", counted)
+    return reads
+
+
+def test_a_later_version_takes_the_place_of_one_that_was_given_up(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W5. Only what changed is written and read, in the file that is there; after a restart all of it is read
+    and written again."""
+    first, _ = pair.offer({"data.db": pattern(40 * CHUNK)})
+    pair.fetch(first)
+    for position, is_restarted in ((2, False), (3, True)):
+        changed = bytearray(pattern((40 + position) * CHUNK))
+        changed[5 * CHUNK] ^= position
+        later, _ = pair.offer({"data.db": bytes(changed)}, position)
+        if is_restarted:
+            pair.restart()
+        reads = count_reads(pair, monkeypatch)
+        fetch = pair.c.begin(later, ("a",), CONFIG, instead_of=first)
+        pair.run(10_000)
+        assert pair.c.ended[-1] is None
+        assert_whole(pair, later, {"data.db": bytes(changed)})
+        assert not pair.c.shelf.holds(first.id)
+        new = 3 if position == 2 else 2
+        assert fetch.progress.received == new * CHUNK
+        assert (len(reads) > 40) == is_restarted, reads
+        first = later
 
 
 def test_a_silent_source_is_left_for_another(pair: Pair) -> None:
