@@ -186,9 +186,7 @@ class Fetch:
             self._go_on()
         else:
             self._is_pausing = False
-            self._heard_ns = (
-                self._clock.now()
-            )  # the next source is silent from now on, not since the last one
+            self._heard_ns = self._clock.now()  # the next source is silent from now on, not since before
             self._go_on()
 
     # --- search
