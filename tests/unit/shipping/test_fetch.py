@@ -217,6 +217,7 @@ def test_a_source_is_not_silent_before_it_was_asked(pair: Pair) -> None:
     paused = msgspec.structs.replace(CONFIG, pause_first_ns=2 * CONFIG.silence_ns, pause_most_ns=SECOND)
     pair.fetch(contents, "a", "b", config=paused)
     assert pair.c.ended == [None]
+    assert [kind for kind, _ in pair.c.notes].count("shipping-source-left") == 1, "a, which offers nothing"
 
 
 def count_reads(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> list[Place]:
