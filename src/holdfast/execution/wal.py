@@ -39,7 +39,7 @@ class WalPages(NamedTuple):
     def chunks(self, chunk_bytes: int) -> set[int]:
         """The chunks of the main file that they lie in, from 0."""
         found: set[int] = set()
-        for number in self.numbers:
+        for number in sorted(self.numbers):
             offset = (number - 1) * self.page_bytes
             found.update(range(offset // chunk_bytes, (offset + self.page_bytes - 1) // chunk_bytes + 1))
         return found
