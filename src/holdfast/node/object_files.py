@@ -18,7 +18,7 @@ import structlog
 from holdfast.execution.database import ObjectDatabase, Place, connect, settle
 from holdfast.execution.database import translated as translated_by_sqlite
 from holdfast.machine import MachineClock
-from holdfast.machine.files import make_durably
+from holdfast.machine.files import make_durably, rename_durably
 from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND, HostId
 from holdfast.shipping.checkout import check_out
@@ -184,9 +184,8 @@ class ObjectDirectory:
             except Corruption as error:
                 raise Unavailable(f"the next fetch mends it: {error}") from error
             try:
-                (aside / file).rename(self._directory / name)
+                rename_durably(aside / file, self._directory / name)
                 aside.rmdir()
-                _sync(self._directory)
             except OSError as error:
                 raise translated(error, name) from error
 
@@ -266,11 +265,3 @@ class ObjectDirectory:
     def _note(self, found: object) -> None:
         if isinstance(found, HoldfastError):
             log.warning("a stored object is not offered", why=str(found))
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
