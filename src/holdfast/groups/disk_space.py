@@ -29,6 +29,8 @@ PASS_ON_NS: Final = 5 * SECOND
 """The pause between two attempts to hand over the groups of a host that is short of space."""
 AT_ONCE: Final = 2
 """Hosts that share a disk may be short of space together; so many may write a checkpoint at once."""
+LEFT_OVER: Final = 8
+"""When that half is used up, one checkpoint may have this part of what is left."""
 TURN_LOOKS: Final = 2
 """A group that has not begun a checkpoint after so many looks has none to make; the next one has its turn."""
 NAMED_MAX: Final = 5
@@ -131,6 +133,11 @@ class DiskSpace(Space):
         """How much of what is free may be used to free more."""
         return max(self._free - self._reserve // 2, 0)
 
+    @property
+    def _room(self) -> int:
+        """How much one checkpoint may take. A small one may free much, however little is left for it."""
+        return max(self._spare // AT_ONCE, self._free // LEFT_OVER)
+
     def room_of(self, hosted: HostedGroup) -> DiskRoom:
         """The room for checkpoints of the group. One in memory has its own rule (E5)."""
         return GroupRoom(self, hosted) if self._on_disk(hosted) is not None else DiskRoom()
@@ -140,14 +147,14 @@ class DiskSpace(Space):
         checkpoints where the primary makes them, so it waits for no turn."""
         if not self.is_short:
             return None
-        return self._spare // AT_ONCE if hosted.group == self._turn or not hosted.is_primary else 0
+        return self._room if hosted.group == self._turn or not hosted.is_primary else 0
 
     def fits(self, size: int) -> bool:
         """Whether a learner may take so many bytes: records with which it may shorten its log, or a state in
         place of it. They count as written until the next look."""
         if not self.is_short:
             return True
-        is_room = size < self._spare // AT_ONCE or not size
+        is_room = size < self._room or not size
         self._free -= size * is_room
         return is_room
 
@@ -198,11 +205,12 @@ class DiskSpace(Space):
         )
 
     def _keeps(self, group: GroupId) -> str:
-        """How much of the log a group needs, and why it does not need less."""
+        """How much of the log a group needs, and why it does not need less, as far as that is known."""
         hosted = self._hosted[group]
+        size = hosted.style.state_bytes if isinstance(hosted.style, Replica) else 0
         why = hosted.why_no_checkpoint
-        if not why and self._spare == 0:
-            why = "half of the reserve is used up, and nothing more may be written to free it"
+        if not why and size >= self._room:
+            why = f"its state of {_mb(size)} is more than the {_mb(self._room)} there is room for"
         said = f", no checkpoint: {why}" if why else ""
         return f"{hosted.record.name} ({_mb(self._log.live_bytes(group))}{said})"
 

@@ -83,7 +83,7 @@ class Checkpointing:
         self._copies = CheckpointCopies(ports, self._copied, self._kept_copy)
         self._awaited: Execution | None = None  # the object that is captured at its next moment at rest
         self._committed = Position(0)
-        self._state_bytes = 0
+        self.state_bytes = 0
         """The size of the last state captured or installed."""
         self._not_before = 0
         self._copies_left = 0
@@ -141,7 +141,7 @@ class Checkpointing:
 
     @property
     def _has_room(self) -> bool:
-        return self._ports.space.fits(self._state_bytes)  # the next one will be about as large (D5)
+        return self._ports.space.fits(self.state_bytes)  # the next one will be about as large (D5)
 
     @property
     def _is_busy(self) -> bool:
@@ -203,7 +203,7 @@ class Checkpointing:
         config = self._config
         if execution.database is not None:
             return config.checkpoint_bytes
-        small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self._state_bytes)
+        small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self.state_bytes)
         return min(small, config.checkpoint_bytes)
 
     def is_large(self, execution: Execution) -> bool:
@@ -212,14 +212,14 @@ class Checkpointing:
         return self._ports.copies is not None and (
             execution.database is not None
             or self._copies_left > 0
-            or self._state_bytes > limit
+            or self.state_bytes > limit
             or execution.weighs_over(limit)
         )
 
     @property
     def is_kept_large(self) -> bool:
         """Whether loading the kept state takes long; irrelevant for a member that already has the object."""
-        return self._state_bytes > self._config.inline_state_bytes_max
+        return self.state_bytes > self._config.inline_state_bytes_max
 
     def grew(self, record_bytes: int) -> None:
         """Record that the log has one more record of this length."""
@@ -268,7 +268,7 @@ class Checkpointing:
             return None
         self._captured = Captured(execution.position, state)
         self._quiet_since = execution.position
-        self._state_bytes = len(state)
+        self.state_bytes = len(state)
         self._is_wanted = False
         self._on_digest(
             execution.position, execution.digest(state, with_state=self._digests_state(execution))
@@ -376,14 +376,14 @@ class Checkpointing:
         self._captured = None
         self._copies.drop()
         self._quiet_since = Position(sent.position + 1)  # plus the record that contained it
-        self._state_bytes = len(sent.state)
+        self.state_bytes = len(sent.state)
         self._is_wanted = False
         self.keep(sent)
 
     def installed(self, kept: Kept) -> None:
         """Record that the host has a checkpoint from another member or from an earlier process."""
         self.kept = self._quiet_since = self._committed = kept.position
-        self._state_bytes = kept.size
+        self.state_bytes = kept.size
         self._captured = None
         self.failures.begin_anew()
         self._copies.drop()
@@ -391,7 +391,7 @@ class Checkpointing:
     def kept_elsewhere(self, position: Position, size: int) -> None:
         """Record a checkpoint that another process has made from committed records (E7)."""
         self.kept = max(self.kept, position)
-        self._state_bytes = size
+        self.state_bytes = size
 
     def forget(self) -> None:
         """Drop captured states that are not committed, because they may never be."""
@@ -430,7 +430,7 @@ class Checkpointing:
                 self._failed(result)
             return
         self.failures.succeeded()
-        self._state_bytes = result.size
+        self.state_bytes = result.size
         self._on_digest(position, result.digest)
         self._copies.maybe_keep(self._committed, self._may_count)
 

@@ -253,6 +253,11 @@ class ReplicaBase(ABC):
         if self._absence.is_absent:
             raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
 
+    @property
+    def state_bytes(self) -> int:
+        """The size of the state that was captured or installed last; 0 if none was."""
+        return self._checkpointing.state_bytes
+
     def relieve(self) -> None:
         """Shorten the log by a checkpoint, if there is anything new to put into one, because a disk is short
         of space (D5)."""
