@@ -15,6 +15,7 @@ from holdfast.execution.crash_attempts import Slot
 from holdfast.execution.database import ObjectDatabase, Place, StorageFailed
 from holdfast.execution.definition import Definition
 from holdfast.faults.monitor import Relief, Suspicion
+from holdfast.groups.object_file import Scratch
 from holdfast.model.calls import ToClient
 from holdfast.model.code import Code
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
@@ -187,20 +188,26 @@ class FilesPort(Protocol):
         """Remove databases with all that SQLite keeps beside them. Nothing has them open."""
         ...
 
+    @property
+    def directory(self) -> Scratch:
+        """The directory itself."""
+        ...
+
     def settle(
         self,
         database: ObjectDatabase,
-        work: Callable[[Readable], Contents],
+        before: Callable[[], None],
+        after: Callable[[int], Contents],
         then: Callable[[Contents | HoldfastError], None],
     ) -> None:
-        """Bring everything that was flushed into the database's main file, sync it, and do *work* on the
-        directory."""
+        """Do *before*, bring everything that was flushed into the database's main file, sync it, and do
+        *after* with the number of frames of its WAL that are there."""
         ...
 
     def describe(
-        self, work: Callable[[Readable], Contents], then: Callable[[Contents | HoldfastError], None]
+        self, work: Callable[[], Contents], then: Callable[[Contents | HoldfastError], None]
     ) -> None:
-        """Do *work* on the directory."""
+        """Do *work*, which reads the directory."""
         ...
 
     def write(self, name: str, data: Iterable[bytes], then: Callable[[], None]) -> None:
@@ -211,8 +218,8 @@ class FilesPort(Protocol):
         """Remove the file *name* of the store, if it is there."""
         ...
 
-    def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
-        """Let other hosts fetch the manifest's files from *source* of the directory."""
+    def offer(self, contents: Contents, source: Readable) -> None:
+        """Let other hosts fetch the manifest's files from *source*."""
         ...
 
     def withdraw(self, manifest: ManifestId) -> None: ...
@@ -228,9 +235,20 @@ class FilesPort(Protocol):
         sources: Sequence[HostId],
         name: str,
         then: Callable[[HoldfastError | None], None],
+        *,
+        removed: Sequence[str] = (),
+        instead_of: Contents | None = None,
     ) -> None:
         """Fetch the manifest from one of these hosts, check it, and put its *file* here as *name*, durably.
-        Calls *then* with None, or with why it did not come."""
+        Calls *then* with None, or with why it did not come.
+
+        The databases *removed* are removed before, durably. What the shelf has of *instead_of* may then be
+        overwritten: nobody else has it any more."""
+        ...
+
+    def take(self, contents: Contents) -> None:
+        """Let the shelf have nothing of that manifest any more, durably, before its file, which is in its
+        place here, changes. Called on whatever thread settles. Raises ``Unavailable``."""
         ...
 
     def unshelve(self, contents: Contents) -> None:
