@@ -2,9 +2,9 @@
 group they are.
 
 A stream is bound to one group by a record at the authority, which also has its number on the wire and the
-keys of its sources. What a stranger sends, what is malformed, forged or of an earlier life of a source, is counted
-and dropped before any group hears of it. What is taken goes to the member of the group on this host, its
-*intake*; how far that member has delivered goes back to the source as credit (:mod:`.pacing`).
+keys of its sources. What a stranger sends, what is malformed, forged or of an earlier life of a source, is
+counted and dropped before any group hears of it. What is taken goes to the member of the group on this host,
+its *intake*; how far that member has delivered goes back to the source as credit (:mod:`.pacing`).
 
 Answers go the way on which the source was last heard (its *path*): an address, or a connection. A datagram
 that was recorded and comes again from elsewhere must not lead them away, so the path changes only with
