@@ -7,6 +7,7 @@ from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvail
 from holdfast.execution.context import NotOrdered, OutsideOperation, context
 from holdfast.execution.interface import BadCall, interleaved, query, slow
 from holdfast.execution.method import CannotAwait, NotAwaited
+from holdfast.execution.outputs import OutputId
 from holdfast.execution.sends import OutboxFull
 from holdfast.execution.stored import Database, Stored
 from holdfast.execution.timers import BadSchedule, TooManyTimers
@@ -29,10 +30,18 @@ from holdfast.model.outcome import (
     NestedNotExecuted,
     NestedOutcomeUnknown,
 )
+from holdfast.streams import policies
+from holdfast.streams.actions import Action, Drop, Ignore, Recover, Suspend
+from holdfast.streams.config import StreamSettings
+from holdfast.streams.handlers import Notice
+from holdfast.streams.information import LossInfo
+from holdfast.streams.message import StreamMessage
+from holdfast.streams.priorities import Lost
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Action",
     "BadCall",
     "BadSchedule",
     "CallCycle",
@@ -42,10 +51,14 @@ __all__ = [
     "CallRefused",
     "CannotAwait",
     "Database",
+    "Drop",
     "HoldfastError",
+    "Ignore",
     "InvalidRequest",
     "InvalidState",
     "InvalidUpdate",
+    "LossInfo",
+    "Lost",
     "MethodRaised",
     "NestedNotExecuted",
     "NestedOutcomeUnknown",
@@ -54,14 +67,20 @@ __all__ = [
     "NoUpdateAvailable",
     "NotAwaited",
     "NotOrdered",
+    "Notice",
     "OutboxFull",
     "OutcomeUnknown",
+    "OutputId",
     "OutsideOperation",
     "Overloaded",
+    "Recover",
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
     "Stored",
+    "StreamMessage",
+    "StreamSettings",
+    "Suspend",
     "TooManyTimers",
     "Unavailable",
     "__version__",
@@ -69,6 +88,7 @@ __all__ = [
     "connect_sync",
     "context",
     "interleaved",
+    "policies",
     "query",
     "slow",
 ]

@@ -1,9 +1,10 @@
-"""A message of a stream, as its source describes it: the one value that sources, the wire and the order share.
+"""A message of a stream, as its source describes it: the one value that sources, the wire and the order
+share.
 
 A source puts into each message facts about those that went before (LOSS-12), so that a receiver can say
 something about messages that it never got: how far back the last message of each priority was, and how old
-earlier messages are. The lowest priority level needs no distance (LOSS-22), so a stream with *n* levels tracks
-at most *n - 1*.
+earlier messages are. The lowest priority level needs no distance (LOSS-22), so a stream with *n* levels
+tracks at most *n - 1*.
 
 Distances count messages: 1 means the message right before this one. A message's own priority plays no part in
 its own distances (LOSS-20).
@@ -23,7 +24,8 @@ SourceIncarnation = NewType("SourceIncarnation", int)
 """The number of one life of a source: a later life has a higher one, and its numbers begin at 1 again."""
 
 Sqn = NewType("Sqn", int)
-"""A message's number in its stream and its source's incarnation; the first is 1, and the step is 1 (LOSS-18)."""
+"""A message's number in its stream and its source's incarnation; the first is 1, and the step is 1
+(LOSS-18)."""
 
 NONE_BEFORE: Final = -1
 """The distance to a level of which no message was sent before (LOSS-20)."""
@@ -87,9 +89,37 @@ class Message(Struct, frozen=True, array_like=True, gc=False):
     distances: Distances = ()
     """For each tracked level p, from 0: how far back the last message of exactly that level is (LOSS-22)."""
     cumulative: Distances = ()
-    """For each tracked level p, from 0: how far back the last message of that level or a more important one is
-    (LOSS-23)."""
+    """For each tracked level p, from 0: how far back the last message of that level or a more important one
+    is (LOSS-23)."""
     ages: Ages = NO_AGES
+
+
+class StreamMessage(Struct, frozen=True, array_like=True, gc=False):
+    """A message as the application gets it."""
+
+    source: str
+    stream: str
+    incarnation: int
+    """The life of the source: a later one is higher, and its numbers begin at 1 again."""
+    number: int
+    priority: int
+    topic: str
+    payload: bytes
+    created_ns: int | None = None
+    """When it was made, by the source's clock, if the source says so."""
+
+
+def delivered(origin: Origin, message: Message) -> StreamMessage:
+    return StreamMessage(
+        origin.source,
+        origin.stream,
+        origin.incarnation,
+        message.number,
+        message.priority,
+        message.topic,
+        message.payload,
+        message.ages.created_ns,
+    )
 
 
 class Heartbeat(Struct, frozen=True, array_like=True, gc=False):
