@@ -1,4 +1,4 @@
-"""Orders about streams: binding them to groups, the keys and lives of their sources, and what members show."""
+"""Orders about streams: to which group one is bound, the keys and lives of its sources, what members show."""
 
 import secrets
 from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ that was recorded and comes again from elsewhere must not lead them away, so the
 something new, or when the old one has been silent for a while.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -39,6 +39,7 @@ from holdfast.streams.pacing import CreditConfig, CreditGiver
 
 NOTICES_MAX: Final = 20
 """How many notices the sources of one stream get in a second."""
+ASKED_KEPT: Final = 32
 SILENT_NS: Final = 3 * SECOND
 """A source that was not heard for so long may be anywhere else."""
 NOBODY: Final = From(0, 0, 0)
@@ -65,7 +66,8 @@ class StreamBinding(Struct, frozen=True, kw_only=True):
 class Intake(Protocol):
     """The member of a group on this host, as far as its streams are concerned."""
 
-    def on_messages(self, origin: Origin, messages: list[Message]) -> None: ...
+    def on_messages(self, origin: Origin, messages: list[Message], *, is_answer: bool) -> None:
+        """Messages have come; *is_answer*: because they were asked for."""
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None: ...
 
@@ -118,6 +120,8 @@ class ReceivedStream:
     """The part of datagrams that is thrown away, to try out what happens then."""
     counts: Counter[str] = field(default_factory=Counter)
     """Messages and datagrams, by what became of them."""
+    asked: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=ASKED_KEPT))
+    """The ranges that the source was last asked for."""
     notices_since_ns: int = 0
     notices: int = 0
 
@@ -220,6 +224,7 @@ class Reception:
         stream.origin = origin = Origin(source, binding.stream, sender.incarnation)
         if known is None or origin.incarnation != known.incarnation:
             stream.oldest, stream.highest, stream.path = 1, 0, None
+            stream.asked.clear()
             stream.giver = CreditGiver(self._config, sender)
         stream.sender = sender
         return origin
@@ -248,7 +253,9 @@ class Reception:
         stream.highest = max(stream.highest, last)
         stream.counts["messages"] += len(messages)
         if messages:
-            intake.on_messages(origin, messages)
+            first = messages[0].number
+            is_answer = any(begin <= first <= end for begin, end in stream.asked)
+            intake.on_messages(origin, messages, is_answer=is_answer)
 
     # --- what goes back
 
@@ -279,6 +286,7 @@ class Reception:
                 intake.on_unavailable(origin, first, last, "expired")
             return intake is not None
         stream.counts["requests"] += 1
+        stream.asked.append((first, last))
         asked = Request(stream.sender, ((first, min(last - first + 1, (1 << 32) - 1)),))
         self._answer(stream, asked, stream.path)
         return True

@@ -37,12 +37,14 @@ class Member:
         self.messages: list[tuple[Origin, int]] = []
         self.heartbeats: list[tuple[Origin, Heartbeat]] = []
         self.unavailable: list[tuple[int, int, str]] = []
+        self.answered: list[int] = []
         self.delivered_up_to = 0
         self.epoch = 5
         self.leads = True
 
-    def on_messages(self, origin: Origin, messages: list[Message]) -> None:
+    def on_messages(self, origin: Origin, messages: list[Message], *, is_answer: bool) -> None:
         self.messages += [(origin, each.number) for each in messages]
+        self.answered += [each.number for each in messages if is_answer]
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:
         self.heartbeats.append((origin, heartbeat))
@@ -218,6 +220,9 @@ def test_asking_the_source() -> None:
     assert world.answers == [("there", Request(SENDER, ((12, 3),)))]
     assert world.reception.request(ORIGIN, 3, 5)
     assert world.member is not None
+    for each in ((11,), (12, 13, 14), (15,)):
+        world.hear(batch(*each), path="there")
+    assert world.member.answered == [12, 13, 14]
     assert world.member.unavailable == [(3, 5, "expired")]
     assert not world.reception.request(Origin("exchange", "orders", 2), 1, 2)
 

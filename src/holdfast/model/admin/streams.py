@@ -86,8 +86,8 @@ class EndStreamRule(Struct, frozen=True, kw_only=True, tag="end_stream_rule"):
 
 
 class LoseStream(Struct, frozen=True, kw_only=True, tag="lose_stream"):
-    """To one host: throw a part of a stream's datagrams away, to see what happens then. Requires an admin, and
-    a domain that allows chaos. Ends with the process."""
+    """To one host: throw a part of a stream's datagrams away, to see what happens. Requires an admin, and a
+    domain that allows chaos. Ends with the process."""
 
     name: StreamName
     part: Annotated[float, Meta(ge=0, le=1)]
