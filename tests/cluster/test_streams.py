@@ -81,3 +81,36 @@ def test_every_message_arrives_everywhere(domain: Domain, transport: Any) -> Non
         assert (count, wrong, last) == (2_001, 0, {f"{name}-in": 2_001})
 
     run(domain, work)
+
+
+@pytest.mark.parametrize(("policy", "part"), [("gap_fill", 0.1), ("drop", 0.01)])
+def test_a_leader_is_killed_while_datagrams_are_lost(
+    domain: Domain, rounds: Callable[..., int], policy: str, part: float
+) -> None:
+    """Every host loses a part of the datagrams, and the leader is killed in the middle: all members end with
+    the same messages in the same order, none twice; with recovery none is missing."""
+
+    async def work(client: Client) -> None:
+        name = f"lossy-{policy}"
+        await bound(client, name, policy)
+        info = await client.wait_in_sync(name)
+        for host in info.placed_on:
+            await lose(client, host, f"{name}-in", part)
+        async with Source(client.connection, stream=f"{name}-in", group=name) as source:
+            for number in range(rounds(short=200, long=6_000)):
+                if number == rounds(short=100, long=3_000):
+                    await client.kill_primary(name)
+                await source.send_many([f"{number} {each}".encode() for each in range(20)], priority=1)
+                await asyncio.sleep(0.01)
+            await source.send(b"last", priority=0)
+            sent = source.highest
+            await source.delivered(timeout_s=WAIT_S)
+        whole = (lambda found: found[0] == sent) if policy == "gap_fill" else (lambda found: found[0] > 0)
+        count, _, wrong, last, actions = await equal_tallies(
+            client, name, lambda found: found[3] == {f"{name}-in": sent} and whole(found)
+        )
+        assert wrong == 0
+        assert actions, "loss was decided about"
+        assert count <= sent
+
+    run(domain, work)
