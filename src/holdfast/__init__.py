@@ -1,13 +1,15 @@
 """Holdfast: fault tolerance for Python services."""
 
 from holdfast.calling.config import CallPolicy
+from holdfast.client.destination import Destination
 from holdfast.client.domain import connect
+from holdfast.client.source import Source, SourceRefused
 from holdfast.client.sync import connect_sync
 from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
 from holdfast.execution.context import NotOrdered, OutsideOperation, context
 from holdfast.execution.interface import BadCall, interleaved, query, slow
 from holdfast.execution.method import CannotAwait, NotAwaited
-from holdfast.execution.outputs import OutputId
+from holdfast.execution.outputs import Output, OutputId
 from holdfast.execution.sends import OutboxFull
 from holdfast.execution.stored import Database, Stored
 from holdfast.execution.timers import BadSchedule, TooManyTimers
@@ -32,6 +34,7 @@ from holdfast.model.outcome import (
 )
 from holdfast.streams import policies
 from holdfast.streams.actions import Action, Drop, Ignore, Recover, Suspend
+from holdfast.streams.collecting import OutputGap
 from holdfast.streams.config import StreamSettings
 from holdfast.streams.handlers import Notice
 from holdfast.streams.information import LossInfo
@@ -51,6 +54,7 @@ __all__ = [
     "CallRefused",
     "CannotAwait",
     "Database",
+    "Destination",
     "Drop",
     "HoldfastError",
     "Ignore",
@@ -70,6 +74,8 @@ __all__ = [
     "Notice",
     "OutboxFull",
     "OutcomeUnknown",
+    "Output",
+    "OutputGap",
     "OutputId",
     "OutsideOperation",
     "Overloaded",
@@ -77,6 +83,8 @@ __all__ = [
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
+    "Source",
+    "SourceRefused",
     "Stored",
     "StreamMessage",
     "StreamSettings",

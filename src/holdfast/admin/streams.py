@@ -41,8 +41,8 @@ from holdfast.model.admin.streams import (
     StreamsInspected,
     UnbindStream,
 )
-from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.ids import HostId, Nonce
+from holdfast.model.errors import InvalidRequest, NoSuchGroup, Unavailable
+from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.net import Address
 from holdfast.net.udp import require_multicast
 
@@ -93,7 +93,7 @@ class StreamsAdmin:
             case UnbindStream():
                 return StreamList(streams=(self._shown(await self._unbind(order)),))
             case ListStreams():
-                return await self._list(order.name)
+                return await self._list(order)
             case OpenSource():
                 return await self._open(order)
             case MakeSourceKey():
@@ -156,14 +156,21 @@ class StreamsAdmin:
             raise no_stream(order.name)
         return found
 
-    async def _list(self, name: str) -> StreamList:
+    async def _list(self, order: ListStreams) -> StreamList:
         listing: Listing[StreamRecord] = await insist(
             lambda: perform(self._authority, list_streams()), Listing
         )
-        found = [each.value for each in listing.items if not name or each.value.name == name]
-        if name and not found:
-            raise no_stream(name)
-        return StreamList(streams=tuple(self._shown(each) for each in found))
+        found = [each.value for each in listing.items if order.name in ("", each.value.name)]
+        if order.name and not found:
+            raise no_stream(order.name)
+        members: tuple[StreamMember, ...] = ()
+        if order.group:
+            group = self._catalog.find(order.group)
+            if group is None:
+                raise NoSuchGroup(f"there is no group {order.group!r}")
+            found = [each for each in found if each.group == group]
+            members = self._members(group)
+        return StreamList(streams=tuple(self._shown(each) for each in found), members=members)
 
     async def _open(self, order: OpenSource) -> SourceOpened:
         nonce, now_ns = Nonce(order.nonce) or self._nonces(), self._wall()
@@ -211,9 +218,6 @@ class StreamsAdmin:
 
     def _shown(self, record: StreamRecord) -> StreamInfo:
         seen = self._catalog.views.get(record.group)
-        primary = None if seen is None else seen.value.primary
-        placed = self._catalog.records.get(record.group)
-        hosts = () if placed is None else placed.placed_on
         return StreamInfo(
             name=record.name,
             number=record.number,
@@ -230,9 +234,15 @@ class StreamsAdmin:
             is_paced=record.is_paced,
             multicast=record.multicast,
             sources=tuple(each.source for each in record.keys.values()),
-            members=tuple(self._member(host, is_primary=host == primary) for host in hosts),
+            members=self._members(record.group),
             epoch=0 if seen is None else seen.value.epoch,
         )
+
+    def _members(self, group: GroupId) -> tuple[StreamMember, ...]:
+        seen, placed = self._catalog.views.get(group), self._catalog.records.get(group)
+        primary = None if seen is None else seen.value.primary
+        hosts = () if placed is None else placed.placed_on
+        return tuple(self._member(host, is_primary=host == primary) for host in hosts)
 
     def _member(self, host: HostId, *, is_primary: bool) -> StreamMember:
         session = self._catalog.sessions.get(host)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.dispatch import AdminDispatch
 from holdfast.authority.recipe import Authority
@@ -35,6 +36,8 @@ class HostContext:
     services: HostServices
     reports: Backlog
     """The fault reports that this host has yet to deliver to the notifier."""
+    clients: ClientRules = NO_RULES
+    """What named clients may do."""
     listeners: list[Listener] = field(default_factory=list)
     """Called with every event that the host's groups note, from the moment a listener is added."""
 

@@ -291,6 +291,7 @@ class Host:
             listeners=self._trace.listeners,
             reports=self._reports,
             services=self._services,
+            clients=self._clients,
         )
         for door in self._doors:
             door.on_serving(host_context)

@@ -17,6 +17,7 @@ class Tape:
         self.last: dict[str, int] = {}
         self.wrong = 0
         self.actions: list[str] = []
+        self.emitted = 0
 
     def on_messages(self, batch: list[hf.StreamMessage]) -> None:
         for each in batch:
@@ -25,7 +26,8 @@ class Tape:
             self.last[each.stream] = each.number
             self.digest = blake2b(self.digest + each.stream.encode() + each.payload, digest_size=16).digest()
             if each.number % 50 == 0:
-                hf.context.emit(each.stream, each.payload)
+                hf.context.emit(each.stream, str(each.number).encode())
+                self.emitted += 1
         self.count += len(batch)
 
     def on_loss(self, info: hf.LossInfo) -> hf.Action:
@@ -37,4 +39,5 @@ class Tape:
     @hf.query
     def tally(self) -> list[object]:
         """What must be equal at every member."""
-        return [self.count, self.digest.hex(), self.wrong, dict(sorted(self.last.items())), self.actions]
+        last = dict(sorted(self.last.items()))
+        return [self.count, self.digest.hex(), self.wrong, last, self.actions, self.emitted]

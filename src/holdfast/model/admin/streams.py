@@ -49,6 +49,8 @@ class ListStreams(Struct, frozen=True, kw_only=True, tag="list_streams"):
 
     name: SourceName = ""
     """Only that one."""
+    group: Annotated[str, Meta(max_length=300)] = ""
+    """Only those of that group, and also where its members are."""
 
 
 class OpenSource(Struct, frozen=True, kw_only=True, tag="open_source"):
@@ -128,6 +130,8 @@ class StreamInfo(Struct, frozen=True, kw_only=True):
 
 class StreamList(Struct, frozen=True, kw_only=True, tag="streams"):
     streams: tuple[StreamInfo, ...]
+    members: tuple[StreamMember, ...] = ()
+    """Those of the group that was asked for."""
 
 
 class SourceOpened(Struct, frozen=True, kw_only=True, tag="source_opened"):

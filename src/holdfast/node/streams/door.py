@@ -30,9 +30,12 @@ from holdfast.net import (
     ConnectionSettings,
     Kind,
     Limits,
+    PeerIdentity,
+    ProvenBy,
     Reason,
     Role,
     Server,
+    Why,
     serve,
 )
 from holdfast.net.handshake import Admission
@@ -43,14 +46,17 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
 from holdfast.node.streams.bindings import StreamBindings, binding_of
 from holdfast.node.streams.intake import Intakes, MemberIntake
+from holdfast.node.streams.outputs import OutputServer
 from holdfast.streams.annex import Streams
+from holdfast.streams.collecting import OutputAsk, decode_ask
 from holdfast.streams.pacing import CreditConfig
 from holdfast.streams.reception import ReceivedStream, Reception
 from holdfast.streams.records import Decided, Lacked
 
 ADDRESS: Final = "streams-address"
 """The file in the host's directory that says where its door was last."""
-ADMITS: Final[Admission] = {Kind.STREAM: frozenset({Role.CLIENT, Role.ADMIN})}
+_PROGRAMS: Final = frozenset({Role.CLIENT, Role.ADMIN})
+ADMITS: Final[Admission] = {Kind.STREAM: _PROGRAMS, Kind.OUTPUT_ASK: _PROGRAMS}
 CONNECTIONS_MAX: Final = 256
 HANDSHAKES_MAX: Final = 64
 FILES_MAX: Final = CONNECTIONS_MAX + HANDSHAKES_MAX + 8
@@ -78,6 +84,7 @@ class StreamDoor:
         self._joined: dict[str, UdpSocket] = {}
         self._reception = Reception(self, CreditConfig(), MachineRandom().stream("streams"))
         self._intakes: Intakes | None = None
+        self._outputs: OutputServer | None = None
         self._context: HostContext | None = None
         self._following: asyncio.Task[None] | None = None
         self._heard_ns = 0
@@ -97,13 +104,16 @@ class StreamDoor:
 
     async def _listen(self, at: Address) -> Server:
         """Listen by TCP and UDP at the same port, so that both pass one rule of a firewall."""
-        server = await serve(at, lambda _: self, self._endpoint, admits=ADMITS)
+        server = await serve(at, lambda _: self, self._endpoint, admits=ADMITS, refusal=self._refusal)
         try:
             self._udp = open_udp(server.address, self._on_datagram, self._on_received)
         except Unavailable:
             await server.close()
             raise
         return server
+
+    def _refusal(self, peer: PeerIdentity, by: ProvenBy) -> Reason | None:
+        return None if self._context is None else self._context.clients.refusal(peer, by)
 
     async def settle(self) -> None:
         if self._server is not None:
@@ -115,6 +125,7 @@ class StreamDoor:
     def on_serving(self, host_context: HostContext) -> None:
         self._context = host_context
         self._intakes = Intakes(host_context.groups, self._reception.request)
+        self._outputs = OutputServer(host_context.groups, lambda: self._udp)
         host_context.admin_dispatch.streams.local = self
         bindings = StreamBindings(host_context.authority, self._on_bindings)
         self._following = asyncio.get_running_loop().create_task(self._follow(bindings))
@@ -131,6 +142,8 @@ class StreamDoor:
             await asyncio.gather(self._following, return_exceptions=True)
         if self._looking is not None:
             self._looking.cancel()
+        if self._outputs is not None:
+            self._outputs.close()
         for wire in (self._udp, *self._joined.values()):
             if wire is not None:
                 wire.close()
@@ -163,12 +176,30 @@ class StreamDoor:
             self._look_later()
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if self._intakes is not None:
+        if self._context is None or self._outputs is None:
+            connection.close(Reason(Why.DONE, "this host is still starting"))
+        elif kind is Kind.STREAM:
             self._reception.on_datagram(connection, payload)
             self._on_received()
+        else:
+            self._serve_outputs(self._outputs, self._context, connection, decode_ask(payload))
+
+    def _serve_outputs(
+        self, outputs: OutputServer, context: HostContext, connection: Connection, ask: OutputAsk
+    ) -> None:
+        rights = context.clients.rights(connection.peer, connection.proven_by)
+        if rights is not None and not rights.may_see(ask.group):
+            connection.close(Reason(Why.REFUSED, f"client {rights.name} may not see {ask.group!r}"))
+            return
+        try:
+            outputs.take(connection, ask)
+        except InvalidRequest as error:
+            connection.close(Reason(Why.REFUSED, str(error)))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._reception.on_path_gone(connection)
+        if self._outputs is not None:
+            self._outputs.on_closed(connection)
 
     def _look_later(self) -> None:
         self._looking = asyncio.get_running_loop().call_later(CREDIT_NS / SECOND, self._look)
