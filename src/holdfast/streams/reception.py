@@ -244,7 +244,8 @@ class Reception:
     def _on_batch(self, stream: ReceivedStream, intake: Intake, origin: Origin, batch: Batch) -> None:
         messages, giver = batch.messages, stream.giver
         last = messages[-1].number
-        if giver is not None and stream.binding.is_paced and last > giver.limit:
+        # A follower hears late what was delivered: a source that heeds the leader's credit may be beyond its.
+        if giver is not None and last > giver.limit and stream.binding.is_paced and intake.leads:
             giver.on_delivered(intake.delivered(origin))
             if last > giver.limit:
                 messages = [each for each in messages if giver.admits(each.number)]

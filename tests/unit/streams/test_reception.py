@@ -173,6 +173,9 @@ def test_beyond_the_credit() -> None:
     assert world.hear(batch(99, 100, 101, 102)) == [Notice(SENDER, 102, Refusal.BEYOND_CREDIT)]
     assert world.member is not None
     assert [number for _, number in world.member.messages] == [99, 100]
+    world.member.leads = False
+    assert world.hear(batch(103)) == []
+    world.member.leads = True
     world.member.delivered_up_to = 50
     assert world.hear(batch(101, 102)) == []
     free = World(is_paced=False)
