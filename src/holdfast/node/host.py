@@ -292,6 +292,7 @@ class Host:
             reports=self._reports,
             services=self._services,
             clients=self._clients,
+            config=config,
         )
         for door in self._doors:
             door.on_serving(host_context)

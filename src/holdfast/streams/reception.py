@@ -138,6 +138,10 @@ class Reception:
         self.refused: Counter[str] = Counter()
         """Datagrams that belong to no stream here, by what is wrong with them."""
 
+    def tune(self, config: CreditConfig) -> None:
+        """Go on with other settings; streams that are known keep theirs until their source starts again."""
+        self._config = config
+
     # --- which streams there are
 
     def bind(self, bindings: Iterable[StreamBinding]) -> None:

@@ -125,7 +125,7 @@ class StreamSource:
             raise Overloaded("the group has not delivered enough of this stream yet to take more")
         made = self._encoder.message(payload, priority=priority, topic=topic, now_ns=now_ns)
         self._unsent.append(made)
-        self._keep(made)
+        self._keep([made])
         return made.number
 
     def post_many(
@@ -137,8 +137,7 @@ class StreamSource:
             raise Overloaded("the group has not delivered enough of this stream yet to take more")
         made = self._encoder.messages(payloads, priority=priority, topic=topic, now_ns=now_ns)
         self._unsent += made
-        for each in made:
-            self._keep(each)
+        self._keep(made)
         return self._encoder.highest
 
     @property
@@ -161,10 +160,10 @@ class StreamSource:
             made.append(encode_batch(self._sender, batch, self._key))
         return made
 
-    def _keep(self, message: Message) -> None:
+    def _keep(self, messages: Sequence[Message]) -> None:
         kept, config = self._kept, self._config
-        kept.append(message)
-        self._kept_bytes += len(message.payload)
+        kept.extend(messages)
+        self._kept_bytes += sum([len(each.payload) for each in messages])
         while len(kept) > config.kept_messages or (self._kept_bytes > config.kept_bytes and len(kept) > 1):
             self._kept_bytes -= len(kept.popleft().payload)
 

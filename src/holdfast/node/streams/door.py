@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from holdfast.admin.snapshot import fault_location, location_of
 from holdfast.admin.streams import TCP, UDP
 from holdfast.authority.streams import StreamRecord
 from holdfast.machine import MachineClock, MachineRandom
@@ -46,6 +47,7 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
 from holdfast.node.streams.bindings import StreamBindings, binding_of
 from holdfast.node.streams.intake import Intakes, MemberIntake
+from holdfast.node.streams.loss_reports import LossReports
 from holdfast.node.streams.outputs import OutputServer
 from holdfast.streams.annex import Streams
 from holdfast.streams.collecting import OutputAsk, decode_ask
@@ -127,6 +129,16 @@ class StreamDoor:
         self._intakes = Intakes(host_context.groups, self._reception.request)
         self._outputs = OutputServer(host_context.groups, lambda: self._udp)
         host_context.admin_dispatch.streams.local = self
+        self._reception.tune(host_context.config.streams)
+        session = host_context.session
+        told = LossReports(
+            host_context.reports,
+            host_context.domain,
+            fault_location(session.host, location_of(session)),
+            self.now,
+            self._led_class,
+        )
+        host_context.listeners.append(told.on_note)
         bindings = StreamBindings(host_context.authority, self._on_bindings)
         self._following = asyncio.get_running_loop().create_task(self._follow(bindings))
 
@@ -272,6 +284,15 @@ class StreamDoor:
         if self._intakes is None:
             raise Unavailable(f"{self._host} is still starting")
         return self._intakes.streams_led(stream.binding.group)
+
+    def _led_class(self, name: str) -> tuple[GroupId, str] | None:
+        """The group of a stream and its class, if its leader is here."""
+        stream = self._reception.stream(name)
+        streams = None if stream is None else self._streams_of(stream)
+        if stream is None or streams is None or not streams.ports.leads() or self._context is None:
+            return None
+        record = self._context.groups.catalog.records.get(stream.binding.group)
+        return None if record is None else (record.group, record.class_name)
 
     def _streams_of(self, stream: ReceivedStream) -> Streams | None:
         return None if self._intakes is None else self._intakes.streams_of(stream.binding.group)
