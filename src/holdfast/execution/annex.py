@@ -145,6 +145,9 @@ class AnnexPorts:
     epoch: Callable[[], Epoch]
     leads: Callable[[], bool]
     """Whether this member is primary and takes calls, so that it may order."""
+    term: Callable[[], int]
+    """How often this member has begun to take calls as primary. When it begins, everything that was ordered
+    before is executed; what an annex knows of its own records that are not executed yet is of one term."""
     state: Callable[[], AnnexState | None]
     """The annex's part of the present object; None while there is no object."""
     peers: Callable[[], tuple[Peer, ...]]

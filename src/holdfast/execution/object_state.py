@@ -208,6 +208,7 @@ class ObjectState:
         self.replace_timers(found.timers)
         self.replace_sends(found.sends)
         self.annexes.load(found.annexes)
+        self.outputs.begin_at(found.position)
         self.line.queue.extend(found.queue)
         self.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
 

@@ -69,6 +69,9 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
     """How many messages of one stream a member keeps that are not delivered everywhere yet."""
     hold_bytes: Annotated[int, Meta(ge=60_000, le=1 << 34)] = 64 << 20
     """How many bytes they may have, of all streams together."""
+    give_up_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 10_000
+    """How long a leader waits for listed servers that are not heard of before it goes on without ordered
+    messages that nobody else has (``retain="none"``)."""
     status_ms: Annotated[int, Meta(ge=10, le=60_000)] = 200
     """How often members tell each other how far they are."""
 

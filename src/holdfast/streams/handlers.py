@@ -6,6 +6,7 @@ has the same name. It may have ``on_loss(self, info: holdfast.LossInfo)``, which
 an action, and ``on_action(self, notice: holdfast.Notice)``, which runs at every member at the same place of
 the order and may change the state (LOSS-89)."""
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 
@@ -109,9 +110,8 @@ def _first_type(cls: type, name: str) -> Any:
     method = getattr(cls, name, None)
     if method is None or not callable(method):
         return None
+    parameters = list(inspect.signature(method).parameters)[1:]
     try:
-        hints = get_type_hints(method)
+        return get_type_hints(method).get(parameters[0]) if parameters else None
     except (NameError, TypeError):
         return None
-    hints.pop("return", None)
-    return next(iter(hints.values()), None)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.execution.annex import AnnexPorts
-from holdfast.model.ids import Epoch
 from holdfast.streams.deciding import Deciding, Loss, Phase
 from holdfast.streams.gaps import Gap, GapDetector, SequenceGaps
 from holdfast.streams.handlers import Handlers
@@ -55,6 +54,8 @@ class _Chunk:
     acted: list[Loss] = field(default_factory=list)
     """The losses whose entries are in it."""
     closed: list[tuple[str, int]] = field(default_factory=list)
+    rules: Rules | None = None
+    """The rules as they are after what is in it: one that counts messages counts those of all streams."""
 
     @property
     def is_full(self) -> bool:
@@ -79,7 +80,10 @@ class Ordering:
         self._deciding = deciding
         self._suspending = suspending
         self.plan: Ledger | None = None
-        self._epoch: Epoch | None = None
+        """None while this member does not lead."""
+        self._kept: tuple[int, Ledger] | None = None
+        """The plan and its term. It stays while this member pauses within a term: what it has ordered and not
+        yet executed is still to come."""
         self._gaps: dict[str, GapDetector] = {}
         self.losses: dict[tuple[str, int], Loss] = {}
         """The losses being decided, by stream and, where only the set counts, first number."""
@@ -103,9 +107,11 @@ class Ordering:
 
     def turn(self, ledger: Ledger, now: int) -> None:
         """Order what can be ordered. Raises what :attr:`AnnexPorts.order` raises; then it is tried again."""
-        if self.plan is None or self._epoch != self._ports.epoch():
+        term = self._ports.term()
+        if self._kept is None or self._kept[0] != term:
             self.stop()
-            self.plan, self._epoch = ledger.copy(), self._ports.epoch()
+            self._kept = (term, ledger.copy())
+        self.plan = self._kept[1]
         if ledger.time_ns != self._seen_time_ns:
             self._seen_time_ns, self._seen_at_ns = ledger.time_ns, now
         for _ in range(RECORDS_PER_TURN_MAX):
@@ -165,6 +171,8 @@ class Ordering:
             for number in ledger.rules.due(self._time_ns(now))
             if number in plan.rules
         ]
+        if chunk.entries:
+            return chunk  # what follows is looked at by the rules as they are then
         streams = self._holding.streams()
         if streams:
             self._first = (self._first + 1) % len(streams)
@@ -210,7 +218,7 @@ class Ordering:
         if not run:
             return False
         if plan.rules.concern(held.origin):
-            chunk.entries += self._by_rules(held.origin, run, plan.rules.copy(), plan)
+            chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
         else:
             chunk.entries.append(self._deliver(held.origin, run))
         chunk.messages += len(run)
@@ -226,7 +234,7 @@ class Ordering:
             found = held.next_after(hole.first - 1)
             if found is not None and found <= hole.last and not chunk.is_full:
                 run = held.run(found, min(hole.last - found + 1, MESSAGES_MAX), BYTES_MAX)
-                chunk.entries += self._by_rules(held.origin, run, plan.rules.copy(), plan)
+                chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
                 chunk.messages += len(run)
                 is_moving = True
                 break  # the holes are others once this is applied
@@ -246,10 +254,15 @@ class Ordering:
             loss.until_ns = now + self._settings.grace_ns
             self.losses[key] = loss
 
+    def _rules_in(self, chunk: _Chunk, plan: Ledger) -> Rules:
+        if chunk.rules is None:
+            chunk.rules = plan.rules.copy()
+        return chunk.rules
+
     def _deliver(self, origin: Origin, run: list[Message]) -> Deliver:
         return Deliver(origin, run[0].number, len(run), tuple(run) if self._settings.carries else ())
 
-    def _by_rules(self, origin: Origin, run: list[Message], rules: Rules, plan: Ledger) -> Iterator[Entry]:
+    def _by_rules(self, origin: Origin, run: list[Message], rules: Rules) -> Iterator[Entry]:
         """The entries for messages of which rules keep back some (F2)."""
         kept: list[Message] = []
         back: list[int] = []

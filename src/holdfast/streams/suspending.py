@@ -119,6 +119,8 @@ class Suspending:
                     f"{origin.stream} {first} to {last} was ordered and is not here: {owed.job.why}"
                 )
                 owed.job = None
+            case Progress.FAILED if self._may_others_have_it(owed, now):
+                owed.job = None  # and ask again
             case Progress.FAILED:
                 # It still waits, so it is the leader, asked everybody once more, and nobody has it.
                 owed.is_given_up = True
@@ -126,6 +128,11 @@ class Suspending:
                 self.ports.ready()
             case Progress.RUNNING:
                 pass
+
+    def _may_others_have_it(self, owed: Owed, now: int) -> bool:
+        """Whether a listed member could not be asked, and it is too early to go on without its answer."""
+        is_silent = any(each.is_listed and not each.is_heard for each in self.ports.peers())
+        return is_silent and now < owed.since_ns + self.settings.give_up_ms * MILLISECOND
 
     def due_ns(self) -> int | None:
         owed = self.owed
