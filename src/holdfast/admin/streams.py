@@ -55,7 +55,7 @@ TCP = "streams"
 class LocalStreams(Protocol):
     """The streams of this host, as far as orders are about them."""
 
-    def inspected(self, name: str, group: str) -> StreamsInspected: ...
+    def inspected(self, name: str, group: str, query: str = "") -> StreamsInspected: ...
 
     def end_rule(self, name: str, rule: int) -> int:
         """How many were ended. Raises ``Unavailable`` if another member leads."""
@@ -99,7 +99,7 @@ class StreamsAdmin:
             case MakeSourceKey():
                 return await self._key(order)
             case InspectStreams():
-                return self._here().inspected(order.name, order.group)
+                return self._here().inspected(order.name, order.group, order.query)
             case EndStreamRule():
                 return StreamRulesEnded(count=self._here().end_rule(order.name, order.rule))
             case LoseStream():

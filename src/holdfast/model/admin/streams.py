@@ -1,6 +1,6 @@
 """Requests about streams, and their answers."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
@@ -76,6 +76,9 @@ class InspectStreams(Struct, frozen=True, kw_only=True, tag="inspect_streams"):
 
     name: SourceName = ""
     group: Annotated[str, Meta(max_length=300)] = ""
+    query: Annotated[str, Meta(max_length=200)] = ""
+    """A query of the group's class without arguments, to be answered by each member itself: what is equal
+    everywhere, such as a digest."""
 
 
 class EndStreamRule(Struct, frozen=True, kw_only=True, tag="end_stream_rule"):
@@ -196,6 +199,8 @@ class StreamsInspected(Struct, frozen=True, kw_only=True, tag="streams_inspected
     rules: tuple[StreamRule, ...] = ()
     decisions: tuple[StreamDecision, ...] = ()
     """Oldest first."""
+    answer: dict[str, Any] = {}
+    """What the object here answered to the query, under its name."""
     kernel_drops: int = 0
     refused: dict[str, int] = {}
     """Datagrams that belong to no stream here."""

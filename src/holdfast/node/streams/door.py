@@ -8,7 +8,7 @@ member answers a source that still sends to it, so that the source looks again w
 import asyncio
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -25,6 +25,7 @@ from holdfast.model.admin.streams import (
 )
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND, GroupId, HostId
+from holdfast.model.outcome import Returned
 from holdfast.net import (
     Address,
     Connection,
@@ -238,8 +239,8 @@ class StreamDoor:
 
     # --- orders
 
-    def inspected(self, name: str, group: str) -> StreamsInspected:
-        """What this host knows of a stream, or of those of a group."""
+    def inspected(self, name: str, group: str, query: str = "") -> StreamsInspected:
+        """What this host knows of a stream, or of those of a group, and what their objects answer."""
         found = [
             each
             for each in self._reception.streams
@@ -262,6 +263,7 @@ class StreamDoor:
             decisions=tuple(
                 each for member in members for each in decisions_of(member) if each.stream in names
             ),
+            answer=_answers(members, query) if query else {},
             kernel_drops=sum(each.kernel_drops for each in (self._udp, *self._joined.values()) if each),
             refused=dict(self._reception.refused),
         )
@@ -325,6 +327,15 @@ def decisions_of(streams: Streams) -> list[StreamDecision]:
                 )
             )
     return found
+
+
+def _answers(members: list[Streams], query: str) -> dict[str, Any]:
+    """What the first member that has an object answers to a query."""
+    for each in members:
+        outcome = each.ports.query(query, ())
+        if isinstance(outcome, Returned):
+            return {query: outcome.value}
+    return {}
 
 
 def _figures(stream: ReceivedStream, streams: Streams | None) -> StreamFigures:
