@@ -5,6 +5,7 @@ of the datagrams of both streams. Decisions about losses are shown as they are t
 says what its book is, and a destination what trades it was told of.
 """
 
+import argparse
 import asyncio
 import json
 import random
@@ -12,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +34,9 @@ from holdfast.model.admin.streams import (
     StreamList,
     StreamLost,
     StreamsInspected,
+    UnbindStream,
 )
-from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
+from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 
 SCENARIO: Final = "exchange"
@@ -72,14 +75,29 @@ class ExchangeResult(Struct, frozen=True, kw_only=True):
         return orders == self.orders and volume == self.trades and quotes <= self.quotes and not problems
 
 
-async def run_exchange(app: Path, *, seconds: float, loss: float, say: Say) -> ExchangeResult:
-    """Run it on a domain of its own, for so many seconds, with that part of the datagrams lost."""
+async def run_exchange(
+    app: Path, *, seconds: float, loss: float, say: Say, directory: Path | None = None
+) -> ExchangeResult:
+    """Run it on a domain of its own, or on that in *directory*, for so many seconds, with that part of the
+    datagrams lost."""
+    if directory is not None:
+        return await _run_on(LocalDomain(directory), seconds, loss, say)
     say("starting three hosts on this machine ...")
-    async with (
-        temporary_domain(app) as domain,
-        connect(await domain.url(), dir=domain.layout.directory) as client,
-    ):
-        return await _Exchange(domain, client, seconds, loss, say).run()
+    async with temporary_domain(app) as domain:
+        return await _run_on(domain, seconds, loss, say)
+
+
+async def _run_on(domain: LocalDomain, seconds: float, loss: float, say: Say) -> ExchangeResult:
+    async with connect(await domain.url(), dir=domain.layout.directory) as client:
+        try:
+            return await _Exchange(domain, client, seconds, loss, say).run()
+        finally:
+            # A domain that existed before stays as it was.
+            for stream in (ORDERS, QUOTES):
+                with suppress(InvalidRequest):
+                    await client.submit(UnbindStream(name=stream), StreamList)
+            with suppress(InvalidRequest):
+                await client.delete(GROUP)
 
 
 class _Exchange:
@@ -237,6 +255,10 @@ def told(result: ExchangeResult) -> list[str]:
 
 def play_exchange() -> None:
     """Run it as a script of the examples; ends the process."""
+    arguments = argparse.ArgumentParser(prog=f"python {sys.argv[0]}", description=__doc__)
+    arguments.add_argument("--dir", type=Path, help="a domain that runs with --app examples; else a new one")
+    arguments.add_argument("--seconds", type=float, default=6.0, help="how long orders are sent")
+    chosen = arguments.parse_args()
     log_to_stderr("warning")
 
     def say(text: str) -> None:
@@ -244,7 +266,9 @@ def play_exchange() -> None:
 
     try:
         app = Path(sys.argv[0]).resolve().parent
-        result = uvloop.run(run_exchange(app, seconds=10.0, loss=0.02, say=say))
+        result = uvloop.run(
+            run_exchange(app, seconds=chosen.seconds, loss=0.02, say=say, directory=chosen.dir)
+        )
     except HoldfastError as error:
         print(f"exchange: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)

@@ -34,7 +34,7 @@ from holdfast.node.services.directory_service import LDAP, NAME, DirectoryServic
 
 ADDRESS: Final = "ldap-address"
 """The file in the host's directory that says where its door was last."""
-CLIENTS_MAX: Final = 2_500
+CLIENTS_MAX: Final = 2_150
 """The most clients of a host's door: with all else, no more files than systems let a process open."""
 TRIES: Final = 50
 TRY_S: Final = 0.1

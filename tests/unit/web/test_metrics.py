@@ -6,7 +6,8 @@ from typing import Any
 
 from holdfast.faults.backlog import Backlog
 from holdfast.machine.trace import CountingTrace
-from holdfast.model.ids import SECOND
+from holdfast.model.admin.streams import StreamFigures, StreamsInspected
+from holdfast.model.ids import SECOND, HostId
 from holdfast.model.ports import NoTrace
 from holdfast.web.metrics import Metrics
 from means import ROOT
@@ -59,4 +60,25 @@ def host_context() -> Any:
         notes={"won": 1},
         reports=Backlog(1),
         listeners=[],
+        admin_dispatch=SimpleNamespace(streams=SimpleNamespace(local=_Streams())),
     )
+
+
+class _Streams:
+    """A host with one stream."""
+
+    def inspected(self, name: str, group: str) -> StreamsInspected:
+        figures = StreamFigures(name="orders", delivered=7, counts={"messages": 9, "tag": 1})
+        return StreamsInspected(host=HostId("a"), streams=(figures,), kernel_drops=3)
+
+
+def test_streams() -> None:
+    """What became of messages and datagrams of each stream, and what was decided about losses."""
+    metrics = Metrics()
+    metrics.watch(host_context())
+    metrics.on_note("decided", {"stream": "orders", "lost": "1 to 2", "action": "recover", "by": "a"})
+    lines = metrics.text().decode().splitlines()
+    assert 'holdfast_stream_counts_total{outcome="messages",stream="orders"} 9.0' in lines
+    assert 'holdfast_stream_delivered{stream="orders"} 7.0' in lines
+    assert "holdfast_stream_kernel_drops_total 3.0" in lines
+    assert 'holdfast_stream_losses_total{action="recover",stream="orders"} 1.0' in lines
