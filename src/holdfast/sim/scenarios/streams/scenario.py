@@ -126,6 +126,7 @@ class StreamsScenario(Groups):
             assert ledger is not None
             digests.setdefault(execution.digest(), host)
             self.streams.check(record, host, instance, ledger)
+            self.streams.check_whole(record, ledger)
             if kind_of(record).settings.carries:
                 self._check_replay(world, record, host, hosted)
         if len(digests) > 1:
