@@ -47,6 +47,10 @@ SPAN_MAX = 1 << 32
 """How far beyond its mark a number may be and still be believed: more is a source that is broken."""
 
 
+IDLE_TIMES = 10
+"""How much less often members report to each other while nothing changes."""
+
+
 class Streams:
     """The streams of one member. Not bound, because its object is only made to try a state or to replay
     records, it makes states and does nothing else."""
@@ -59,6 +63,7 @@ class Streams:
         self.holding = Holding(self._settings.hold_messages, self._settings.hold_bytes)
         self._ports: AnnexPorts | None = None
         self._next_status_ns = 0
+        self._told = Status(False)
         self._is_used = False
         """Whether any message has come, or was ordered: until then nobody is told anything."""
 
@@ -216,8 +221,12 @@ class Streams:
         self.suspending.pursue(now, self._is_waiting)
         self.suspending.look(ledger, now)
         if now >= self._next_status_ns:
-            self._next_status_ns = now + self._settings.status_ms * MILLISECOND
-            self._tell_status(ledger)
+            status = self._status(ledger)
+            # While nothing changes there is little to tell.
+            times = 1 if status != self._told else IDLE_TIMES
+            self._next_status_ns = now + times * self._settings.status_ms * MILLISECOND
+            self.peers.tell_all(status)
+            self._told = status
             self._release(ledger)
         if ledger is None or not self.ports.leads():
             self.ordering.stop()
@@ -306,8 +315,9 @@ class Streams:
             self.ports.ready()
 
     def _is_waiting(self) -> bool:
-        """Whether there is an object that may wait for content."""
-        return self.ledger is not None
+        """Whether the present object waits for what is owed; another one may have been loaded."""
+        state, owed = self.ports.state(), self.suspending.owed
+        return isinstance(state, StreamState) and owed is not None and state.awaits == owed.body
 
     def _given(self, wanted: Wanted) -> Given:
         life, found, size = self.holding.life(wanted.origin), list[Message](), 0
@@ -339,13 +349,13 @@ class Streams:
         if answer is not None:
             self.peers.tell(peer, Answer(question.number, answer.action, answer.why_not))
 
-    def _tell_status(self, ledger: Ledger | None) -> None:
+    def _status(self, ledger: Ledger | None) -> Status:
         marks = (
             {name: (each.origin.incarnation, each.mark) for name, each in ledger.streams.items()}
             if ledger is not None
             else {}
         )
-        self.peers.tell_all(Status(ledger is not None, marks))
+        return Status(ledger is not None, marks)
 
     def _release(self, ledger: Ledger | None) -> None:
         """Let go of what every listed member has delivered, and of more where there is too little room."""

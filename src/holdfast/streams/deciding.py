@@ -28,6 +28,12 @@ from holdfast.streams.records import Decided, Entry, Passed, Ruled
 from holdfast.streams.recovering import Places, Progress, RecoveryJob
 from holdfast.streams.rules import Rules, rule_of
 
+AGAIN_TIMES: Final = 10
+"""A stream that waits because suspending would help nobody is looked at anew after so many intervals of the
+members' reports."""
+INFORMATION_BYTES_MAX: Final = 64 << 10
+"""The longest information that is ordered with a decision; of a longer one only the decision is."""
+
 
 class Phase(Enum):
     NEW = auto()
@@ -69,6 +75,8 @@ class Loss:
     was_only_server: bool | None = None
     has_rules_ordered: bool = False
     handed_to: HostId | None = None
+    again_ns: int = 0
+    """When a stream that waits is looked at anew."""
     is_final: bool = False
     """Whether the entries that are returned next end it."""
 
@@ -110,6 +118,7 @@ class Deciding:
             loss.has_rules_ordered = True
         elif loss.phase is Phase.SUSPENDING:
             loss.phase, loss.until_ns = Phase.HALTED, now + self._settings.status_ms * MILLISECOND
+            loss.again_ns = now + AGAIN_TIMES * self._settings.status_ms * MILLISECOND
         return False
 
     def closed(self, loss: Loss) -> list[Entry]:
@@ -155,6 +164,8 @@ class Deciding:
                     loss.until_ns = now + settings.status_ms * MILLISECOND
                     loss.asked = self._peers.tell_all(WhoHas(loss.origin, loss.gap.first, loss.gap.last))
                 loss.handed_to = best_holder(loss.holders, self._peers.active())
+                if loss.handed_to is None and now >= loss.again_ns:
+                    loss.phase, loss.attempt = Phase.NEW, 0  # somebody may have them by now
         return []
 
     # --- asking
@@ -223,7 +234,7 @@ class Deciding:
 
     def _information(self, loss: Loss, mark: StreamMark, rules: Rules) -> LossInfo:
         held = self._places.holding.life(loss.origin)
-        before = held.messages.get(loss.gap.first - 1) if held is not None else None
+        before = held.at(loss.gap.first - 1) if held is not None else None
         counts = {host: each.count for host, each in loss.holders.items() if each.count}
         is_possible = None
         if loss.holders:
@@ -334,7 +345,8 @@ class Deciding:
         return [self._decided(loss, str(loss.steps[0]), said)]
 
     def _decided(self, loss: Loss, action: str, came_to: str = "") -> Decided:
-        return Decided(loss.origin, loss.gap.first, loss.gap.last, action, loss.by, came_to, loss.info)
+        info = loss.info if len(loss.info) <= INFORMATION_BYTES_MAX else b""
+        return Decided(loss.origin, loss.gap.first, loss.gap.last, action, loss.by, came_to, info)
 
 
 def ask_here(ports: AnnexPorts, info: LossInfo) -> Answer | None:

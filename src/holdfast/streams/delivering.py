@@ -25,13 +25,17 @@ class StreamState:
         self.ledger = Ledger(is_set=streams.handlers.settings.order == "set")
         self._body = b""
         self._ordered: Ordered | None = None
+        self.awaits = b""
+        """The record that waits for its content; empty if none does."""
 
     def is_ready(self, body: bytes) -> bool:
         if not self._streams.is_bound:
             return True
         missing = self._missing(self._decoded(body))
         if not missing or self._streams.has_given_up(body):
+            self.awaits = b""
             return True
+        self.awaits = body
         self._streams.owe(body, missing)
         return False
 

@@ -49,6 +49,13 @@ class HeldStream:
     highest: int = 0
     """The highest number that is known to have been sent."""
     figures: Figures = field(default_factory=Figures)
+    last: Message | None = None
+    """The highest message that was let go."""
+
+    def at(self, number: int) -> Message | None:
+        """A message that is held, or was let go last."""
+        found = self.messages.get(number)
+        return self.last if found is None and self.last and self.last.number == number else found
 
     def next_after(self, number: int) -> int | None:
         """The lowest number above *number* that is held."""
@@ -164,6 +171,7 @@ class Holding:
         held = lives.get(origin.incarnation)
         if held is not None and held.numbers and held.numbers[0] <= up_to:
             index = bisect_left(held.numbers, up_to + 1)
+            held.last = held.messages[held.numbers[index - 1]]
             self._remove(held, held.numbers[:index])
             del held.numbers[:index]
 

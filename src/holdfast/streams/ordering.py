@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.execution.annex import AnnexPorts
+from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.deciding import Deciding, Loss, Phase
 from holdfast.streams.gaps import Gap, GapDetector, SequenceGaps
 from holdfast.streams.handlers import Handlers
@@ -30,6 +31,7 @@ from holdfast.streams.records import (
     RuleEnded,
     encode_ordered,
 )
+from holdfast.streams.recovering import SHOWN_BYTES_MAX
 from holdfast.streams.rules import Rules
 from holdfast.streams.suspending import Suspending
 
@@ -125,7 +127,11 @@ class Ordering:
         """When, by the clock, :meth:`turn` is due."""
         if self.plan is None:
             return None
-        due = [at for each in self._gaps.values() if (at := each.due_ns()) is not None]
+        due = [
+            at
+            for stream, each in self._gaps.items()
+            if (stream, 0) not in self.losses and (at := each.due_ns()) is not None
+        ]
         due += [at for each in self.losses.values() if (at := self._deciding.due_ns(each)) is not None]
         rule_ns = self.plan.rules.next_due_ns
         if rule_ns is not None:
@@ -202,6 +208,9 @@ class Ordering:
 
     def _beginning(self, held: HeldStream, now: int) -> list[Entry]:
         """Follow a stream that this group has never seen, once messages that overtook each other are here."""
+        if self.plan is not None and len(self.plan.streams) >= STREAMS_MAX:
+            held.figures.refused = max(held.figures.refused, held.figures.received)
+            return []
         if not self._settings.late_join:
             return [Began(held.origin, 0)]
         if not held.numbers:
@@ -233,7 +242,7 @@ class Ordering:
         for hole in list(mark.holes):
             found = held.next_after(hole.first - 1)
             if found is not None and found <= hole.last and not chunk.is_full:
-                run = held.run(found, min(hole.last - found + 1, MESSAGES_MAX), BYTES_MAX)
+                run = held.run(found, min(hole.last - found + 1, MESSAGES_MAX - chunk.messages), BYTES_MAX)
                 chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
                 chunk.messages += len(run)
                 is_moving = True
@@ -249,7 +258,7 @@ class Ordering:
         key = (held.origin.stream, mark.mark + 1)
         if key not in self.losses and len(self.losses) < LOSSES_MAX:
             gap = Gap(mark.mark + 1, beyond - 1)
-            following = held.run(beyond, max(1, self._settings.next_messages), BYTES_MAX)
+            following = self._following(held, beyond - 1)
             loss = Loss(held.origin, gap, self._ports.clock.wall(), following)
             loss.until_ns = now + self._settings.grace_ns
             self.losses[key] = loss
@@ -316,16 +325,15 @@ class Ordering:
             if loss is None:
                 if applied is None or applied.mark != mark.mark or applied.origin != mark.origin:
                     continue  # O4: what was ordered of the stream is not executed yet
-                after = held.next_after(gap.last) if held is not None else None
-                shown = max(1, self._settings.next_messages)
-                following = (
-                    held.run(after, shown, BYTES_MAX) if held is not None and after is not None else []
-                )
+                following = self._following(held, gap.last)
                 loss = self.losses[key] = Loss(mark.origin, gap, self._ports.clock.wall(), following)
                 self._ports.trace.note("a loss", stream=key[0], first=gap.first, last=gap.last)
             if not is_due:
                 continue
-            loss.gap = gap
+            if gap != loss.gap:
+                is_same_end = gap.last == loss.gap.last and bool(loss.following)
+                loss.following = loss.following if is_same_end else self._following(held, gap.last)
+                loss.gap = gap
             if loss.phase is Phase.ASKING and (applied is None or applied.mark != mark.mark):
                 continue
             rules_in_chunk = sum(isinstance(each, Ruled) for each in chunk.entries)
@@ -345,9 +353,9 @@ class Ordering:
         stream = mark.origin.stream
         if plan.is_set:
             for hole in mark.holes[:LOSSES_MAX]:
-                loss = self.losses.get((stream, hole.first)) or self._loss_around(stream, hole)
+                key = self._key_around(stream, hole)
+                loss = self.losses.get(key)
                 since = loss.until_ns if loss is not None and loss.phase is Phase.NEW else 0
-                key = (stream, loss.gap.first if loss is not None else hole.first)
                 yield key, Gap(hole.first, hole.last), now >= since
         next_held = held.next_after(mark.mark) if held is not None else None
         highest = held.highest if held is not None else 0
@@ -360,12 +368,20 @@ class Ordering:
         elif detector.due_ns() is not None:
             yield (stream, 0), Gap(mark.mark + 1, max(highest, next_held or 0)), False
 
-    def _loss_around(self, stream: str, hole: Hole) -> Loss | None:
-        """The loss of which *hole* is what is left."""
-        for (name, _), each in self.losses.items():
-            if name == stream and each.gap.first <= hole.first and hole.last <= each.gap.last:
-                return each
-        return None
+    def _key_around(self, stream: str, hole: Hole) -> tuple[str, int]:
+        """The key of the loss of which *hole* is what is left."""
+        for key, each in self.losses.items():
+            if key[0] == stream and each.gap.first <= hole.first and hole.last <= each.gap.last:
+                return key
+        return stream, hole.first
+
+    def _following(self, held: HeldStream | None, last: int) -> list[Message]:
+        """The messages after a gap that ends with *last*, as many as are shown; the first is always there if
+        it has come."""
+        after = held.next_after(last) if held is not None else None
+        if held is None or after is None:
+            return []
+        return held.run(after, max(1, self._settings.next_messages), SHOWN_BYTES_MAX)
 
     def _end_closed(
         self, mark: StreamMark, gaps: Iterable[tuple[tuple[str, int], Gap, bool]], chunk: _Chunk

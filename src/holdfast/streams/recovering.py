@@ -18,6 +18,8 @@ from holdfast.streams.ports import NOT_STORED, PEER_GONE, REFUSED, TIMEOUT, Mess
 
 RECOVERED_MAX = 64
 """How many of the messages that came are remembered, to be shown."""
+SHOWN_BYTES_MAX = 200_000
+"""How many bytes of messages the application is shown at a time."""
 
 
 class Progress(Enum):
@@ -83,8 +85,10 @@ class RecoveryJob:
 
     def on_given(self, place: str, messages: tuple[Message, ...]) -> None:
         """*place* has answered with these, which are held by now."""
-        room = RECOVERED_MAX - len(self.recovered)
-        self.recovered += [each for each in messages if self.first <= each.number <= self.last][:room]
+        for each in messages:
+            size = sum(len(one.payload) for one in self.recovered)
+            if self.first <= each.number <= self.last and len(self.recovered) < RECOVERED_MAX:
+                self.recovered += [each] if size + len(each.payload) <= SHOWN_BYTES_MAX else []
         if place == self._asked:
             self._is_answered = True
             if any(self.first <= each.number <= self.last for each in messages):

@@ -140,5 +140,14 @@ def class_of(class_name: str) -> type:
     made: type = Batched if kind.is_batch else Single
     made.streams = kind.settings  # type: ignore[attr-defined]  # as a user's class has it
     if kind.policy in ANSWERS:
-        made.on_loss = ANSWERS[kind.policy]  # type: ignore[attr-defined]
+
+        def on_loss(self: Noted, info: LossInfo) -> Any:
+            return answered(kind.policy, self, info)
+
+        made.on_loss = on_loss  # type: ignore[attr-defined]
     return made
+
+
+def answered(policy: Policy, book: Noted, info: LossInfo) -> Any:
+    """What a book of that policy answers to a loss; it changes nothing."""
+    return ANSWERS[policy](book, info)

@@ -5,11 +5,12 @@ from functools import partial
 
 from holdfast.app_code.annex_table import annexes_of
 from holdfast.authority.groups import GroupRecord
-from holdfast.execution.annex import AnnexOperation
+from holdfast.execution.annex import AnnexOperation, AnnexPorts
 from holdfast.execution.definition import Definition
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import GroupId, HostId
+from holdfast.model.outcome import Outcome
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.groups.host import Host
@@ -39,15 +40,27 @@ def definition_of(record: GroupRecord) -> Definition:
 class WatchedStreams(Streams):
     """Streams that tell the observer what is applied."""
 
-    def __init__(self, handlers: Handlers, record: GroupRecord, process: str, book: StreamBook) -> None:
+    def __init__(self, handlers: Handlers, record: GroupRecord, host: "StreamHost", book: StreamBook) -> None:
         super().__init__(handlers)
-        self._record, self._process, self.book = record, process, book
+        self._record, self._host, self.book = record, host, book
+
+    def bind(self, ports: AnnexPorts) -> None:
+        super().bind(replace(ports, query=partial(self._query, ports)))
+
+    def _query(self, ports: AnnexPorts, method: str, arguments: tuple[object, ...]) -> Outcome | None:
+        """Require that ``on_loss`` changes nothing."""
+        before = self._host.digest(self.group)
+        outcome = ports.query(method, arguments)
+        self.book.world.sometimes(f"an application was asked: {'not now' if outcome is None else 'answered'}")
+        if self._host.digest(self.group) != before:
+            self.book.world.violation("LOSS-92", f"{self._record.name}: {method} changed the object")
+        return outcome
 
     def state(self) -> StreamState:
         return _WatchedState(self)
 
     def observe(self, ordered: Ordered, lacking: set[Key]) -> None:
-        self.book.on_applied(self._record, self._process, ordered, lacking)
+        self.book.on_applied(self._record, self._host.process, ordered, lacking)
 
     @property
     def group(self) -> GroupId:
@@ -83,9 +96,7 @@ class StreamHost(Host):
         definition = definition_of(record)
         (streams,) = definition.annexes
         assert isinstance(streams, Streams)
-        watched = WatchedStreams(
-            streams.handlers, record, f"{self._name}#{self._ports.incarnation}", self._stream_book
-        )
+        watched = WatchedStreams(streams.handlers, record, self, self._stream_book)
         made = definition.fresh
 
         def fresh() -> object:
@@ -94,6 +105,16 @@ class StreamHost(Host):
             return found
 
         return replace(definition, annexes=(watched,), fresh=fresh)
+
+    @property
+    def process(self) -> str:
+        return f"{self._name}#{self._ports.incarnation}"
+
+    def digest(self, group: GroupId) -> bytes | None:
+        """The digest of the group's object here, if there is one."""
+        hosted = self.groups.hosted.get(group) if self.groups is not None else None
+        execution = hosted.replica.execution if hosted is not None else None
+        return execution.digest() if execution is not None and execution.is_at_rest else None
 
     def streams(self, group: GroupId) -> Streams | None:
         """The streams of the member of that group, which are bound to their source the first time."""

@@ -8,7 +8,7 @@ from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.streams.books import Noted
 from holdfast.sim.scenarios.streams.sources import Source
 from holdfast.streams.ledger import Ledger
-from holdfast.streams.records import Deliver, Lacked, Ordered, Passed
+from holdfast.streams.records import Began, Decided, Deliver, Lacked, Ordered, Passed
 
 Key = tuple[GroupId, str, int, int]
 
@@ -24,13 +24,28 @@ class StreamBook:
     passed: dict[Key, str] = field(default_factory=dict)
     lacked: dict[Key, None] = field(default_factory=dict)
     """What was ordered, and had by no server any more."""
+    began: dict[tuple[GroupId, str, int], int] = field(default_factory=dict)
+    """The number before the first that is expected, of each life of a stream."""
     gave_up: dict[GroupId, None] = field(default_factory=dict)
     """Groups whose leader went on without ordered content: what was delivered before may be gone."""
 
     def on_applied(self, record: GroupRecord, process: str, ordered: Ordered, lacking: set[Key]) -> None:
-        """A member applies a record: no member may pass over what another delivers."""
+        """A member applies a record: no member may pass over what another delivers, and nothing is dropped
+        without a decision."""
         group = record.group
+        decided = [
+            (each.origin, each.first, each.last) for each in ordered.entries if isinstance(each, Decided)
+        ]
         for entry in ordered.entries:
+            if isinstance(entry, Began):
+                self.began[group, entry.origin.stream, entry.origin.incarnation] = entry.mark
+            if (
+                isinstance(entry, Passed)
+                and not entry.rule
+                and (entry.origin, entry.first, entry.last) not in decided
+            ):
+                said = f"{record.name} on {process}: {entry.origin.stream} {entry.first} to {entry.last}"
+                self.world.violation("LOSS-75", f"{said} is dropped, and nobody decided that")
             if not isinstance(entry, Deliver | Passed | Lacked):
                 continue
             keys = [
@@ -69,6 +84,19 @@ class StreamBook:
             if group == record.group and tuple(key) not in there and (group, *key) not in self.lacked:
                 self.world.violation("LOSS-106", f"{said}: {key} was delivered on {by}, and is not there")
                 return
+
+    def check_whole(self, record: GroupRecord, ledger: Ledger) -> None:
+        """Require that every number that the group is done with was delivered or explicitly passed over."""
+        if record.group in self.gave_up:
+            return
+        for stream, mark in ledger.streams.items():
+            life = (record.group, stream, mark.origin.incarnation)
+            for number in range(self.began[life] + 1, mark.mark + 1):
+                key = (*life, number)
+                if mark.is_done_with(number) and key not in self.delivered and key not in self.passed:
+                    said = f"{record.name}: {stream} {number} was neither delivered nor passed over"
+                    self.world.violation("O2", said)
+                    return
 
     def _check_order(self, said: str, found: Noted, ledger: Ledger) -> None:
         last: dict[str, tuple[int, int]] = {}

@@ -36,7 +36,7 @@ from holdfast.streams.delivering import StreamState
 from holdfast.streams.ledger import Ledger
 
 DEAF_TO: Final = "stream_deaf"
-SENDING_NS: Final = 800 * MILLISECOND
+SENDING_NS: Final = 600 * MILLISECOND
 """How long sources go on sending after the healing."""
 LOOK_NS: Final = 500 * MILLISECOND
 LOOKS_MAX: Final = 24
@@ -61,8 +61,8 @@ class StreamsScenario(Groups):
     kinds: ClassVar[tuple[str, ...]] = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS)
     own_kinds: ClassVar[tuple[FaultKind, ...]] = (FaultKind(DEAF_TO, _draw_deaf, _be_deaf),)
     bounds: ClassVar[tuple[Bound, ...]] = ()
-    fault_ns: ClassVar[int] = 2500 * MILLISECOND
-    heal_ns: ClassVar[int] = 3500 * MILLISECOND
+    fault_ns: ClassVar[int] = 2 * SECOND
+    heal_ns: ClassVar[int] = 2600 * MILLISECOND
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,6 +126,7 @@ class StreamsScenario(Groups):
             assert ledger is not None
             digests.setdefault(execution.digest(), host)
             self.streams.check(record, host, instance, ledger)
+            self.streams.check_whole(record, ledger)
             if kind_of(record).settings.carries:
                 self._check_replay(world, record, host, hosted)
         if len(digests) > 1:

@@ -102,7 +102,7 @@ def drawn_sources(world: World, stage: Stage, book: StreamBook) -> None:
                 finder(world, record.group),
                 world.rng(f"source/{stream}"),
                 {host: rng.choice(LOSSES) for host in stage.hosts},
-                rng.choice((40, 80, 150)) * MILLISECOND,
+                rng.choice((50, 100, 150)) * MILLISECOND,
                 rng.choice((0.0, 0.0, 0.02)),
                 rng.random() < 0.3,
             )
