@@ -18,7 +18,15 @@ from holdfast.cli.admin import give_at
 from holdfast.client.destination import Destination
 from holdfast.client.source import Source
 from holdfast.execution.outputs import Output
-from holdfast.model.admin.streams import BindStream, ListStreams, LoseStream, StreamList, StreamLost
+from holdfast.model.admin.streams import (
+    BindStream,
+    InspectStreams,
+    ListStreams,
+    LoseStream,
+    StreamList,
+    StreamLost,
+    StreamsInspected,
+)
 from holdfast.model.ids import HostId
 from means import missing
 
@@ -72,9 +80,10 @@ async def lose(client: Client, host: HostId, stream: str, part: float) -> None:
     await give_at(client.layout, LoseStream(name=stream, part=part), StreamLost, host=host)
 
 
+@pytest.mark.covers("LOSS-7")
 @pytest.mark.parametrize("transport", ["udp", "tcp"])
 def test_every_message_arrives_everywhere(domain: Domain, transport: Any) -> None:
-    """Without loss, each member delivers every message once, in the same order."""
+    """Without loss, each member receives every message and delivers it once, in the same order."""
 
     async def work(client: Client) -> None:
         name = f"whole-{transport}"
@@ -86,10 +95,15 @@ def test_every_message_arrives_everywhere(domain: Domain, transport: Any) -> Non
             await source.delivered(timeout_s=WAIT_S)
         count, _, wrong, last, *_ = await equal_tallies(client, name, lambda found: found[0] == 2_001)
         assert (count, wrong, last) == (2_001, 0, {f"{name}-in": 2_001})
+        for host in (await client.info(name)).placed_on:
+            order = InspectStreams(name=f"{name}-in")
+            found = await give_at(client.layout, order, StreamsInspected, host=host)
+            assert found.streams[0].counts["messages"] == 2_001
 
     run(domain, work)
 
 
+@pytest.mark.covers("LOSS-13", "LOSS-106", "LOSS-107")
 @pytest.mark.parametrize(("policy", "part", "outputs"), [("gap_fill", 0.1, "tcp"), ("drop", 0.01, "udp")])
 def test_a_leader_is_killed_while_datagrams_are_lost(
     domain: Domain, rounds: Callable[..., int], policy: str, part: float, outputs: Any

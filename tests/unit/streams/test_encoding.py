@@ -24,6 +24,7 @@ def made(priorities: list[int], **options: bool) -> list[Message]:
     return [encoder.message(b"", priority=each) for each in priorities]
 
 
+@pytest.mark.covers("LOSS-18", "LOSS-19", "LOSS-20", "LOSS-26")
 def test_the_first_table() -> None:
     """LOSS-26: two levels give exactly the row D."""
     messages = made(TABLE_1["p"])
@@ -31,6 +32,7 @@ def test_the_first_table() -> None:
     assert [each.distances for each in messages] == [(each,) for each in TABLE_1["d0"]]
 
 
+@pytest.mark.covers("LOSS-22", "LOSS-26")
 def test_the_second_table() -> None:
     """LOSS-26: three levels give exactly the rows D0 and D1; the lowest level needs none (LOSS-22)."""
     messages = made(TABLE_2["p"])
@@ -38,6 +40,7 @@ def test_the_second_table() -> None:
     assert [each.distances for each in messages] == rows
 
 
+@pytest.mark.covers("LOSS-20", "LOSS-22", "LOSS-23")
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60))
 def test_distances_say_where_the_last_one_was(priorities: list[int]) -> None:
     """Exact and cumulative distances are those found by looking back (LOSS-20, LOSS-22, LOSS-23)."""
@@ -52,6 +55,7 @@ def test_distances_say_where_the_last_one_was(priorities: list[int]) -> None:
             assert message.cumulative[level] == (sums[0] if sums else NONE_BEFORE)
 
 
+@pytest.mark.covers("LOSS-21")
 def test_what_is_too_far_back() -> None:
     """LOSS-21: a distance that two bytes cannot tell is told to be further."""
     encoder = StreamEncoder(EncodingConfig(created=False))
@@ -60,6 +64,7 @@ def test_what_is_too_far_back() -> None:
     assert last[-2:] == [(DISTANCE_MAX,), (FURTHER,)]
 
 
+@pytest.mark.covers("LOSS-24")
 def test_ages() -> None:
     """LOSS-24: when a message was made, how long before it others were, and which were made when."""
     encoder = StreamEncoder(EncodingConfig(levels=1, back=True, before=True))
