@@ -222,6 +222,10 @@ class Source:
             asyncio.get_running_loop().call_soon(self._flush)
         return number
 
+    def flush(self) -> None:
+        """Send what was posted now, not with the end of this turn of the loop."""
+        self._flush()
+
     async def delivered(self, number: int | None = None, *, timeout_s: float | None = None) -> None:
         """Wait until the group has delivered every message up to *number*, or to the last one sent: from then
         on it is never lost. Raises ``TimeoutError``."""
