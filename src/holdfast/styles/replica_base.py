@@ -160,6 +160,7 @@ class ReplicaBase(ABC):
             sequence=lambda: self.sequence,
             execution=lambda: self.execution,
             leads=lambda: self._serving_state.takes_calls and self.sequence.is_serving,
+            term=lambda: self._serving_state.terms,
             order=self._order_annexed,
             renew=self._renew,
         )
