@@ -60,7 +60,7 @@ def test_every_member_delivers_what_the_leader_has_ordered_in_stream_order(retai
 
 
 @RETAIN
-@pytest.mark.covers("LOSS-59", "LOSS-71", "LOSS-75", "LOSS-76", "LOSS-88", "LOSS-91")
+@pytest.mark.covers("LOSS-59", "LOSS-71", "LOSS-75", "LOSS-76", "LOSS-88", "LOSS-89", "LOSS-91")
 def test_a_dropped_message_is_dropped_by_those_who_have_it(retain: str) -> None:
     made = StreamGroup(answering(hf.Drop(), retain=retain))
     made.send("abc", message(1))

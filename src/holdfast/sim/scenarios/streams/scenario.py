@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from holdfast.authority.groups import MEMORY, GroupRecord
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.sim.checkers import History
-from holdfast.sim.engine.options import MILLISECOND, FaultEvent
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.engine.world import World
 from holdfast.sim.faults import CLOCK_KINDS, NETWORK_KINDS, POWER_KINDS, PROCESS_KINDS, FaultKind, Field
 from holdfast.sim.faults.kind import Parameters
