@@ -121,6 +121,14 @@ def test_the_loss_of_the_last_messages_is_noticed_by_the_sources_heartbeat() -> 
 
 
 @pytest.mark.covers("LOSS-37")
+def test_a_stream_whose_first_messages_are_all_lost_is_noticed_too() -> None:
+    made = StreamGroup(answering(hf.Drop(), late_join=False))
+    made.beat("abc", 3)
+    made.run(30)
+    assert [(each.first, each.last) for each in INFOS] == [(1, 3)]
+
+
+@pytest.mark.covers("LOSS-37")
 def test_a_source_that_began_again_is_followed_from_its_first_number() -> None:
     made = StreamGroup(answering(hf.Drop()))
     made.send("abc", message(7), message(8))
