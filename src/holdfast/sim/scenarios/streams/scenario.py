@@ -170,6 +170,8 @@ class StreamsScenario(Groups):
                 and mark.mark == source.number
                 and not mark.holes
             )
+            if mark is None and kind_of(record).settings.late_join and not self._is_held(members, stream):
+                continue  # nobody has ever heard a message of it
             if not is_done and not self._may_halt(record, members, stream):
                 reached = (mark.origin.incarnation, mark.mark, mark.holes) if mark is not None else None
                 return f"{stream} is at {reached} of {(source.incarnation, source.number)}"
@@ -187,6 +189,11 @@ class StreamsScenario(Groups):
                 return False
         self.book.world.sometimes("a stream stands, because its policy is to suspend")
         return True
+
+    def _is_held(self, members: dict[str, HostedGroup], stream: str) -> bool:
+        found = [streams_of(hosted) for hosted in members.values()]
+        lives = [each.holding.newest(stream) for each in found if each is not None]
+        return any(each.numbers for each in lives if each is not None)
 
     def _hosted_members(self, world: World, record: GroupRecord) -> dict[str, HostedGroup]:
         found: dict[str, HostedGroup] = {}
