@@ -74,7 +74,7 @@ def let_out(world: World, stage: Stage, look_ns: int) -> list[str]:
     busy = [name for name, *_ in _lines(world, stage)]
     before: list[object] = []
     for _ in range(LOOKS_MAX):
-        left = [*_lines(world, stage), *_learners(world, stage)]
+        left = [*_lines(world, stage), *_taking_up(world, stage), *_learners(world, stage)]
         if left == before:
             break  # no progress; or nothing is left, and its effects have had time to settle
         before = left
@@ -97,6 +97,15 @@ def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, tuple[int,
                 waits_for = (outgoing.caller, outgoing.call) if outgoing is not None else None
                 to_come = (len(execution.line.queue), len(execution.timers), len(execution.sends))
                 yield hosted.record.name, waits_for, to_come
+
+
+def _taking_up(world: World, stage: Stage) -> Iterator[object]:
+    """Yield how far primaries are that still make their objects ready: what these have to do is not seen yet."""
+    for name in stage.hosts:
+        for hosted in _hosted(world, name):
+            if hosted.is_primary and not hosted.is_ready:
+                execution = hosted.replica.execution
+                yield hosted.record.name, name, execution.position if execution is not None else None
 
 
 def _is_done(execution: Execution) -> bool:
