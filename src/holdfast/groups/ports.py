@@ -7,13 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import Struct
-
 from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import AuthorityPort
 from holdfast.authority.views import View
-from holdfast.calling.config import ClientConfig
 from holdfast.execution.crash_attempts import Slot
 from holdfast.execution.database import ObjectDatabase, Place, StorageFailed
 from holdfast.execution.definition import Definition
@@ -25,20 +22,17 @@ from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.model.reference import OtherDomain
-from holdfast.sequence.catchup_limiter import ASKING_MAX
-from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.lease_note import LeaseNote
 from holdfast.sequence.ports import Kept
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
-from holdfast.storage.free_space import FreeSpace, SpaceConfig
+from holdfast.storage.free_space import FreeSpace
 from holdfast.storage.log import Log
 from holdfast.storage.record import Record
 from holdfast.storage.scratch import ScratchStore
 from holdfast.storage.segments import Readable
-from holdfast.styles.config import StyleConfig
 from holdfast.styles.ports import CallObserver, NotCopied, SlowPort, Snapshot, Waits
 
 
@@ -346,20 +340,6 @@ class GroupsPorts:
     """Keeps the databases of stored objects; None if this host can have none."""
     old_code: OldCodePort | None = None
     """Runs older code; None if only records made by the current version of a class can be replayed."""
-
-
-class GroupsConfig(Struct, frozen=True, kw_only=True):
-    """The settings for the groups of a host."""
-
-    leases: LeaseConfig = LeaseConfig()
-    sequence: SequenceConfig = SequenceConfig()
-    """``min_in_sync`` is not set here; it comes with each group's record."""
-    style: StyleConfig = StyleConfig()
-    calling: ClientConfig = ClientConfig()
-    """The settings for calls from groups to groups."""
-    space: SpaceConfig = SpaceConfig()
-    asking_max: int = ASKING_MAX
-    """How many members may ask one other host for a state at the same time."""
 
 
 class DiskGuard:

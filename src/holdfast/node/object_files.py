@@ -19,7 +19,7 @@ from holdfast.execution.database import ObjectDatabase, Place, connect, settle
 from holdfast.execution.database import translated as translated_by_sqlite
 from holdfast.groups.object_file import Scratch
 from holdfast.machine import MachineClock
-from holdfast.machine.files import make_durably, open_private
+from holdfast.machine.files import make_durably, open_private, sync_directory
 from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND, HostId
 from holdfast.shipping.checkout import check_out
@@ -198,7 +198,7 @@ class ObjectDirectory:
         def begin() -> "Future[Progress]":
             if removed:
                 self.remove(removed)
-                _sync(self._directory)
+                sync_directory(self._directory)
             return self._shipping()[0].fetch(contents, sources, instead_of)
 
         def begun(found: "Future[Progress] | HoldfastError") -> None:
@@ -236,7 +236,7 @@ class ObjectDirectory:
             self.remove([name])  # what SQLite may have left beside it
             (aside / file).rename(self._directory / name)
             aside.rmdir()
-            _sync(self._directory)
+            sync_directory(self._directory)
         except OSError as error:
             raise translated(error, name) from error
         log.info("shipped", found=progress.found, received=progress.received, repeated=progress.repeated)
@@ -244,7 +244,7 @@ class ObjectDirectory:
     def take(self, contents: Contents) -> None:
         shipping, shelf = self._shipping()
         shipping.drop(contents).result()
-        _sync(shelf)
+        sync_directory(shelf)
 
     def _check_room(self, wanted: int) -> None:
         """Raise ``Unavailable`` if *wanted* bytes would use up what the host's log needs: a full disk
@@ -319,11 +319,3 @@ class ScratchDirectory(Directory):
                 file.write(data)
         except OSError as error:
             raise translated(error, name) from error
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

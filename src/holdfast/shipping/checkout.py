@@ -9,7 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from holdfast.machine.files import make_durably, make_private, open_private
+from holdfast.machine.files import (
+    make_durably,
+    make_private,
+    open_private,
+    rename_durably,
+    sync_directory,
+)
 from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.shipping.manifest import Chunk, Contents, digest_of
 from holdfast.shipping.shelf import file_name
@@ -40,9 +46,8 @@ def check_out(contents: Contents, shelf: Path, into: Path, *, is_shared: bool) -
             else:
                 _copy(shelf / file_name(file), target, contents.chunks(file))
         for directory in (aside, *_directories(aside)):
-            _sync(directory)
-        aside.rename(into)
-        _sync(into.parent)
+            sync_directory(directory)
+        rename_durably(aside, into)
     except OSError as error:
         raise translated(error, str(into)) from error
 
@@ -67,11 +72,3 @@ def _copy(source: Path, target: Path, chunks: Iterable[Chunk]) -> None:
 
 def _directories(directory: Path) -> Iterator[Path]:
     return (path for path in directory.rglob("*") if path.is_dir())
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
