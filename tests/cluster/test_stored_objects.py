@@ -82,14 +82,14 @@ def test_documents_survive_the_primary_and_come_to_a_new_host_by_files(domain: D
         (file,) = databases(domain, new)
         assert not file.name.endswith("-new.db"), "it was fetched, and not made there"
         assert file.stat().st_size > DOCUMENTS * BODY_BYTES // 2
-        await put(archive, range(DOCUMENTS + 20, DOCUMENTS + 40))
+        await put(archive, range(DOCUMENTS + 20, DOCUMENTS + 220))  # it makes a checkpoint of its own
         os.kill(await client.pid(new), signal.SIGKILL)
-        await put(archive, range(DOCUMENTS + 40, DOCUMENTS + 60))
+        await put(archive, range(DOCUMENTS + 220, DOCUMENTS + 240))
         await client.wait_in_sync("archive")
         await asyncio.to_thread(command, domain, "group", "handover", "archive", new)
         await client.wait("archive", f"{new} leads", lambda each: each.primary == new)
-        await check(archive, range(DOCUMENTS + 60))
-        assert await archive.count() == DOCUMENTS + 60
+        await check(archive, range(DOCUMENTS + 240))
+        assert await archive.count() == DOCUMENTS + 240
 
     run(domain, work)
 

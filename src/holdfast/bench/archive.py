@@ -56,7 +56,10 @@ class _Peak:
 
     def look(self) -> None:
         for role, pid in self._pids.items():
-            self.bytes[role] = max(self.bytes[role], footprint(pid).resident_bytes)
+            try:
+                self.bytes[role] = max(self.bytes[role], footprint(pid).resident_bytes)
+            except FileNotFoundError:
+                raise Unavailable(f"{role} (pid {pid}) ended while it was measured") from None
 
 
 class _Feed:

@@ -44,6 +44,11 @@ class Freeing:
         os.unlink(path, dir_fd=within)
         if held is None:
             return
+        if os.fstat(held).st_nlink:
+            # Somebody has the file under another name. *Without it:* a database that was fetched is cut to
+            # nothing while its object uses it, because the shelf lets go of its own name.
+            os.close(held)
+            return
         self._held.put(held)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="freeing", daemon=True)

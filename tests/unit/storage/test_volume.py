@@ -78,3 +78,16 @@ def test_a_small_file_is_simply_removed(tmp_path: Path, cuts: Cuts) -> None:
     volume.close()
     assert list(tmp_path.iterdir()) == []
     assert cuts.sizes == []
+
+
+def test_a_file_that_has_another_name_is_left_as_it_is(tmp_path: Path, cuts: Cuts) -> None:
+    """A fetched database has its place by a hard link: it stays whole when the shelf removes its own name."""
+    volume = Volume(tmp_path)
+    volume.allocate("shelved", 2 * STEP_BYTES)
+    os.link(tmp_path / "shelved", tmp_path / "in its place")
+    volume.remove("shelved")
+    assert not (tmp_path / "shelved").exists()
+    assert (tmp_path / "in its place").stat().st_size == 2 * STEP_BYTES
+    assert volume._freeing._thread is None, "nothing is to be freed"
+    assert cuts.sizes == []
+    volume.close()
