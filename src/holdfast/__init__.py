@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from holdfast.calling.config import CallPolicy
+    from holdfast.client.destination import Destination
     from holdfast.client.domain import connect
+    from holdfast.client.source import Source, SourceRefused
     from holdfast.client.sync import connect_sync
     from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
     from holdfast.execution.context import NotOrdered, OutsideOperation, context
     from holdfast.execution.interface import BadCall, interleaved, query, slow
     from holdfast.execution.method import CannotAwait, NotAwaited
+    from holdfast.execution.outputs import Output, OutputId
     from holdfast.execution.sends import OutboxFull
     from holdfast.execution.stored import Database, Stored
     from holdfast.execution.timers import BadSchedule, TooManyTimers
@@ -37,10 +40,19 @@ if TYPE_CHECKING:
         NestedNotExecuted,
         NestedOutcomeUnknown,
     )
+    from holdfast.streams import policies
+    from holdfast.streams.actions import Action, Drop, Ignore, Recover, Suspend
+    from holdfast.streams.collecting import OutputGap
+    from holdfast.streams.config import StreamSettings
+    from holdfast.streams.handlers import Notice
+    from holdfast.streams.information import LossInfo
+    from holdfast.streams.message import StreamMessage
+    from holdfast.streams.priorities import Lost
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Action",
     "BadCall",
     "BadSchedule",
     "CallCycle",
@@ -50,10 +62,15 @@ __all__ = [
     "CallRefused",
     "CannotAwait",
     "Database",
+    "Destination",
+    "Drop",
     "HoldfastError",
+    "Ignore",
     "InvalidRequest",
     "InvalidState",
     "InvalidUpdate",
+    "LossInfo",
+    "Lost",
     "MethodRaised",
     "NestedNotExecuted",
     "NestedOutcomeUnknown",
@@ -62,14 +79,24 @@ __all__ = [
     "NoUpdateAvailable",
     "NotAwaited",
     "NotOrdered",
+    "Notice",
     "OutboxFull",
     "OutcomeUnknown",
+    "Output",
+    "OutputGap",
+    "OutputId",
     "OutsideOperation",
     "Overloaded",
+    "Recover",
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
+    "Source",
+    "SourceRefused",
     "Stored",
+    "StreamMessage",
+    "StreamSettings",
+    "Suspend",
     "TooManyTimers",
     "Unavailable",
     "__version__",
@@ -77,18 +104,22 @@ __all__ = [
     "connect_sync",
     "context",
     "interleaved",
+    "policies",
     "query",
     "slow",
 ]
 
 _HOMES: Final = {
     "holdfast.calling.config": "CallPolicy",
+    "holdfast.client.destination": "Destination",
     "holdfast.client.domain": "connect",
+    "holdfast.client.source": "Source SourceRefused",
     "holdfast.client.sync": "connect_sync",
     "holdfast.execution.capture": "InvalidState InvalidUpdate NoStateAvailable NoUpdateAvailable",
     "holdfast.execution.context": "NotOrdered OutsideOperation context",
     "holdfast.execution.interface": "BadCall interleaved query slow",
     "holdfast.execution.method": "CannotAwait NotAwaited",
+    "holdfast.execution.outputs": "Output OutputId",
     "holdfast.execution.sends": "OutboxFull",
     "holdfast.execution.stored": "Database Stored",
     "holdfast.execution.timers": "BadSchedule TooManyTimers",
@@ -100,8 +131,16 @@ _HOMES: Final = {
     "holdfast.model.outcome": (
         "CallCycle CallPoisoned CallRefused MethodRaised NestedNotExecuted NestedOutcomeUnknown"
     ),
+    "holdfast.streams.actions": "Action Drop Ignore Recover Suspend",
+    "holdfast.streams.collecting": "OutputGap",
+    "holdfast.streams.config": "StreamSettings",
+    "holdfast.streams.handlers": "Notice",
+    "holdfast.streams.information": "LossInfo",
+    "holdfast.streams.message": "StreamMessage",
+    "holdfast.streams.policies": "policies",
+    "holdfast.streams.priorities": "Lost",
 }
-"""The modules that define the public names. Type checkers read the imports above."""
+"""The modules that define the public names, or are them. Type checkers read the imports above."""
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # to a type checker a name that does not exist is a mistake
@@ -110,7 +149,8 @@ if not TYPE_CHECKING:  # to a type checker a name that does not exist is a mista
         home = _HOME_OF.get(name)
         if home is None:
             raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(home), name)
+        module = import_module(home)
+        found = globals()[name] = getattr(module, name, module)
         return found
 
 

@@ -64,6 +64,13 @@ class Domain:
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
         return done
 
+    def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of two words or more, with the directory at its end; it must succeed."""
+        command = [*HOLDFAST, *words, "--dir", str(self.directory)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done
+
     def status(self) -> dict[str, Any]:
         """Return what `holdfast status --output json` prints, without starting the command each time."""
         layout = Layout(self.directory)

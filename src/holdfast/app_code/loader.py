@@ -29,6 +29,7 @@ from holdfast.execution.method import run_own
 from holdfast.faults.notifier import Notifier
 from holdfast.groups.settings import is_self_kept
 from holdfast.model.admin.errors import ObjectNotAdded
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import error_in_words
 from holdfast.model.properties import Style
@@ -220,6 +221,10 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         arguments = msgspec.json.decode(record.arguments, type=list[Any])
     except msgspec.DecodeError as error:
         raise BadObject(f"the arguments of {record.class_name} are not a JSON array: {error}") from None
+    try:
+        annexes = annexes_of(record, cls)
+    except InvalidRequest as error:
+        raise BadClass(str(error)) from None
     entry = record.placement(host) if host is not None else None
     if entry is not None and style_named(record.style) is Style.STATELESS:
         # Members of a stateless group may have different arguments: they share no state (FTC-126).
@@ -231,7 +236,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         own=_own(record, entry.own) if entry is not None and entry.own else None,
         code=found.code,
         created_ns=record.created_ns,
-        annexes=annexes_of(record),
+        annexes=annexes,
     )
 
 

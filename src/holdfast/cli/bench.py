@@ -275,6 +275,19 @@ def ldap(*, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, output
     _show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons), output)
 
 
+@app.command
+def streams(*, rounds: int = 3, messages: int = 100_000, output: Output = "table") -> None:
+    """Measure the total order of streams beside corosync's closed process groups, and at 1 % loss.
+
+    Parameters
+    ----------
+    rounds: How often each side is measured with each load, in turn.
+    messages: How many messages are sent in each batched run; a tenth of them one by one.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("streams", rounds=rounds, messages=messages), output)
+
+
 @app.command(name="all")
 def everything(
     *,

@@ -16,12 +16,14 @@ ordered by its number and has not arrived. It is applied once the annex is ready
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from holdfast.authority.views import ViewMember
 from holdfast.execution.capture import NotCapturable
 from holdfast.execution.effects import Job
-from holdfast.execution.records import Annexed, encode_arguments_in_order
+from holdfast.execution.records import Annexed, encode_arguments, encode_arguments_in_order
 from holdfast.model.calls import Request
 from holdfast.model.errors import HoldfastError, InvalidRequest, invariant
 from holdfast.model.ids import ClientId, Epoch, HostId, Position
@@ -51,12 +53,19 @@ class AnnexOperation:
     body: bytes
     time_ns: int
     """The group's time: the only clock that may matter here."""
-    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    calls: list[tuple[str, msgspec.Raw]] = field(default_factory=list)
 
     def call(self, method: str, *arguments: object) -> None:
         """Have the object execute a method, after those ordered before: now, or once they have ended. Nobody
         gets the reply. At most one method for each position. The arguments are encoded, so they must be
         values that msgpack knows."""
+        self._add(method, encode_arguments_in_order(arguments, {}))
+
+    def call_plain(self, method: str, *arguments: object) -> None:
+        """The same, for arguments in which there are no sets: they need not be searched for any."""
+        self._add(method, encode_arguments(arguments, {}))
+
+    def _add(self, method: str, arguments: msgspec.Raw) -> None:
         if len(self.calls) == self.positions:
             raise InvalidRequest(f"a record of {self.positions} positions calls at most as many methods")
         self.calls.append((method, arguments))
@@ -136,6 +145,9 @@ class AnnexPorts:
     epoch: Callable[[], Epoch]
     leads: Callable[[], bool]
     """Whether this member is primary and takes calls, so that it may order."""
+    term: Callable[[], int]
+    """How often this member has begun to take calls as primary. When it begins, everything that was ordered
+    before is executed; what an annex knows of its own records that are not executed yet is of one term."""
     state: Callable[[], AnnexState | None]
     """The annex's part of the present object; None while there is no object."""
     peers: Callable[[], tuple[Peer, ...]]
@@ -236,7 +248,7 @@ def jobs_of(operation: AnnexOperation, annex: str, expiration_s: int) -> list[Jo
             client_of(annex),
             operation.first + index,
             method,
-            encode_arguments_in_order(arguments, {}),
+            arguments,
             expiration_s,
             operation.time_ns,
             is_timer=True,

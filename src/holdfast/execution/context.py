@@ -14,6 +14,7 @@ from uuid import UUID  # fence: only the value; its random source is not used
 import msgspec
 
 from holdfast.execution.interface import BadCall, Interface, Operation, interface_of
+from holdfast.execution.outputs import OutputId, Outputs
 from holdfast.execution.records import encode_arguments_in_order
 from holdfast.execution.sends import Sends
 from holdfast.execution.timers import Timers, parse_schedule
@@ -55,6 +56,7 @@ class Scope:
         "interface",
         "number",
         "on_raised",
+        "outputs",
         "random",
         "sends",
         "sent",
@@ -79,6 +81,8 @@ class Scope:
         """Called with every exception that a method raises, in addition to the caller's reply."""
         self.sends = sends
         """None where nothing can be sent."""
+        self.outputs: Outputs | None = None
+        """None where nothing can be given to the outside."""
         self.sent = 0
         """How many calls this operation has sent."""
         self.carried = b""
@@ -369,6 +373,15 @@ class Context:
         _sender()
         interface = interface_of(cls) if cls is not None else None
         return Receiver(group_abroad(domain, name) if domain else name, interface, expires_s)
+
+    def emit(self, topic: str, payload: bytes) -> OutputId:
+        """Give an output to the destinations of this group, once this operation is committed. Returns its id,
+        which is the same at every member and in every replay. Raises ``InvalidRequest`` if it is too
+        long."""
+        scope = _scope()
+        if scope.outputs is None:
+            raise NotOrdered("only an ordered operation gives outputs: queries have no position")
+        return scope.outputs.put(topic, payload)
 
     def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
         """Call a method of this object once, *delay_s* from now by the group's time. The timer survives

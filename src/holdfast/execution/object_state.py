@@ -20,6 +20,7 @@ from holdfast.execution.annex import AnnexStates
 from holdfast.execution.database import ObjectDatabase
 from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Outgoing
+from holdfast.execution.outputs import Outputs
 from holdfast.execution.queue import OperationQueue
 from holdfast.execution.records import Annexed, Update
 from holdfast.execution.saved_state import Saved
@@ -60,6 +61,8 @@ class ObjectState:
         if instance is None:
             instance = definition.make_first(self.timers)
         self.line = OperationQueue(definition, instance, self.timers, self.sends)
+        self.outputs = self.line.scope.outputs = Outputs(lambda: self.position)
+        """What the object gave to the outside lately (O5); no part of its state."""
         self.database = database
         """The database of a stored object."""
         if database is None and definition.files is not None:
@@ -205,6 +208,7 @@ class ObjectState:
         self.replace_timers(found.timers)
         self.replace_sends(found.sends)
         self.annexes.load(found.annexes)
+        self.outputs.begin_at(found.position)
         self.line.queue.extend(found.queue)
         self.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
 
@@ -220,6 +224,7 @@ class ObjectState:
         )
         attach(instance, self.database)
         self.line = OperationQueue(definition, instance, self.timers, self.sends)
+        self.line.scope.outputs = self.outputs
         self._take(found)
 
     def _saved(self, state: bytes) -> Saved:

@@ -392,6 +392,7 @@ class OperationQueue:
         definition = self._definition
         outer = self.scope
         scope = Scope(definition.group, definition.interface, outer.timers, definition.on_raised, outer.sends)
+        scope.outputs = outer.outputs
         scope.begin(job.client, job.number, job.time_ns, job.traceparent)
         if operation.is_slow:
             scope.on_raised = None  # it runs on a thread, and whoever hears of it does not

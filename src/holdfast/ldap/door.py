@@ -43,7 +43,7 @@ ADDRESS: Final = "ldap-address"
 SECURE_ADDRESS: Final = "ldaps-address"
 LOOK_S: Final = 5.0
 """How often certificates are looked at that may have been renewed."""
-CLIENTS_MAX: Final = 2_500
+CLIENTS_MAX: Final = 2_150
 """The most clients of a host's door: with all else, no more files than systems let a process open."""
 TRIES: Final = 50
 TRY_S: Final = 0.1

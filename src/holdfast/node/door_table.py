@@ -44,7 +44,8 @@ class DoorEntry:
 
 DOORS: Final[tuple[DoorEntry, ...]] = (
     DoorEntry(name="http", factory="holdfast.web.door:HttpDoor", files_max=512 + 32),
-    DoorEntry(name="ldap", factory="holdfast.ldap.door:LdapDoor", files_max=2_500, role=DIRECTORY),
+    DoorEntry(name="streams", factory="holdfast.node.streams.door:StreamDoor", files_max=328),
+    DoorEntry(name="ldap", factory="holdfast.ldap.door:LdapDoor", files_max=2_150, role=DIRECTORY),
 )
 """In the order in which they open."""
 

@@ -302,6 +302,8 @@ class Host:
             listeners=self._trace.listeners,
             reports=self._reports,
             services=self._services,
+            clients=self._clients,
+            config=config,
         )
         for door in self._doors:
             door.on_serving(host_context)

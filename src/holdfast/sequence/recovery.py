@@ -301,7 +301,6 @@ def held(on: MemberState, number: int, role: Role, *, is_serving: bool) -> Held:
         fitness.why,
         fitness.since_ns,
         on.application.is_ready,
-        on.ports.space.why(),
     )
 
 

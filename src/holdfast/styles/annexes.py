@@ -39,6 +39,7 @@ class MemberAnnexes:
         sequence: Callable[[], Sequence],
         execution: Callable[[], Execution | None],
         leads: Callable[[], bool],
+        term: Callable[[], int],
         order: Order,
         renew: Callable[[str], None],
     ) -> None:
@@ -46,6 +47,7 @@ class MemberAnnexes:
         self._sequence = sequence
         self._execution = execution
         self._leads = leads
+        self._term = term
         self._order = order
         self._renew = renew
         self._why_renew = ""
@@ -88,6 +90,7 @@ class MemberAnnexes:
             me=lambda: self._sequence().peer_messages.me,
             epoch=lambda: self._sequence().peer_messages.epoch,
             leads=self._leads,
+            term=self._term,
             state=partial(self._state, name),
             peers=lambda: self._sequence().peer_messages.peers(),
             tell=lambda host, body: self._sequence().peer_messages.tell(host, name, body),

@@ -125,8 +125,6 @@ class Passive(Replica):
         self._maybe_differs()
         if not self._serving_state.is_primary:
             self._code_change.look_as_backup()
-            if self._checkpointing.is_in_the_way:
-                self.on_committed(self.sequence.committed)
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
@@ -412,7 +410,7 @@ class Passive(Replica):
 
     def _is_look_due(self, up_to: Position) -> bool:
         """Whether a backup looks now for steps that advance it."""
-        return self._looking.is_due(up_to, self._log_bytes(), self._checkpointing.is_in_the_way)
+        return self._looking.is_due(up_to, self._log_bytes())
 
     @abstractmethod
     def _step(self, execution: Execution) -> None:
@@ -427,7 +425,8 @@ class Passive(Replica):
         """Apply the records before *step*, and then *step* itself."""
 
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
-        """Apply every step up to a committed position, and, if *replays_rest*, replay the records after."""
+        """Apply every step up to a committed position. The records after the last step are left, or replayed
+        if *replays_rest*."""
         if self._execution is not None:
             self._execution.is_paused = False  # whatever work waited for an annex before was stopped
         rest = self._replay_rest(up_to) if replays_rest else ()
@@ -435,7 +434,8 @@ class Passive(Replica):
         self._looking.ended(up_to, self._log_bytes())
 
     def _tried(self, work: Iterator[None]) -> Iterator[None]:
-        """Do *work*, whose failure concerns only the object (FTC-310); what is kept is loaded when needed."""
+        """Do *work*, whose failure concerns only the object (FTC-310): it is the class's code that fails, in
+        whatever way. What this host keeps of the object is loaded when it is needed."""
         try:
             yield from work
         except (Overloaded, Diverged, OtherCode, *DISK_ERRORS):

@@ -113,7 +113,7 @@ class ReplicaBase(ABC):
             definition.group, ports, self._observers, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(
-            definition.group, config, self._waiting, self._answering.tell, self._find_short
+            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space
         )
         self._asking = QueryRunner(
             self.definition, ports, self._observers, self._queries, config.query_wait_ns, self.time_ns
@@ -160,6 +160,7 @@ class ReplicaBase(ABC):
             sequence=lambda: self.sequence,
             execution=lambda: self.execution,
             leads=lambda: self._serving_state.takes_calls and self.sequence.is_serving,
+            term=lambda: self._serving_state.terms,
             order=self._order_annexed,
             renew=self._renew,
         )
@@ -252,25 +253,6 @@ class ReplicaBase(ABC):
         """Raises ``Unavailable`` with the reason if this member has no object."""
         if self._absence.is_absent:
             raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
-
-    @property
-    def state_bytes(self) -> int:
-        """The size of the state that was captured or installed last; 0 if none was."""
-        return self._checkpointing.state_bytes
-
-    def relieve(self) -> None:
-        """Shorten the log by a checkpoint, if there is anything new to put into one, because a disk is short
-        of space (D5)."""
-        self._checkpointing.relieve()
-        self._ports.wake()
-
-    def _find_short(self) -> HostId | None:
-        """The host of a required member that is short of space. Its log may be the reason, and backups make
-        checkpoints when the primary does."""
-        host = self.sequence.lacks_space
-        if host is not None:
-            self.relieve()
-        return host
 
     def _submit(self, record: Record, count: int = 1) -> Position:
         body = encode_record(record)

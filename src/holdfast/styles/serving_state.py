@@ -139,6 +139,8 @@ class ServingState:
         """Whether the last attempt failed because other code made what the group holds."""
         self.is_primary = False
         """Whether the sequence is served here: this member is primary."""
+        self.terms = 0
+        """How often this member has started taking calls."""
         self.takes_calls = False
         """Whether the object is ready, too, so that calls are taken. Never true unless this member is
         primary."""
@@ -210,6 +212,7 @@ class ServingState:
     def start_calls(self) -> None:
         """Start taking calls: the object is ready."""
         self.takes_calls = True
+        self.terms += 1
         self._retry.end()
 
     def stop_calls(self) -> None:

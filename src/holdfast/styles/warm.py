@@ -9,14 +9,13 @@ import enum
 from collections.abc import Iterator
 from contextlib import suppress
 
-from holdfast.execution.capture import InvalidUpdate, NoStateAvailable, NoUpdateAvailable
+from holdfast.execution.capture import InvalidUpdate
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Forward, Record, State, Update, decode_record
 from holdfast.execution.saved_state import head_of
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
-from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
@@ -121,7 +120,7 @@ class Warm(Passive):
             self._has_base = False
             return self._forward(is_mark=is_mark)
         if step is Step.UPDATE:
-            update = self._update_of(execution)
+            update = self._checkpointing.update_of(execution)
             self._has_base = update is not None
             parts = (execution.timers.save(), execution.sends.save(), execution.annexes.save())
             size = len(parts[0]) + len(parts[1]) + sum(map(len, parts[2].values()))
@@ -138,18 +137,8 @@ class Warm(Passive):
             return self._forward(is_mark=is_mark)
         if self.definition.capture.is_updateable:
             # Backups replay up to here: what changed so far must not come again in the next update.
-            self._has_base = self._update_of(execution) is not None
+            self._has_base = self._checkpointing.update_of(execution) is not None
         return self._forward(is_mark=is_mark)
-
-    def _update_of(self, execution: Execution) -> bytes | None:
-        """What the class says has changed; None if it says nothing."""
-        try:
-            return execution.get_update()
-        except (NoStateAvailable, NoUpdateAvailable):
-            return None
-        except Exception as error:
-            self._checkpointing.failures.mention("object_failed", error_in_words(error))
-            return None
 
     # --- as backup
 

@@ -82,6 +82,13 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._losses = Counter(
+            "holdfast_stream_losses",
+            "Losses of streams that were decided, by stream and by what was done first",
+            ("stream", "action"),
+            registry=self._registry,
+        )
+
     def watch(self, host_context: HostContext) -> None:
         """Include *host_context*, which serves from now on, in what is gathered."""
         self._registry.register(_Host(host_context))
@@ -98,6 +105,8 @@ class Metrics:
                 self._detection.labels("process").observe(silent_ns / SECOND)
             case "heard_again", _:
                 self._wrongly.inc()
+            case "decided", {"stream": str(stream), "action": str(action)}:
+                self._losses.labels(stream, action.partition(" ")[0].partition("(")[0]).inc()
             case "promise_lapsed", {"silent_ns": int(silent_ns)}:
                 self._detection.labels("host").observe(silent_ns / SECOND)
             case "member_suspected", {"waited_ns": int(waited_ns), "is_new": True} if waited_ns:
@@ -134,6 +143,7 @@ class _Host(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._about_host(self._host_context.report())
         yield from self._about_groups(list(self._host_context.groups.hosted.values()))
+        yield from self._about_streams()
         notes = CounterMetricFamily(
             "holdfast_notes",
             "What members have noted: claim, won (a failover to this host), drop, add, halted, "
@@ -184,6 +194,30 @@ class _Host(Collector):
                 if measured is not None:
                     named[name].add_metric(label, measured / 1000)
         yield from named.values()
+
+    def _about_streams(self) -> Iterator[Metric]:
+        local = self._host_context.admin_dispatch.streams.local
+        if local is None:
+            return
+        found = local.inspected("", "")
+        counts = CounterMetricFamily(
+            "holdfast_stream_counts",
+            "Messages and datagrams of a stream at this host, by what became of them: messages (received), "
+            "delivered, dropped, ignored, recovered, repeated, late, losses, or why datagrams were refused",
+            labels=("stream", "outcome"),
+        )
+        delivered = GaugeMetricFamily(
+            "holdfast_stream_delivered",
+            "The number up to which a stream was delivered or passed over here",
+            labels=("stream",),
+        )
+        for each in found.streams[:GROUPS_SHOWN_MAX]:
+            delivered.add_metric((each.name,), each.delivered)
+            for outcome, count in sorted(each.counts.items()):
+                counts.add_metric((each.name, outcome), count)
+        yield from (counts, delivered)
+        dropped = "Datagrams of streams that came and found the kernel's buffer full"
+        yield CounterMetricFamily("holdfast_stream_kernel_drops", dropped, value=found.kernel_drops)
 
     def _about_faults(self, reports: Backlog) -> Iterator[Metric]:
         made = CounterMetricFamily(

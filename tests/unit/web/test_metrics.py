@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.directory.hosting.orders import LinkInfo, ReplicaInfo
 from holdfast.faults.backlog import Backlog
 from holdfast.machine.trace import CountingTrace
+from holdfast.model.admin.streams import StreamFigures, StreamsInspected
 from holdfast.model.ids import SECOND, HostId
 from holdfast.model.ports import NoTrace
 from holdfast.node.services.directory_service import ClientCounts, DirectoryService
@@ -90,4 +91,25 @@ def host_context() -> Any:
         reports=Backlog(1),
         listeners=[],
         services=SimpleNamespace(running=lambda name: directory),
+        admin_dispatch=SimpleNamespace(streams=SimpleNamespace(local=_Streams())),
     )
+
+
+class _Streams:
+    """A host with one stream."""
+
+    def inspected(self, name: str, group: str) -> StreamsInspected:
+        figures = StreamFigures(name="orders", delivered=7, counts={"messages": 9, "tag": 1})
+        return StreamsInspected(host=HostId("a"), streams=(figures,), kernel_drops=3)
+
+
+def test_streams() -> None:
+    """What became of messages and datagrams of each stream, and what was decided about losses."""
+    metrics = Metrics()
+    metrics.watch(host_context())
+    metrics.on_note("decided", {"stream": "orders", "lost": "1 to 2", "action": "recover", "by": "a"})
+    lines = metrics.text().decode().splitlines()
+    assert 'holdfast_stream_counts_total{outcome="messages",stream="orders"} 9.0' in lines
+    assert 'holdfast_stream_delivered{stream="orders"} 7.0' in lines
+    assert "holdfast_stream_kernel_drops_total 3.0" in lines
+    assert 'holdfast_stream_losses_total{action="recover",stream="orders"} 1.0' in lines

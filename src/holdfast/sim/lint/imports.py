@@ -74,6 +74,7 @@ MACHINE: Final = (
     "net/secret_file.py",
     "net/tcp.py",
     "net/tls.py",
+    "net/udp.py",
     "node/*",
     "settings/*",
     "shipping/checkout.py",

@@ -141,7 +141,7 @@ def with_barred(stage: Stage, world: World) -> Stage:
 class Groups(Scenario):
     name = "groups"
     nodes: ClassVar[tuple[str, ...]] = (AUTHORITY, *HOSTS)
-    clients = CLIENTS
+    clients: ClassVar[tuple[str, ...]] = CLIENTS
     kinds: ClassVar[tuple[str, ...]] = (
         *PROCESS_KINDS,
         *POWER_KINDS,

@@ -1,0 +1,1 @@
+"""Streams under loss, leader changes and kills: one order, and loss that the application decides about."""

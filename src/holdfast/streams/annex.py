@@ -1,0 +1,380 @@
+"""The streams of one member of a group: an annex of its object (W9), and what a host hands messages to.
+
+Messages and heartbeats of sources come in through :meth:`Streams.on_messages` and
+:meth:`Streams.on_heartbeat`; everything else follows in the member's turns.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.execution.annex import AnnexPorts
+from holdfast.model.errors import invariant
+from holdfast.model.ids import MILLISECOND, HostId
+from holdfast.model.properties import Style
+from holdfast.sequence.messages import PeerMessage
+from holdfast.streams.deciding import Deciding, ask_here
+from holdfast.streams.delivering import StreamState
+from holdfast.streams.handlers import Handlers, handlers_of
+from holdfast.streams.holding import Holding
+from holdfast.streams.information import decode_information
+from holdfast.streams.ledger import Decision, Ledger, StreamMark
+from holdfast.streams.message import Heartbeat, Message, Origin
+from holdfast.streams.ordering import Ordering
+from holdfast.streams.peer_messages import (
+    GIVEN_BYTES_MAX,
+    GIVEN_MAX,
+    Answer,
+    Given,
+    Holds,
+    Question,
+    Status,
+    Wanted,
+    WhoHas,
+    decode_told,
+)
+from holdfast.streams.peers import Peers
+from holdfast.streams.ports import MessageStore
+from holdfast.streams.records import Decided, Deliver, Lacked, Ordered, Passed, RuleEnded, positions_in
+from holdfast.streams.recovering import Places, RecoveryJob
+from holdfast.streams.rules import Rule
+from holdfast.streams.suspending import Suspending
+from holdfast.styles.by_name import style_named
+
+NAME = "streams"
+SPAN_MAX = 1 << 32
+"""How far beyond its mark a number may be and still be believed: more is a source that is broken."""
+
+
+IDLE_TIMES = 10
+"""How much less often members report to each other while nothing changes."""
+
+
+class Streams:
+    """The streams of one member. Not bound, because its object is only made to try a state or to replay
+    records, it makes states and does nothing else."""
+
+    name = NAME
+
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers = handlers
+        self._settings = handlers.settings
+        self.holding = Holding(self._settings.hold_messages, self._settings.hold_bytes)
+        self._ports: AnnexPorts | None = None
+        self._next_status_ns = 0
+        self._told = Status(False)
+        self._is_used = False
+        """Whether any message has come, or was ordered: until then nobody is told anything."""
+
+    # --- the member
+
+    @property
+    def is_bound(self) -> bool:
+        return self._ports is not None
+
+    @property
+    def ports(self) -> AnnexPorts:
+        invariant(self._ports is not None, "streams that do anything are bound to a member")
+        assert self._ports is not None
+        return self._ports
+
+    def state(self) -> StreamState:
+        return StreamState(self)
+
+    def positions(self, body: bytes) -> int:
+        return positions_in(body)
+
+    def bind(self, ports: AnnexPorts) -> None:
+        self._ports = ports
+        self.peers = Peers(ports)
+        self.places = Places(self._settings, self.holding, self.peers)
+        self.suspending = Suspending(ports, self._settings, self.places)
+        self.deciding = Deciding(ports, self.handlers, self.peers, self.places)
+        self.ordering = Ordering(ports, self.handlers, self.holding, self.deciding, self.suspending)
+
+    def connect(self, *, log: MessageStore | None = None, source: MessageStore | None = None) -> None:
+        """Give this member other places to recover messages from, beside its peers."""
+        self.places.log, self.places.source = log, source
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The streams' part of the present object's state; None while there is no object."""
+        if self._ports is None:
+            return None
+        state = self._ports.state()
+        return state.ledger if isinstance(state, StreamState) else None
+
+    # --- from outside the group
+
+    def on_messages(self, origin: Origin, messages: Iterable[Message], *, place: str = "") -> None:
+        """Messages of a stream have come: from their source, or from *place*, which was asked for them
+        (``"@log"``, ``"@source"``, or a member)."""
+        given = tuple(messages)
+        held = self.holding.held(origin)
+        if held is None:
+            self.holding.foreign += len(given)
+            return
+        now = self.ports.clock.now()
+        mark, is_new = self._last_mark(origin), False
+        if mark is None and self._is_over(origin):
+            held.figures.late += len(given)
+            return
+        for message in given:
+            number = message.number
+            if mark is not None and mark.is_done_with(number):
+                held.figures.late += 1
+            elif number > (mark.mark if mark is not None else held.highest) + SPAN_MAX:
+                held.figures.refused += 1
+            elif self.holding.take(held, message, now):
+                is_new = True
+                held.figures.recovered += bool(place)
+        if place:
+            for job in self._jobs(origin):
+                job.on_given(place, given)
+        if is_new or place:
+            self._is_used = True
+            self._maybe_ready(origin)
+            self.ports.wake()
+
+    def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:
+        """A source says up to where it has sent."""
+        held = self.holding.held(origin)
+        if held is not None and heartbeat.highest > held.highest:
+            mark = self._last_mark(origin)
+            if heartbeat.highest <= (mark.mark if mark is not None else held.highest) + SPAN_MAX:
+                held.highest = heartbeat.highest
+                self._is_used = True
+                self.ports.wake()
+
+    def on_unavailable(self, origin: Origin, first: int, last: int, reason: str, *, place: str) -> None:
+        """*place* does not have messages *first* to *last*, for a reason of ``ports.REASONS``."""
+        for job in self._jobs(origin):
+            if first <= job.last and last >= job.first:
+                job.on_unavailable(place, reason)
+        self.ports.wake()
+
+    def end_rule(self, rule: int, why: str = "by request") -> bool:
+        """Have a rule end at an ordered point (LOSS-70); whether this member leads and the rule is there."""
+        plan = self.ordering.plan
+        if plan is None or rule not in plan.rules:
+            return False
+        self.ordering.wish(RuleEnded(rule, why[:200]))
+        self.ports.wake()
+        return True
+
+    def sync(self, stream: str) -> int:
+        """The application and the source of *stream* are in step again: end the rules that last until then.
+        Returns how many there are; 0 also if this member does not lead."""
+        plan = self.ordering.plan
+        mark = plan.mark(stream) if plan is not None else None
+        numbers = plan.rules.of_sync(mark.origin) if plan is not None and mark is not None else []
+        return sum(self.end_rule(number, "sync") for number in numbers)
+
+    # --- what people are shown
+
+    def rules(self) -> list[Rule]:
+        ledger = self.ledger
+        return list(ledger.rules) if ledger is not None else []
+
+    def audit(self) -> list[Decision]:
+        """The last decisions, oldest first."""
+        ledger = self.ledger
+        return list(ledger.audit) if ledger is not None else []
+
+    def marks(self) -> dict[str, StreamMark]:
+        ledger = self.ledger
+        return dict(ledger.streams) if ledger is not None else {}
+
+    # --- the group
+
+    def on_message(self, peer: HostId, message: PeerMessage) -> None:
+        try:
+            told = decode_told(message.body)
+        except msgspec.DecodeError as error:
+            self.ports.trace.note("not understood", peer=peer, why=str(error))
+            return
+        match told:
+            case Status():
+                self.peers.status[peer] = told
+            case Wanted():
+                self.peers.tell(peer, self._given(told))
+            case Given():
+                self.on_messages(told.origin, told.messages, place=peer)
+            case WhoHas():
+                self.peers.tell(peer, self._holds(told))
+            case Holds():
+                for loss in self.ordering.losses.values():
+                    if loss.is_wanted(told.origin, told.first, told.last):
+                        loss.holders[peer] = told
+            case Question():
+                self._decide_for(peer, told)
+            case Answer():
+                for loss in self.ordering.losses.values():
+                    if loss.question == told.number and peer == self._settings.decider:
+                        loss.answer = told
+
+    def turn(self) -> None:
+        now = self.ports.clock.now()
+        ledger = self.ledger
+        if not self._is_used and not (ledger is not None and ledger.is_used):
+            return
+        self.suspending.pursue(now, self._is_waiting)
+        self.suspending.look(ledger, now)
+        if now >= self._next_status_ns:
+            status = self._status(ledger)
+            # While nothing changes there is little to tell.
+            times = 1 if status != self._told else IDLE_TIMES
+            self._next_status_ns = now + times * self._settings.status_ms * MILLISECOND
+            self.peers.tell_all(status)
+            self._told = status
+            self._release(ledger)
+        if ledger is None or not self.ports.leads():
+            self.ordering.stop()
+            if ledger is not None and ledger.lacked and self.suspending.owed is None:
+                # Another leads, who does not know of it: this object lacks what the group has (O1).
+                self.ports.renew("it lacks messages that were ordered")
+            return
+        self.ordering.turn(ledger, now)
+
+    def next_ns(self) -> int | None:
+        ledger = self.ledger
+        if not self._is_used and not (ledger is not None and ledger.is_used):
+            return None
+        due = [self._next_status_ns, self.suspending.due_ns(), self.ordering.next_ns()]
+        return min(each for each in due if each is not None)
+
+    # --- for the parts of the state
+
+    def held(self, origin: Origin, number: int) -> Message | None:
+        life = self.holding.life(origin)
+        return life.messages.get(number) if life is not None else None
+
+    def missing(self, origin: Origin, first: int, last: int) -> list[tuple[int, int]]:
+        life = self.holding.life(origin)
+        return life.missing(first, last) if life is not None else [(first, last)]
+
+    def owe(self, body: bytes, spans: list[tuple[Origin, int, int]]) -> None:
+        self._is_used = True
+        self.suspending.owe(body, spans)
+
+    def has_given_up(self, body: bytes) -> bool:
+        return self.suspending.has_given_up(body)
+
+    def on_applied(self, state: StreamState, entry: Deliver | Passed) -> None:
+        """*entry* took effect on *state*: if that is the present object's, what nobody needs is let go."""
+        if self._ports is None:
+            return
+        if isinstance(entry, Passed) or self._settings.carries:
+            if state.ledger.is_set:
+                life = self.holding.life(entry.origin)
+                if life is not None:
+                    self.holding.remove(life, range(entry.first, entry.last + 1))
+            else:
+                self.holding.release(entry.origin, entry.last)
+
+    def on_record_applied(self, body: bytes, ordered: Ordered) -> None:
+        if self._ports is None:
+            return
+        owed = self.suspending.owed
+        if owed is not None and owed.body == body:
+            self.suspending.settled()
+        for entry in ordered.entries:
+            if isinstance(entry, Decided):
+                span = f"{entry.first} to {entry.last}"
+                self._ports.trace.note(
+                    "decided", stream=entry.origin.stream, lost=span, action=entry.action, by=entry.by
+                )
+            elif isinstance(entry, Lacked):
+                self._ports.fault(
+                    "message_loss",
+                    f"{entry.origin.stream} {entry.first} to {entry.last} was ordered, and no server has it",
+                )
+
+    # --- parts of these
+
+    def _last_mark(self, origin: Origin) -> StreamMark | None:
+        """How far that life of a stream is: as planned, where this member leads."""
+        ledger = self.ordering.plan or self.ledger
+        mark = ledger.mark(origin.stream) if ledger is not None else None
+        return mark if mark is not None and mark.origin.incarnation == origin.incarnation else None
+
+    def _is_over(self, origin: Origin) -> bool:
+        ledger = self.ordering.plan or self.ledger
+        mark = ledger.mark(origin.stream) if ledger is not None else None
+        return mark is not None and mark.origin.incarnation > origin.incarnation
+
+    def _jobs(self, origin: Origin) -> list[RecoveryJob]:
+        jobs = [each.job for each in self.ordering.losses.values()]
+        owed = self.suspending.owed
+        jobs.append(owed.job if owed is not None else None)
+        return [each for each in jobs if each is not None and each.origin == origin]
+
+    def _maybe_ready(self, origin: Origin) -> None:
+        owed = self.suspending.owed
+        if owed is not None and not any(self.missing(each, first, last) for each, first, last in owed.spans):
+            self.ports.ready()
+
+    def _is_waiting(self) -> bool:
+        """Whether the present object waits for what is owed; another one may have been loaded."""
+        state, owed = self.ports.state(), self.suspending.owed
+        return isinstance(state, StreamState) and owed is not None and state.awaits == owed.body
+
+    def _given(self, wanted: Wanted) -> Given:
+        life, found, size = self.holding.life(wanted.origin), list[Message](), 0
+        if life is not None:
+            at: int | None = wanted.first - 1
+            while len(found) < GIVEN_MAX and size < GIVEN_BYTES_MAX:
+                at = life.next_after(at) if at is not None else None
+                if at is None or at > wanted.last:
+                    break
+                found.append(life.messages[at])
+                size += len(found[-1].payload)
+        return Given(wanted.origin, wanted.first, wanted.last, tuple(found))
+
+    def _holds(self, asked: WhoHas) -> Holds:
+        life = self.holding.life(asked.origin)
+        held = life.numbers_within(asked.first, asked.last) if life is not None else []
+        assert life is not None or not held
+        priorities = {life.messages[each].priority for each in held} if life is not None else set()
+        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(sorted(priorities)))
+
+    def _decide_for(self, peer: HostId, question: Question) -> None:
+        if self._settings.decider != self.ports.me().host or not self.handlers.decides:
+            return
+        try:
+            info = decode_information(question.information)
+        except msgspec.DecodeError:
+            return
+        answer = ask_here(self.ports, info)
+        if answer is not None:
+            self.peers.tell(peer, Answer(question.number, answer.action, answer.why_not))
+
+    def _status(self, ledger: Ledger | None) -> Status:
+        marks = (
+            {name: (each.origin.incarnation, each.mark) for name, each in ledger.streams.items()}
+            if ledger is not None
+            else {}
+        )
+        return Status(ledger is not None, marks)
+
+    def _release(self, ledger: Ledger | None) -> None:
+        """Let go of what every listed member has delivered, and of more where there is too little room."""
+        if ledger is None or self._settings.carries:
+            return
+        for mark in ledger.streams.values():
+            life = self.holding.life(mark.origin)
+            if life is None:
+                continue
+            stable = self.peers.stable_mark(mark.origin)
+            up_to = mark.mark if stable is None or self.holding.is_nearly_full(life) else stable
+            first_hole = min((each.first for each in mark.holes), default=mark.mark + 1)
+            self.holding.release(mark.origin, min(up_to, mark.mark, first_hole - 1))
+
+
+def streams_of(record: GroupRecord, cls: type) -> Streams | None:
+    """The streams of a group with that class; None if it takes no part in any. Raises ``BadHandlers``."""
+    if style_named(record.style) is not Style.ACTIVE:
+        return None
+    handlers = handlers_of(cls)
+    return Streams(handlers) if handlers is not None else None

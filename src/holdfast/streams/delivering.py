@@ -1,0 +1,116 @@
+"""Every member: what the order says, done to the object (F4, LOSS-80, 87 to 91).
+
+A member delivers a message only when the order names it, and in that place. What the order passes over is let
+go, also if it is here. A range that carries only numbers waits for its messages (W10).
+"""
+
+from typing import TYPE_CHECKING
+
+from holdfast.execution.annex import AnnexOperation
+from holdfast.model.errors import Unavailable
+from holdfast.streams.handlers import ON_ACTION, ON_MESSAGE, ON_MESSAGES, notice_of
+from holdfast.streams.ledger import LackedRange, Ledger
+from holdfast.streams.message import Message, Origin, StreamMessage, delivered
+from holdfast.streams.records import Deliver, Ordered, Passed, decode_ordered
+
+if TYPE_CHECKING:
+    from holdfast.streams.annex import Streams
+
+
+class StreamState:
+    """The streams' part of the state of one object (:class:`holdfast.execution.annex.AnnexState`)."""
+
+    def __init__(self, streams: "Streams") -> None:
+        self._streams = streams
+        self.ledger = Ledger(is_set=streams.handlers.settings.order == "set")
+        self._body = b""
+        self._ordered: Ordered | None = None
+        self.awaits = b""
+        """The record that waits for its content; empty if none does."""
+
+    def is_ready(self, body: bytes) -> bool:
+        if not self._streams.is_bound:
+            return True
+        missing = self._missing(self._decoded(body))
+        if not missing or self._streams.has_given_up(body):
+            self.awaits = b""
+            return True
+        self.awaits = body
+        self._streams.owe(body, missing)
+        return False
+
+    def apply(self, operation: AnnexOperation) -> None:
+        ordered = self._decoded(operation.body)
+        self._body, self._ordered = b"", None
+        ledger, streams = self.ledger, self._streams
+        ledger.time_ns = max(ledger.time_ns, operation.time_ns)
+        batch: list[StreamMessage] = []
+        for entry in ordered.entries:
+            ledger.apply_one(entry)
+            if isinstance(entry, Deliver):
+                for message in self._content(entry):
+                    if ordered.is_batch:
+                        batch.append(delivered(entry.origin, message))
+                    else:
+                        operation.call_plain(ON_MESSAGE, delivered(entry.origin, message))
+            elif ordered.notifies and (notice := notice_of(entry)) is not None:
+                if batch:
+                    operation.call_plain(ON_MESSAGES, batch)
+                    batch = []
+                operation.call_plain(ON_ACTION, notice)
+            if isinstance(entry, Deliver | Passed):
+                streams.on_applied(self, entry)
+        if batch:
+            operation.call_plain(ON_MESSAGES, batch)
+        streams.on_record_applied(operation.body, ordered)
+
+    def _content(self, entry: Deliver) -> tuple[Message, ...] | list[Message]:
+        if entry.messages:
+            return entry.messages
+        found: list[Message] = []
+        lacking: list[int] = []
+        for number in range(entry.first, entry.last + 1):
+            message = self._streams.held(entry.origin, number)
+            if message is not None:
+                found.append(message)
+            else:
+                lacking.append(number)
+        if lacking:
+            if not self._streams.is_bound:
+                raise Unavailable(
+                    f"{entry.origin.stream}: the log has only numbers, and the messages are gone"
+                )
+            self._note_lacking(entry.origin, lacking)
+        return found
+
+    def _note_lacking(self, origin: Origin, numbers: list[int]) -> None:
+        first = before = numbers[0]
+        for number in (*numbers[1:], -1):
+            if number != before + 1:
+                self.ledger.lacked.append(LackedRange(origin, first, before))
+                first = number
+            before = number
+
+    def _missing(self, ordered: Ordered) -> list[tuple[Origin, int, int]]:
+        """The spans of messages that *ordered* names and that are not here."""
+        return [
+            (entry.origin, first, last)
+            for entry in ordered.entries
+            if isinstance(entry, Deliver) and not entry.messages
+            for first, last in self._streams.missing(entry.origin, entry.first, entry.last)
+        ]
+
+    def _decoded(self, body: bytes) -> Ordered:
+        """The record, which is looked at several times before it is applied."""
+        if self._ordered is None or body != self._body:
+            self._body, self._ordered = body, decode_ordered(body)
+        return self._ordered
+
+    def save(self) -> bytes:
+        return self.ledger.save()
+
+    def load(self, saved: bytes) -> None:
+        self.ledger.load(saved)
+
+    def digest(self) -> bytes:
+        return self.ledger.digest()

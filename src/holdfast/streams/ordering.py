@@ -1,0 +1,411 @@
+"""The leader: which messages come next, and in which order (F1 to F4, F13 to F16).
+
+A stream's messages are ordered as ranges, in the order of their numbers. What a rule keeps back is passed
+over, and moves the mark all the same, so that ignoring never makes a gap (LOSS-50). Where a number is
+missing, the stream waits until the loss is decided, and the others go on.
+
+The leader orders ahead of what is executed. It works on a *plan*: the ledger as it will be when all that it
+has ordered is applied. The plan is made anew whenever this member begins to lead, from a ledger that has
+everything that was ordered before (K1): so a new leader takes for lost only what lies beyond the last ordered
+number (O4)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.execution.annex import AnnexPorts
+from holdfast.streams.config import STREAMS_MAX
+from holdfast.streams.deciding import Deciding, Loss, Phase
+from holdfast.streams.gaps import Gap, GapDetector, SequenceGaps
+from holdfast.streams.handlers import Handlers
+from holdfast.streams.holding import MESSAGE_BYTES, HeldStream, Holding
+from holdfast.streams.ledger import Hole, Ledger, StreamMark
+from holdfast.streams.message import Message, Origin
+from holdfast.streams.records import (
+    Began,
+    Deliver,
+    Entry,
+    Lacked,
+    Passed,
+    Ruled,
+    RuleEnded,
+    encode_ordered,
+)
+from holdfast.streams.recovering import SHOWN_BYTES_MAX
+from holdfast.streams.rules import Rules
+from holdfast.streams.suspending import Suspending
+
+MESSAGES_MAX: Final = 2048
+"""The most messages in one record."""
+BYTES_MAX: Final = 500_000
+"""About how many bytes of messages one record has."""
+ENTRIES_MAX: Final = 256
+RECORDS_PER_TURN_MAX: Final = 16
+"""More wait for the next turn, so that a flood of messages holds up nothing else for long."""
+LOSSES_MAX: Final = 64
+"""The most losses of one stream that are decided at a time (``order="set"``)."""
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """A record that is being put together."""
+
+    entries: list[Entry] = field(default_factory=list)
+    messages: int = 0
+    bytes: int = 0
+    acted: list[Loss] = field(default_factory=list)
+    """The losses whose entries are in it."""
+    closed: list[tuple[str, int]] = field(default_factory=list)
+    rules: Rules | None = None
+    """The rules as they are after what is in it: one that counts messages counts those of all streams."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.messages >= MESSAGES_MAX or self.bytes >= BYTES_MAX or len(self.entries) >= ENTRIES_MAX
+
+
+class Ordering:
+    """What one member orders while it leads."""
+
+    def __init__(
+        self,
+        ports: AnnexPorts,
+        handlers: Handlers,
+        holding: Holding,
+        deciding: Deciding,
+        suspending: Suspending,
+    ) -> None:
+        self._ports = ports
+        self._handlers = handlers
+        self._settings = handlers.settings
+        self._holding = holding
+        self._deciding = deciding
+        self._suspending = suspending
+        self.plan: Ledger | None = None
+        """None while this member does not lead."""
+        self._kept: tuple[int, Ledger] | None = None
+        """The plan and its term. It stays while this member pauses within a term: what it has ordered and not
+        yet executed is still to come."""
+        self._gaps: dict[str, GapDetector] = {}
+        self.losses: dict[tuple[str, int], Loss] = {}
+        """The losses being decided, by stream and, where only the set counts, first number."""
+        self._seen_time_ns = 0
+        self._seen_at_ns = 0
+        self._first = 0
+        """Which stream is looked at first: each in turn."""
+        self._wishes: list[Entry] = []
+        """What was asked for from outside, to be ordered next."""
+
+    def stop(self) -> None:
+        """This member does not lead, or has no object."""
+        self.plan = None
+        self.losses.clear()
+        self._gaps.clear()
+        self._wishes.clear()
+
+    def wish(self, entry: Entry) -> None:
+        """Have an entry ordered: a rule's end, or what was lacking."""
+        self._wishes.append(entry)
+
+    def turn(self, ledger: Ledger, now: int) -> None:
+        """Order what can be ordered. Raises what :attr:`AnnexPorts.order` raises; then it is tried again."""
+        term = self._ports.term()
+        if self._kept is None or self._kept[0] != term:
+            self.stop()
+            self._kept = (term, ledger.copy())
+        self.plan = self._kept[1]
+        if ledger.time_ns != self._seen_time_ns:
+            self._seen_time_ns, self._seen_at_ns = ledger.time_ns, now
+        for _ in range(RECORDS_PER_TURN_MAX):
+            chunk = self._next(ledger, now)
+            if not chunk.entries:
+                return
+            self._order(chunk, now)
+        self._ports.wake()
+
+    def next_ns(self) -> int | None:
+        """When, by the clock, :meth:`turn` is due."""
+        if self.plan is None:
+            return None
+        due = [
+            at
+            for stream, each in self._gaps.items()
+            if (stream, 0) not in self.losses and (at := each.due_ns()) is not None
+        ]
+        due += [at for each in self.losses.values() if (at := self._deciding.due_ns(each)) is not None]
+        rule_ns = self.plan.rules.next_due_ns
+        if rule_ns is not None:
+            due.append(self._seen_at_ns + rule_ns - self._seen_time_ns)
+        for held in self._holding:
+            if held.origin.stream not in self.plan.streams and held.numbers:
+                due.append(held.figures.first_ns + self._settings.grace_ns)
+        return min(due) if due else None
+
+    # --- one record
+
+    def _order(self, chunk: _Chunk, now: int) -> None:
+        handlers, plan = self._handlers, self.plan
+        assert plan is not None
+        entries = tuple(chunk.entries)
+        body = encode_ordered(entries, is_batch=handlers.is_batch, notifies=handlers.notifies)
+        self._ports.order(body)
+        plan.apply(entries, self._time_ns(now))
+        self._wishes = [each for each in self._wishes if each not in entries]
+        for key in chunk.closed:
+            self.losses.pop(key, None)
+        for loss in chunk.acted:
+            if self._deciding.ordered(loss, now):
+                self.losses = {key: each for key, each in self.losses.items() if each is not loss}
+
+    def _time_ns(self, now: int) -> int:
+        """The group's time, as the leader reckons it from the last record and its own clock."""
+        return self._seen_time_ns + (now - self._seen_at_ns)
+
+    def _next(self, ledger: Ledger, now: int) -> _Chunk:
+        plan, chunk = self.plan, _Chunk()
+        assert plan is not None
+        chunk.entries += self._wishes[:ENTRIES_MAX]
+        known = {(each.origin, each.first) for each in self._wishes if isinstance(each, Lacked)}
+        chunk.entries += [
+            Lacked(each.origin, each.first, each.last)
+            for each in plan.lacked
+            if (each.origin, each.first) not in known
+        ]
+        # The clock of the leader alone ends a rule, and only by what is ordered here (LOSS-69).
+        chunk.entries += [
+            RuleEnded(number, "its time is over")
+            for number in ledger.rules.due(self._time_ns(now))
+            if number in plan.rules
+        ]
+        if chunk.entries:
+            return chunk  # what follows is looked at by the rules as they are then
+        streams = self._holding.streams()
+        if streams:
+            self._first = (self._first + 1) % len(streams)
+            for stream in (*streams[self._first :], *streams[: self._first]):
+                if chunk.is_full:
+                    break
+                self._next_of(stream, ledger, plan, chunk, now)
+        return chunk
+
+    def _next_of(self, stream: str, ledger: Ledger, plan: Ledger, chunk: _Chunk, now: int) -> None:
+        mark, newest = plan.mark(stream), self._holding.newest(stream)
+        if mark is None:
+            if newest is not None:
+                chunk.entries += self._beginning(newest, now)
+            return
+        held = self._holding.life(mark.origin)
+        is_moving = held is not None and self._take_run(held, mark, plan, chunk, mark.mark + 1)
+        if held is not None and plan.is_set:
+            is_moving = self._take_scattered(held, mark, plan, chunk, now) or is_moving
+        if is_moving:
+            self._close(stream, mark, held, chunk)
+            return
+        is_waiting = self._see_to_gaps(held, mark, ledger, plan, chunk, now)
+        if not is_waiting and newest is not None and newest.origin.incarnation > mark.origin.incarnation:
+            # The source has begun a new life. What its last one is known to have sent is decided by now.
+            chunk.entries.append(Began(newest.origin, 0))
+
+    def _beginning(self, held: HeldStream, now: int) -> list[Entry]:
+        """Follow a stream that this group has never seen, once messages that overtook each other are here."""
+        if self.plan is not None and len(self.plan.streams) >= STREAMS_MAX:
+            held.figures.refused = max(held.figures.refused, held.figures.received)
+            return []
+        if not self._settings.late_join:
+            return [Began(held.origin, 0)]
+        if not held.numbers:
+            return []
+        if held.numbers[0] > 1 and now < held.figures.first_ns + self._settings.grace_ns:
+            return []
+        return [Began(held.origin, held.numbers[0] - 1)]
+
+    # --- what is there
+
+    def _take_run(self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, first: int) -> bool:
+        """Take the messages from *first* on with consecutive numbers; whether there are any."""
+        run = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
+        if not run:
+            return False
+        if plan.rules.concern(held.origin):
+            chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
+        else:
+            chunk.entries.append(self._deliver(held.origin, run))
+        chunk.messages += len(run)
+        chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in run)
+        return True
+
+    def _take_scattered(
+        self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, now: int
+    ) -> bool:
+        """Where only the set counts: take what came late, then what lies beyond a gap."""
+        is_moving = False
+        for hole in list(mark.holes):
+            found = held.next_after(hole.first - 1)
+            if found is not None and found <= hole.last and not chunk.is_full:
+                run = held.run(found, min(hole.last - found + 1, MESSAGES_MAX - chunk.messages), BYTES_MAX)
+                chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
+                chunk.messages += len(run)
+                is_moving = True
+                break  # the holes are others once this is applied
+        beyond = held.next_after(mark.mark)
+        if not is_moving and beyond is not None and beyond > mark.mark + 1 and not chunk.is_full:
+            self._note_hole(held, mark, beyond, now)
+            is_moving = self._take_run(held, mark, plan, chunk, beyond)
+        return is_moving
+
+    def _note_hole(self, held: HeldStream, mark: StreamMark, beyond: int, now: int) -> None:
+        """Keep what followed a gap, before it is delivered and let go."""
+        key = (held.origin.stream, mark.mark + 1)
+        if key not in self.losses and len(self.losses) < LOSSES_MAX:
+            gap = Gap(mark.mark + 1, beyond - 1)
+            following = self._following(held, beyond - 1)
+            loss = Loss(held.origin, gap, self._ports.clock.wall(), following)
+            loss.until_ns = now + self._settings.grace_ns
+            self.losses[key] = loss
+
+    def _rules_in(self, chunk: _Chunk, plan: Ledger) -> Rules:
+        if chunk.rules is None:
+            chunk.rules = plan.rules.copy()
+        return chunk.rules
+
+    def _deliver(self, origin: Origin, run: list[Message]) -> Deliver:
+        return Deliver(origin, run[0].number, len(run), tuple(run) if self._settings.carries else ())
+
+    def _by_rules(self, origin: Origin, run: list[Message], rules: Rules) -> Iterator[Entry]:
+        """The entries for messages of which rules keep back some (F2)."""
+        kept: list[Message] = []
+        back: list[int] = []
+        rule = 0
+
+        def flush() -> Iterator[Entry]:
+            nonlocal rule
+            if kept:
+                yield self._deliver(origin, kept)
+            if back:
+                yield Passed(origin, back[0], back[-1], rule)
+            kept.clear()
+            back.clear()
+            rule = 0
+
+        for message in run:
+            ended = rules.of_sync(origin) if self._is_sync(message) else []
+            if ended:
+                yield from flush()
+                for number in ended:
+                    rules.end(number)
+                    yield RuleEnded(number, "sync")
+            found = rules.match(origin, message)
+            number = found.number if found is not None else 0
+            if (number != rule and (kept or back)) or (number == 0 and back):
+                yield from flush()
+            rule = number
+            if found is None:
+                kept.append(message)
+            else:
+                back.append(message.number)
+                rules.count(number, 1)
+        yield from flush()
+
+    def _is_sync(self, message: Message) -> bool:
+        return bool(self._settings.sync_topic) and message.topic == self._settings.sync_topic
+
+    # --- what is missing
+
+    def _see_to_gaps(
+        self, held: HeldStream | None, mark: StreamMark, ledger: Ledger, plan: Ledger, chunk: _Chunk, now: int
+    ) -> bool:
+        """See to what is missing; whether anything is."""
+        applied = ledger.mark(mark.origin.stream)
+        gaps = list(self._gaps_of(held, mark, plan, now))
+        self._end_closed(mark, gaps, chunk)
+        for key, gap, is_due in gaps:
+            loss = self.losses.get(key)
+            if loss is None and not is_due:
+                continue
+            if loss is None:
+                if applied is None or applied.mark != mark.mark or applied.origin != mark.origin:
+                    continue  # O4: what was ordered of the stream is not executed yet
+                following = self._following(held, gap.last)
+                loss = self.losses[key] = Loss(mark.origin, gap, self._ports.clock.wall(), following)
+                self._ports.trace.note("a loss", stream=key[0], first=gap.first, last=gap.last)
+            if not is_due:
+                continue
+            if gap != loss.gap:
+                is_same_end = gap.last == loss.gap.last and bool(loss.following)
+                loss.following = loss.following if is_same_end else self._following(held, gap.last)
+                loss.gap = gap
+            if loss.phase is Phase.ASKING and (applied is None or applied.mark != mark.mark):
+                continue
+            rules_in_chunk = sum(isinstance(each, Ruled) for each in chunk.entries)
+            entries = self._deciding.advance(loss, mark, plan.rules, plan.next_rule + rules_in_chunk, now)
+            if entries:
+                chunk.entries += entries
+                chunk.acted.append(loss)
+            if loss.phase is Phase.HALTED and loss.handed_to is not None:
+                self._suspending.hand_over(loss.handed_to, f"{key[0]} {gap.first} to {gap.last} is lost here")
+                loss.handed_to = None
+        return bool(gaps)
+
+    def _gaps_of(
+        self, held: HeldStream | None, mark: StreamMark, plan: Ledger, now: int
+    ) -> Iterator[tuple[tuple[str, int], Gap, bool]]:
+        """What is missing of a stream, and whether it counts as lost."""
+        stream = mark.origin.stream
+        if plan.is_set:
+            for hole in mark.holes[:LOSSES_MAX]:
+                key = self._key_around(stream, hole)
+                loss = self.losses.get(key)
+                since = loss.until_ns if loss is not None and loss.phase is Phase.NEW else 0
+                yield key, Gap(hole.first, hole.last), now >= since
+        next_held = held.next_after(mark.mark) if held is not None else None
+        highest = held.highest if held is not None else 0
+        detector = self._gaps.get(stream)
+        if detector is None:
+            detector = self._gaps[stream] = SequenceGaps(self._settings.grace_ns)
+        found = detector.look(mark.mark, next_held, highest, now)
+        if found is not None:
+            yield (stream, 0), found, True
+        elif detector.due_ns() is not None:
+            yield (stream, 0), Gap(mark.mark + 1, max(highest, next_held or 0)), False
+
+    def _key_around(self, stream: str, hole: Hole) -> tuple[str, int]:
+        """The key of the loss of which *hole* is what is left."""
+        for key, each in self.losses.items():
+            if key[0] == stream and each.gap.first <= hole.first and hole.last <= each.gap.last:
+                return key
+        return stream, hole.first
+
+    def _following(self, held: HeldStream | None, last: int) -> list[Message]:
+        """The messages after a gap that ends with *last*, as many as are shown; the first is always there if
+        it has come."""
+        after = held.next_after(last) if held is not None else None
+        if held is None or after is None:
+            return []
+        return held.run(after, max(1, self._settings.next_messages), SHOWN_BYTES_MAX)
+
+    def _end_closed(
+        self, mark: StreamMark, gaps: Iterable[tuple[tuple[str, int], Gap, bool]], chunk: _Chunk
+    ) -> None:
+        stream, open_keys = mark.origin.stream, {key for key, _, _ in gaps}
+        for key, loss in list(self.losses.items()):
+            if key[0] == stream and key not in open_keys:
+                entries = self._deciding.closed(loss)
+                if entries:
+                    chunk.entries += entries
+                    chunk.closed.append(key)
+                else:
+                    del self.losses[key]
+
+    def _close(self, stream: str, mark: StreamMark, held: HeldStream | None, chunk: _Chunk) -> None:
+        """A stream goes on: its gap, if it had one, is another one now or none."""
+        loss = self.losses.get((stream, 0))
+        if loss is None or held is None:
+            return
+        reached = max(
+            each.last
+            for each in chunk.entries
+            if isinstance(each, Deliver | Passed) and each.origin == loss.origin
+        )
+        if reached >= loss.gap.last:
+            chunk.entries += self._deciding.closed(loss)
+            chunk.closed.append((stream, 0))

@@ -1,0 +1,59 @@
+"""What a member knows of the other members of its group: who is active, how far they are, what they hold."""
+
+from dataclasses import dataclass, field
+
+from holdfast.execution.annex import AnnexPorts
+from holdfast.model.ids import HostId
+from holdfast.sequence.peer_messages import Peer
+from holdfast.streams.message import Origin
+from holdfast.streams.peer_messages import Holds, Status, Told, encode_told
+
+
+@dataclass(slots=True)
+class Peers:
+    """The other members, as the streams of one member know them. All of it is hints (W1)."""
+
+    ports: AnnexPorts
+    status: dict[HostId, Status] = field(default_factory=dict)
+
+    def tell(self, host: HostId, message: Told) -> bool:
+        return self.ports.tell(host, encode_told(message))
+
+    def tell_all(self, message: Told) -> list[HostId]:
+        """Tell every member that was heard of lately; returns whom."""
+        return [each.host for each in self.heard() if self.tell(each.host, message)]
+
+    def heard(self) -> list[Peer]:
+        return [each for each in self.ports.peers() if each.is_heard]
+
+    def active(self) -> list[HostId]:
+        """The other servers that work: listed, heard of, and not known to be without their object (O3)."""
+        return [
+            each.host
+            for each in self.ports.peers()
+            if each.is_listed and each.is_heard and self._has_object(each.host)
+        ]
+
+    def stable_mark(self, origin: Origin) -> int | None:
+        """The number up to which every listed member has delivered that life of a stream; None if nothing
+        holds it back because there is no other listed member."""
+        marks: list[int] = []
+        for each in self.ports.peers():
+            if not each.is_listed:
+                continue
+            status = self.status.get(each.host)
+            incarnation, mark = status.marks.get(origin.stream, (-1, 0)) if status is not None else (-1, 0)
+            if incarnation > origin.incarnation:
+                continue
+            marks.append(mark if incarnation == origin.incarnation else 0)
+        return min(marks) if marks else None
+
+    def _has_object(self, host: HostId) -> bool:
+        status = self.status.get(host)
+        return status is None or status.has_object
+
+
+def best_holder(answers: dict[HostId, Holds], among: list[HostId]) -> HostId | None:
+    """The one of *among* that has most of what was asked for; None if none has any."""
+    found = [(answers[host].count, host) for host in among if host in answers and answers[host].count]
+    return max(found, key=lambda each: (each[0], each[1]))[1] if found else None

@@ -1,0 +1,155 @@
+"""A server that cannot go on by itself: it gives up its object, takes the leader's state, and goes on (O3).
+
+A leader hands over first, to a server that has the messages it lost (LOSS-86), and gives up its object when
+it no longer leads. A server that lacks a message which was ordered by its number waits, asks for it, and
+suspends itself when it cannot be had (LOSS-90). Nobody waits for it meanwhile.
+
+A leader that lacks one before it serves can take no state from anybody. When nobody else has the message
+either, it goes on without it, notes that in its ledger, and says so in the order as the first thing it does;
+a server that did deliver the message takes the leader's state when it hears that (O1)."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from holdfast.execution.annex import AnnexPorts
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import MILLISECOND, Epoch, HostId
+from holdfast.streams.config import StreamSettings
+from holdfast.streams.ledger import Ledger
+from holdfast.streams.message import Origin
+from holdfast.streams.recovering import Places, Progress, RecoveryJob
+
+HAND_OVER_MS = 2_000
+"""How long a hand-over may take until it counts as failed."""
+
+
+@dataclass(slots=True)
+class Owed:
+    """Content that a member lacks of a range that was ordered by its numbers."""
+
+    body: bytes
+    spans: list[tuple[Origin, int, int]]
+    since_ns: int
+    job: RecoveryJob | None = None
+    renewed_ns: int | None = None
+    """When this member asked to have its object renewed; it leads if it is still here later."""
+    is_given_up: bool = False
+
+
+@dataclass(slots=True)
+class Suspending:
+    """How one member suspends itself."""
+
+    ports: AnnexPorts
+    settings: StreamSettings
+    places: Places
+    owed: Owed | None = None
+    _handing: tuple[HostId, str, Epoch, int] | None = field(default=None)
+    """To whom, why, in which epoch and until when the group is being handed over."""
+
+    # --- a leader
+
+    def hand_over(self, to: HostId, why: str) -> None:
+        """Hand over to the server on *to*; this one suspends itself when it no longer leads."""
+        now = self.ports.clock.now()
+        if self._handing is not None:
+            return
+        self._handing = (to, why, self.ports.epoch(), now + HAND_OVER_MS * MILLISECOND)
+        with suppress(InvalidRequest, Unavailable):
+            self.ports.hand_over(to, why)
+            self.ports.trace.note("suspending", to=to, why=why)
+            return
+        self._handing = None  # it cannot lead now; another look follows
+
+    def look(self, ledger: Ledger | None, now: int) -> None:
+        """Give up the object if this member has suspended itself, or differs from the leader (O1, O3)."""
+        if self._handing is not None:
+            _, why, epoch, until_ns = self._handing
+            if self.ports.epoch() != epoch:
+                self._handing = None
+                if not self.ports.leads():
+                    self.ports.renew(why)
+            elif now >= until_ns:
+                self._handing = None
+        if ledger is not None and ledger.differs:
+            self.ports.renew(ledger.differs)
+
+    # --- a member that lacks ordered content
+
+    def owe(self, body: bytes, spans: list[tuple[Origin, int, int]]) -> None:
+        """The next record needs the content of *spans*, which is not here."""
+        if self.owed is None or self.owed.body != body:
+            self.owed = Owed(body, spans, self.ports.clock.now())
+            self.ports.wake()
+        else:
+            self.owed.spans = spans
+
+    def has_given_up(self, body: bytes) -> bool:
+        """Whether that record is to be applied without the content that it lacks."""
+        return self.owed is not None and self.owed.is_given_up and self.owed.body == body
+
+    def settled(self) -> None:
+        """The record was applied, or the object given up."""
+        self.owed = None
+
+    def pursue(self, now: int, is_waiting: Callable[[], bool]) -> None:
+        """Ask for what is owed; give the object up when it cannot be had. *is_waiting* says whether the
+        member's object still waits for it."""
+        owed = self.owed
+        if owed is None or owed.is_given_up:
+            return
+        if not is_waiting():
+            self.settled()
+            return
+        if now < owed.since_ns + self.settings.grace_ns:
+            return  # the order often overtakes the messages
+        origin, first, last = owed.spans[0]
+        if owed.job is None or (owed.job.origin, owed.job.last) != (origin, last):
+            owed.job = self._job(origin, first, last, now)
+        match owed.job.step(now):
+            case Progress.DONE:
+                owed.job = None
+                self.ports.ready()
+            case Progress.FAILED if owed.renewed_ns is None:
+                # A backup has no object any more at the end of this turn, and this is forgotten.
+                owed.renewed_ns = now
+                self.ports.trace.note("lacks", stream=origin.stream, first=first, last=last, why=owed.job.why)
+                self.ports.renew(
+                    f"{origin.stream} {first} to {last} was ordered and is not here: {owed.job.why}"
+                )
+                owed.job = None
+            case Progress.FAILED if self._may_others_have_it(owed, now):
+                owed.job = None  # and ask again
+            case Progress.FAILED:
+                # It still waits, so it is the leader, asked everybody once more, and nobody has it.
+                owed.is_given_up = True
+                self.ports.trace.note("gives up", stream=origin.stream, first=first, last=last)
+                self.ports.ready()
+            case Progress.RUNNING:
+                pass
+
+    def _may_others_have_it(self, owed: Owed, now: int) -> bool:
+        """Whether a listed member could not be asked, and it is too early to go on without its answer."""
+        is_silent = any(each.is_listed and not each.is_heard for each in self.ports.peers())
+        return is_silent and now < owed.since_ns + self.settings.give_up_ms * MILLISECOND
+
+    def due_ns(self) -> int | None:
+        owed = self.owed
+        if owed is not None and not owed.is_given_up:
+            if owed.job is not None:
+                return owed.job.due_ns()
+            return owed.since_ns + self.settings.grace_ns
+        return self._handing[3] if self._handing is not None else None
+
+    def _job(self, origin: Origin, first: int, last: int, now: int) -> RecoveryJob:
+        settings = self.settings
+        return RecoveryJob(
+            origin,
+            first,
+            last,
+            self.places,
+            now,
+            settings.recover_ms * MILLISECOND,
+            settings.attempts,
+        )

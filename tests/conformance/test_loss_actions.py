@@ -1,0 +1,383 @@
+"""What an application does about lost messages, through a class of its own, and all replicas with it."""
+
+import pytest
+from stream_group import ORIGIN, StreamGroup, described, message
+
+import holdfast as hf
+from holdfast.streams.information import decode_information
+from holdfast.streams.message import Origin
+
+
+class Book:
+    """Notes what it gets; each subclass decides about loss in its own way."""
+
+    streams = hf.StreamSettings(grace_ms=10, recover_ms=60, retry_ms=10, attempts=1)
+    numbers: list[int]
+    notices: list[str]
+
+    def __init__(self) -> None:
+        self.numbers = []
+        self.notices = []
+
+    def on_message(self, message: hf.StreamMessage) -> None:
+        self.numbers.append(message.number)
+
+    def on_action(self, notice: hf.Notice) -> None:
+        self.notices.append(f"{notice.kind} {notice.first}-{notice.last}")
+
+
+INFOS: list[hf.LossInfo] = []
+
+
+def answering(*actions: hf.Action, **settings: object) -> type:
+    """A book that answers its losses with these, the last one again and again."""
+    INFOS.clear()
+
+    class Answering(Book):
+        streams = hf.StreamSettings(**{**_SHORT, **settings})  # type: ignore[arg-type]
+
+        def on_loss(self, info: hf.LossInfo) -> hf.Action:
+            INFOS.append(info)
+            return actions[min(len(INFOS), len(actions)) - 1]
+
+    return Answering
+
+
+_SHORT: dict[str, object] = {"grace_ms": 10, "recover_ms": 60, "retry_ms": 10, "attempts": 1, "decide_ms": 50}
+RETAIN = pytest.mark.parametrize("retain", ["memory", "none"])
+
+
+@RETAIN
+@pytest.mark.covers("LOSS-1", "LOSS-8", "LOSS-51", "LOSS-82", "LOSS-87")
+def test_every_member_delivers_what_the_leader_has_ordered_in_stream_order(retain: str) -> None:
+    made = StreamGroup(answering(hf.Drop(), retain=retain))
+    made.send("bc", message(1), message(2), message(3))
+    assert [each.numbers for each in made.objects()] == [[], [], []]  # the leader has not ordered them
+    made.send("a", message(2), message(1))
+    made.send("a", message(3))
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3]] * 3
+    assert len(made.digests()) == 1
+
+
+@RETAIN
+@pytest.mark.covers("LOSS-59", "LOSS-71", "LOSS-75", "LOSS-76", "LOSS-88", "LOSS-89", "LOSS-91")
+def test_a_dropped_message_is_dropped_by_those_who_have_it(retain: str) -> None:
+    made = StreamGroup(answering(hf.Drop(), retain=retain))
+    made.send("abc", message(1))
+    made.send("bc", message(2))
+    made.send("abc", message(3))
+    made.run(30)
+    assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
+    assert [each.notices for each in made.objects()] == [["drop 2-2"]] * 3
+    assert len(made.digests()) == 1
+
+
+@pytest.mark.covers("LOSS-27", "LOSS-28", "LOSS-29", "LOSS-40", "LOSS-47")
+def test_number_58_after_45_means_that_twelve_are_lost() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", *(message(number) for number in range(1, 46)))
+    made.send("abc", message(58))
+    made.run(30)
+    (info,) = INFOS
+    assert (info.first, info.last, info.count, info.after) == (46, 57, 12, 58)
+    assert (info.stream, info.source, info.attempt, info.losses_before) == ("gold", "exchange", 1, 0)
+    assert made.object("b").numbers[-2:] == [45, 58]
+
+
+@pytest.mark.covers("LOSS-37", "LOSS-72")
+def test_what_comes_late_after_a_drop_is_discarded() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(30)
+    made.send("abc", message(2), message(2))
+    made.send("abc", message(4))
+    assert made.object("a").numbers == [1, 3, 4]
+    assert len(INFOS) == 1
+
+
+@pytest.mark.covers("LOSS-37")
+def test_messages_that_overtake_each_other_are_no_loss() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(5)
+    made.send("abc", message(2))
+    made.run(30)
+    assert made.object("c").numbers == [1, 2, 3]
+    assert INFOS == []
+
+
+@pytest.mark.covers("LOSS-37")
+def test_the_loss_of_the_last_messages_is_noticed_by_the_sources_heartbeat() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(1))
+    made.beat("abc", 3)
+    made.run(30)
+    (info,) = INFOS
+    assert (info.first, info.last, info.after) == (2, 3, None)
+    made.send("abc", message(4))
+    assert made.object("a").numbers == [1, 4]
+
+
+@pytest.mark.covers("LOSS-37")
+def test_a_stream_whose_first_messages_are_all_lost_is_noticed_too() -> None:
+    made = StreamGroup(answering(hf.Drop(), late_join=False))
+    made.beat("abc", 3)
+    made.run(30)
+    assert [(each.first, each.last) for each in INFOS] == [(1, 3)]
+
+
+@pytest.mark.covers("LOSS-37")
+def test_a_source_that_began_again_is_followed_from_its_first_number() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(7), message(8))
+    made.run(30)  # a stream that was never seen begins where it is
+    assert made.object("a").numbers == [7, 8]
+    again = Origin("exchange", "gold", 2)
+    made.send("abc", message(2), origin=again)
+    made.run(30)
+    made.send("abc", message(9))
+    assert made.object("a").numbers == [7, 8, 2]
+    assert [(each.first, each.incarnation) for each in INFOS] == [(1, 2)]
+
+
+@RETAIN
+@pytest.mark.covers("LOSS-44", "LOSS-56", "LOSS-79", "LOSS-94")
+def test_a_recovered_message_is_delivered_in_its_place(retain: str) -> None:
+    made = StreamGroup(answering(hf.Recover() | hf.Suspend(), retain=retain, ask_peers=True))
+    made.send("abc", message(1))
+    made.send("c", message(2))
+    made.send("abc", message(3))
+    made.run(60)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3]] * 3
+    (info,) = INFOS
+    assert info.recovery.holders == ("c",)
+    assert (info.recovery.is_possible, info.recovery.at_holders) == (True, 1)
+
+
+@pytest.mark.covers("LOSS-57", "LOSS-63", "LOSS-95", "LOSS-96")
+def test_a_failed_recovery_is_asked_about_again_with_what_came_and_why_the_rest_did_not() -> None:
+    made = StreamGroup(answering(hf.Recover(), hf.Drop()))
+    made.send("abc", message(1))
+    made.send("c", message(2), message(3))
+    made.send("abc", message(6))
+    made.run(300)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 6]] * 3
+    first, second = INFOS
+    assert (first.first, first.last, first.attempt) == (2, 5, 1)
+    assert (second.first, second.last, second.attempt) == (4, 5, 2)
+    assert [each.number for each in second.recovered] == [2, 3]
+    assert "not_stored" in second.failure
+
+
+@pytest.mark.covers("LOSS-63", "LOSS-65")
+def test_the_second_choice_is_taken_when_the_first_fails_and_losses_are_answered_one_by_one() -> None:
+    made = StreamGroup(answering(hf.Recover() | hf.Drop(), hf.Drop()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(200)
+    made.send("abc", message(5))
+    made.run(200)
+    assert [each.numbers for each in made.objects()] == [[1, 3, 5]] * 3
+    assert [each.attempt for each in INFOS] == [1, 1]
+
+
+@pytest.mark.covers("LOSS-58", "LOSS-78", "LOSS-86", "LOSS-97")
+def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages() -> None:
+    made = StreamGroup(answering(hf.Suspend()))
+    made.send("abc", message(1))
+    made.send("c", message(2))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [(who, to) for who, to, _ in made.handed_over] == [("a", "c")]
+    made.fail_over("c", is_crash=False)
+    made.run(50)
+    assert made.object("c").numbers == [1, 2, 3]
+    assert made.replicas["a"].execution is None  # until it has taken the state of the leader
+    assert "gold 2 to 2 is lost here" in made.replicas["a"].fitness().why
+
+
+@pytest.mark.covers("LOSS-74", "LOSS-101")
+def test_a_stream_waits_where_suspending_would_help_nobody() -> None:
+    made = StreamGroup(answering(hf.Suspend()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    other = Origin("exchange", "silver", 1)
+    made.run(100)
+    made.send("abc", message(1), origin=other)
+    made.run(20)
+    assert made.handed_over == []
+    assert made.object("b").numbers == [1, 1]  # other streams flow (LOSS-61)
+    assert made.object("b").notices[:1] == ["suspend 2-2"]
+    made.send("a", message(2))
+    made.run(20)
+    assert made.object("b").numbers == [1, 1, 2, 3]
+
+
+@pytest.mark.covers("LOSS-61")
+def test_while_one_stream_waits_for_a_decision_the_others_flow() -> None:
+    made = StreamGroup(answering(hf.Recover(within_ms=400, attempts=9)))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(40)
+    made.send("abc", message(1), message(2), origin=Origin("exchange", "silver", 1))
+    made.run(40)
+    assert made.object("c").numbers == [1, 1, 2]
+
+
+class Raising(Book):
+    streams = hf.StreamSettings(grace_ms=10, recover_ms=20, retry_ms=5, attempts=1, default=hf.Drop())
+
+    def on_loss(self, info: hf.LossInfo) -> hf.Action:
+        raise ValueError("I do not know")
+
+
+class Nonsense(Book):
+    streams = Raising.streams
+
+    def on_loss(self, info: hf.LossInfo) -> str:
+        return "whatever"
+
+
+class Silent(Book):
+    """Decided by a server that is not there."""
+
+    streams = hf.StreamSettings(grace_ms=10, decider="z", decide_ms=40, default=hf.Drop())
+
+    def on_loss(self, info: hf.LossInfo) -> hf.Action:
+        return hf.Suspend()
+
+
+class Handlerless(Book):
+    streams = Raising.streams
+
+
+@pytest.mark.parametrize("cls", [Raising, Nonsense, Silent, Handlerless])
+@pytest.mark.covers("LOSS-73")
+def test_the_default_is_taken_where_there_is_no_answer(cls: type) -> None:
+    made = StreamGroup(cls)
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
+    assert made.ledger().audit[-1].decided.by.startswith("default: ")  # type: ignore[union-attr]
+
+
+@pytest.mark.covers("LOSS-73", "LOSS-39")
+def test_the_only_server_has_a_default_of_its_own() -> None:
+    class Alone(Book):
+        streams = hf.StreamSettings(grace_ms=10, recover_ms=20, retry_ms=5, attempts=1)
+
+    made = StreamGroup(Alone, names="a")
+    made.send("a", message(1))
+    made.send("a", message(3))
+    made.run(100)
+    assert made.object("a").numbers == [1, 3]
+
+
+@pytest.mark.covers("LOSS-10", "LOSS-46", "LOSS-84")
+def test_another_server_may_decide() -> None:
+    made = StreamGroup(answering(hf.Drop(), decider="c"))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(60)
+    assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
+    assert made.ledger().audit[-1].decided.by == "c"  # type: ignore[union-attr]
+
+
+@pytest.mark.covers("LOSS-52")
+def test_what_is_recovered_first_is_never_asked_about() -> None:
+    made = StreamGroup(answering(hf.Drop(), recover_first=True))
+    made.send("abc", message(1))
+    made.send("b", message(2))
+    made.send("abc", message(4))
+    made.run(200)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 4]] * 3
+    assert [(each.first, each.last) for each in INFOS] == [(3, 3)]
+
+
+@pytest.mark.covers("LOSS-9")
+def test_where_only_the_set_counts_a_gap_holds_up_nothing() -> None:
+    made = StreamGroup(answering(hf.Drop(), order="set", grace_ms=30))
+    made.send("abc", message(1))
+    made.send("abc", message(4), message(5))
+    assert made.object("b").numbers == [1, 4, 5]
+    made.send("abc", message(3))
+    assert made.object("b").numbers == [1, 4, 5, 3]
+    made.run(60)
+    made.send("abc", message(2))
+    made.run(20)
+    assert [each.numbers for each in made.objects()] == [[1, 4, 5, 3]] * 3
+    assert len(made.digests()) == 1
+
+
+@pytest.mark.covers("LOSS-31", "LOSS-42", "LOSS-43")
+def test_the_application_is_told_of_priorities_and_of_what_follows() -> None:
+    made = StreamGroup(answering(hf.Drop(), next_messages=2))
+    sent = described([1, 1, 0, 1, 0, 0, 0, 1, 1, 0])
+    made.send("abc", sent[0])
+    made.send("abc", sent[2], sent[3])  # 2 was low
+    made.run(30)
+    made.send("abc", sent[9])  # among 5 to 9 there are three high ones
+    made.run(30)
+    assert [each.priority.is_high_lost for each in INFOS] == [hf.Lost.NO, hf.Lost.YES]
+    assert [[each.number for each in info.next_messages] for info in INFOS] == [[3, 4], [10]]
+    assert INFOS[0].next_messages[0].payload == b"#3"
+
+
+@pytest.mark.covers("LOSS-36")
+def test_other_servers_tell_the_priorities_that_no_message_tells() -> None:
+    made = StreamGroup(answering(hf.Drop(), ask_peers=True))
+    made.send("abc", message(1))
+    made.send("b", message(2, priority=0))
+    made.send("abc", message(3))
+    made.run(60)
+    assert INFOS[0].priority.from_peers == (0,)
+    assert INFOS[0].priority.is_high_lost is hf.Lost.YES
+
+
+@pytest.mark.covers("LOSS-85")
+def test_a_new_leader_goes_on_from_the_last_ordered_number() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(1), message(2))
+    made.send("abc", message(4))
+    made.run(30)
+    made.fail_over("b", is_crash=True)
+    made.run(20)
+    made.send("bc", message(3))  # dropped by the leader before
+    made.send("bc", message(6))
+    made.run(30)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 4, 6]] * 2
+    assert [(each.first, each.last) for each in INFOS] == [(3, 3), (5, 5)]
+
+
+@pytest.mark.covers("LOSS-90")
+def test_a_backup_that_lacks_an_ordered_message_recovers_it_and_waits_for_nothing_else() -> None:
+    made = StreamGroup(answering(hf.Drop(), retain="none"))
+    made.send("ab", message(1))
+    made.send("abc", message(2))
+    assert made.object("b").numbers == [1, 2]  # nobody waits for c
+    made.run(60)
+    assert made.object("c").numbers == [1, 2]
+
+
+@pytest.mark.covers("LOSS-90", "LOSS-100")
+def test_a_backup_that_cannot_recover_it_takes_the_leaders_state() -> None:
+    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",)))
+    made.send("ab", message(1))
+    made.run(60)
+    assert made.replicas["c"].execution is None
+    assert "gold 1 to 1 was ordered and is not here" in made.replicas["c"].fitness().why
+    assert made.object("a").numbers == [1]
+
+
+@pytest.mark.covers("LOSS-110")
+def test_a_decision_can_be_made_again_from_what_the_audit_keeps() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(30)
+    decided = made.ledger("c").audit[-1].decided
+    assert decode_information(decided.information) == INFOS[0]  # type: ignore[union-attr]
+    assert decided.origin == ORIGIN  # type: ignore[union-attr]
