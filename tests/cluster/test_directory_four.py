@@ -1,7 +1,6 @@
 """Four masters in real processes, as in the source's figure: what goes between them, and what people see."""
 
 import gc
-import json
 import ssl
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from directory_masters import GONE, SUCCESS, SUFFIX, WAIT_S, Masters, running, w
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
 from ldap_door import Certificates
+
+from holdfast.clock.vector import Vector
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -86,12 +87,13 @@ def is_alike(masters: Masters, dn: str) -> bool:
     return all(each == found[0] for each in found)
 
 
-def vectors(masters: Masters) -> dict[str, dict[int, str]]:
-    """What each master has of each replica, as `directory ruv` says."""
-    found: dict[str, dict[int, str]] = {}
-    for each in json.loads(masters.run("ruv", "--output", "json").stdout):
-        found.setdefault(each["master"], {})[int(each["replica"])] = each["csn"]
-    return found
+def vectors(masters: Masters) -> dict[str, set[int]]:
+    """The replicas in the vector of each master."""
+    found = masters.status()
+    return {
+        each: {int(csn.replica) for csn in Vector.parse(found[each]["replica"]["vector"])}
+        for each in masters.ids
+    }
 
 
 @pytest.mark.covers("CSN-76")

@@ -24,7 +24,9 @@ from holdfast.directory.replica.changelog import ChangelogReader, vector_in
 from holdfast.directory.replica.maps import REPLICA, TRIMMED
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.replica.update import Update
+from holdfast.model.csn import Csn
 from holdfast.model.errors import DiskFailed, InvalidRequest
+from holdfast.model.ids import ReplicaId
 
 EXIT_DONE = 0
 APPLIED_MAX = 500
@@ -54,8 +56,10 @@ def dump(file: Path = STDIO, *, dir: Path, overwrite: Annotated[bool, Parameter(
         trimmed = snapshot.reader.get(REPLICA, TRIMMED)
         after = Vector.of(vector.generation) if trimmed is None else Vector.parse(trimmed.decode())
         out.write(head2str(ChangelogHead(suffix=snapshot.suffix.text, after=after, up_to=vector)))
+        last: dict[ReplicaId, Csn] = {}
         for update in ChangelogReader(snapshot.reader, vector, after):
-            out.write(update2str(update))
+            out.write(update2str(update, last.get(update.csn.replica)))
+            last[update.csn.replica] = update.csn
             count += 1
             if count % 1_000 == 0:
                 show(count, f"{count} updates")

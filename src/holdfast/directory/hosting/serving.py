@@ -76,17 +76,7 @@ class ServedReplica:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether this replica may not issue anything yet, a peer cannot bring it up to date, and that peer
-        has all that it has."""
-        replicator = self.replicator
-        if replicator.roster.own.is_ready:
-            return False
-        return any(
-            link.shortage is not None
-            and link.supplier is not None
-            and link.supplier.committed.covers_all(replicator.vector)
-            for link in replicator.links.values()
-        )
+        return self.replicator.is_stuck
 
     def replicate(
         self,

@@ -44,10 +44,12 @@ from holdfast.directory.primitives import (
 from holdfast.directory.replica.update import Update, decoded_update, encoded_update
 from holdfast.directory.results import quoted
 from holdfast.directory.seen import NOTHING
-from holdfast.model.csn import parse
+from holdfast.model.csn import Csn, parse
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import ReplicaId
 
 CHANGELOG_DN: Final = "cn=changelog,cn=config"
+FOLLOWS: Final = "followsCSN"
 _PREFIX: Final = "csn="
 _SUFFIX: Final = ",cn=changelog"
 
@@ -79,13 +81,18 @@ def head2str(head: ChangelogHead) -> bytes:
     )
 
 
-def update2str(update: Update) -> bytes:
-    return b"".join(map(_change2str, update.changes))
+def update2str(update: Update, follows: Csn | None = None) -> bytes:
+    """*follows* is the update of the same replica before this one in the text: whoever reads it notices if
+    records were cut out in between."""
+    first, *rest = update.changes
+    return _change2str(first, follows) + b"".join(map(_change2str, rest))
 
 
-def _change2str(change: Primitive) -> bytes:
+def _change2str(change: Primitive, follows: Csn | None = None) -> bytes:
     lines = [f"# {change.csn.describe()}\n".encode()]
     lines += [write_line(name, value) for name, value in _lines(change)]
+    if follows is not None:
+        lines.append(write_line(FOLLOWS, follows.text().encode()))
     return b"".join(lines) + b"\n"
 
 
@@ -129,8 +136,8 @@ def _name(name: Name) -> Iterator[tuple[str, bytes]]:
 
 
 def read_changelog(records: Iterable[Record]) -> Iterator[ChangelogHead | Update]:
-    """The head, and then the updates. Raises ``InvalidLdif`` where a line is wrong, also when the text ends
-    within an update: then that one is not given out."""
+    """The head, and then the updates. Raises ``InvalidLdif`` where a line is wrong, where updates are missing
+    that one follows on, and when the text ends within an update: then that one is not given out."""
     found = iter(records)
     first = next(found, None)
     if not isinstance(first, EntryRecord) or first.dn.lower() != CHANGELOG_DN:
@@ -140,8 +147,11 @@ def read_changelog(records: Iterable[Record]) -> Iterator[ChangelogHead | Update
     yield _head(first)
     gathered: list[Primitive] = []
     line = first.line
+    last: dict[ReplicaId, Csn] = {}
     for record in found:
         change = _change(record)
+        _check_follows(record, change.csn, last)
+        last[change.csn.replica] = change.csn.operation
         if gathered and not change.csn.is_same_operation(gathered[0].csn):
             yield _update(gathered, line)
             gathered = []
@@ -150,6 +160,19 @@ def read_changelog(records: Iterable[Record]) -> Iterator[ChangelogHead | Update
         gathered.append(change)
     if gathered:
         yield _update(gathered, line)
+
+
+def _check_follows(record: Record, csn: Csn, last: Mapping[ReplicaId, Csn]) -> None:
+    assert isinstance(record, EntryRecord), "it was read as a change"
+    follows = next(iter(_values(record).get(FOLLOWS.lower(), ())), None)
+    if follows is None:
+        return
+    try:
+        wanted = parse(follows.decode("ascii", "replace"))
+    except InvalidRequest as error:
+        raise InvalidLdif(record.line, str(error)) from error
+    if last.get(csn.replica) != wanted:
+        raise InvalidLdif(record.line, f"the update {csn} follows on {wanted}, which is missing")
 
 
 def _head(record: EntryRecord) -> ChangelogHead:

@@ -104,6 +104,19 @@ class Replicator:
     def now_ns(self) -> int:
         return self._ports.clock.now()
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether this replica may not issue anything yet, a peer cannot bring it up to date, and that peer
+        has all that it has: then it is of no use as it is, and filling it anew loses nothing."""
+        if self.roster.own.is_ready:
+            return False
+        return any(
+            link.shortage is not None
+            and link.supplier is not None
+            and link.supplier.committed.covers_all(self.vector)
+            for link in self.links.values()
+        )
+
     # --- connections
 
     def on_up(self, peer: str) -> None:

@@ -224,6 +224,28 @@ def test_a_log_that_is_too_long_marks_who_lacks_it_first() -> None:
     assert mesh[3].replicator.links["m1"].shortage is not None
 
 
+def test_a_store_put_back_that_nobody_can_bring_up_to_date_is_stuck() -> None:
+    """It may not issue changes, lacks what is kept nowhere, and a peer has all that it has: it is filled anew
+    without asking people. One that serves clients is not, nor one that alone has something."""
+    config = structs.replace(CONFIG, log_updates=3)
+    mesh = populated(3, ((1, 2), (1, 3)), config=config)
+    mesh.cut(1, 3)
+    for number in range(8):
+        mesh[1].master.do(person(f"a{number}"))
+    mesh.settle(rounds=10)
+    mesh.join(1, 3)
+    mesh.settle()
+    three = mesh[3]
+    assert three.replicator.links["m1"].shortage is not None
+    assert not three.replicator.is_stuck
+    three.roster.own = structs.replace(three.roster.own, is_ready=False)
+    assert three.replicator.is_stuck
+    three.master.do(person("known-here-alone"))
+    assert not three.replicator.is_stuck
+    mesh.settle()
+    assert three.replicator.is_stuck
+
+
 def test_own_changes_that_nobody_else_has_are_kept_whatever_the_bound() -> None:
     """With them gone, filling this store anew would lose what was acknowledged here."""
     config = structs.replace(CONFIG, log_updates=3)
