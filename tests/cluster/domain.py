@@ -24,7 +24,7 @@ TRIES_MAX = 5
 def is_starved(said: str) -> bool:
     """Whether an upgrade was refused because the machine is too busy for its trial, which gives way to all
     that serves: whoever orders it again may succeed, at most ``TRIES_MAX`` times."""
-    return "s to try it" in said
+    return "too busy: " in said
 
 
 class Domain:
@@ -62,6 +62,13 @@ class Domain:
         command = [*HOLDFAST, words[0], "--dir", str(self.directory), *words[1:]]
         done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
+        return done
+
+    def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of two words or more, with the directory at its end; it must succeed."""
+        command = [*HOLDFAST, *words, "--dir", str(self.directory)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
         return done
 
     def status(self) -> dict[str, Any]:

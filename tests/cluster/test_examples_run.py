@@ -41,6 +41,7 @@ def played(name: str, *options: str, tmp_path: Path) -> "subprocess.CompletedPro
     ("name", "told"),
     [
         ("archive", "301 documents later"),
+        ("exchange", "every book is the same"),
         ("ledger", "500 transfers later"),
         ("orderbook", "problems: none"),
         ("scheduler", "20 runs of 20 jobs, none twice"),

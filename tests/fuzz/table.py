@@ -35,6 +35,7 @@ TABLE: Final = {
     "frames": Entry("wire_targets", ("holdfast.net.frame",), "frames of a connection"),
     "calls": Entry("wire_targets", ("holdfast.model",), "messages of clients to hosts"),
     "orders": Entry("wire_targets", ("holdfast.model",), "orders to hosts"),
+    "datagrams": Entry("wire_targets", ("holdfast.streams",), "datagrams of stream sources and members"),
     "settings": Entry("wire_targets", ("holdfast.settings",), "holdfast.toml"),
 }
 

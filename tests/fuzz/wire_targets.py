@@ -14,8 +14,22 @@ from holdfast.model.versions import LaterKind
 from holdfast.net.frame import UNDECODABLE, Frame, FrameDecoder, Kind, Reason, encode_frame
 from holdfast.settings.file import read_content
 from holdfast.settings.reference import example
+from holdfast.streams.columns import Malformed
+from holdfast.streams.datagram import (
+    Batch,
+    Beat,
+    Credit,
+    From,
+    Notice,
+    Refusal,
+    Request,
+    decode,
+    encode,
+)
+from holdfast.streams.message import Ages, Message
 
 PAYLOAD_BYTES_MAX: Final = 1_000
+SENDER: Final = From(0, 7, 3)
 
 
 def frames(data: bytes) -> None:
@@ -60,6 +74,15 @@ def orders(data: bytes) -> None:
     assert encode_order(decode_order(again)) == again
 
 
+def datagrams(data: bytes) -> None:
+    """Any bytes are a datagram that is read back as it is written, or refused."""
+    try:
+        found = decode(data, lambda _: None, is_open=True)
+    except Malformed:
+        return
+    assert decode(encode(found), lambda _: None, is_open=True) == found
+
+
 def settings(data: bytes) -> None:
     """Any bytes are settings that fit together, or a list of problems, each one line that names its place."""
     found = read_content(data, "holdfast.toml", {}, ())
@@ -84,6 +107,17 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
         (
             encode_order(CreateGroup(name="ledger", class_name="ledger:Ledger")),
             encode_order(ShowHistory(name="a")),
+        ),
+    ),
+    "datagrams": (
+        datagrams,
+        (
+            encode(Batch(SENDER, [Message(1, 0, "bids", b"abc", (-1, 2), (-1,), Ages(1_000))])),
+            encode(Batch(SENDER, [Message(each, each % 3, "", b"x" * each) for each in (1, 2, 9)])),
+            encode(Beat(SENDER, 9, 3, (1, -2), (1,), is_last=True)),
+            encode(Credit(SENDER, 3, 99, 4, is_leader=True)),
+            encode(Request(SENDER, ((3, 1), (7, 20)))),
+            encode(Notice(SENDER, 3, Refusal.NOT_HERE, "moved")),
         ),
     ),
     "settings": (

@@ -23,11 +23,13 @@ from holdfast.admin.places import PlacesAdmin
 from holdfast.admin.properties import PropertiesAdmin
 from holdfast.admin.reconciler import Reconciler
 from holdfast.admin.recovery import DomainStateAdmin, RecoveryAdmin
+from holdfast.admin.streams import StreamsAdmin
 from holdfast.admin.upgrade import UpgradeTrial, UpgradeWishes
 from holdfast.authority.driver import insist
 from holdfast.authority.history import Chapter
 from holdfast.authority.recipe import Authority, Seen, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.machine import MachineClock
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.machine.workers import Workers
 from holdfast.model.admin.domain import (
@@ -80,6 +82,7 @@ from holdfast.model.admin.objects import (
     ShowProperties,
     ShowReference,
 )
+from holdfast.model.admin.streams import LoseStream, StreamOrder
 from holdfast.model.admin.upgrades import CodeChangeInfo, TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import MILLISECOND, HostId
@@ -135,6 +138,9 @@ class AdminDispatch:
         )
         self._hosts = HostsAdmin(groups.catalog, control, hosts)
         self._indexes = IndexesAdmin(groups.catalog, control, authority)
+        self.streams = StreamsAdmin(
+            groups.me.host, groups.catalog, authority, fresh_nonce, MachineClock().wall
+        )
         self._domain_state = DomainStateAdmin(groups.me.host, groups.catalog, control)
         self._partition = partition
         self._busy = BusyWorkers(groups.me.host, workers)
@@ -198,6 +204,10 @@ class AdminDispatch:
                 case KeepBusy():
                     self._check_chaos()
                     return await self._busy.do(order)
+                case _ if isinstance(order, StreamOrder):
+                    if isinstance(order, LoseStream):
+                        self._check_chaos()
+                    return await self.streams.do(order)
         except HoldfastError as error:
             return OrderRefused.by(error)
 

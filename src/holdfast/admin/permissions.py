@@ -46,6 +46,16 @@ from holdfast.model.admin.objects import (
     ShowProperties,
     ShowReference,
 )
+from holdfast.model.admin.streams import (
+    BindStream,
+    EndStreamRule,
+    InspectStreams,
+    ListStreams,
+    LoseStream,
+    MakeSourceKey,
+    OpenSource,
+    UnbindStream,
+)
 from holdfast.model.admin.upgrades import TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Role
@@ -68,6 +78,7 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     ShowFaultNotifier: EVERYBODY,
     ListIndexes: EVERYBODY,
     ListTransactions: EVERYBODY,
+    ListStreams: EVERYBODY,
     # groups, members, objects
     CreateGroup: PROGRAMS,
     DeleteGroup: PROGRAMS,
@@ -81,6 +92,14 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     SetProperties: PROGRAMS,
     RemoveProperties: PROGRAMS,
     RegisterFaultNotifier: PROGRAMS,
+    # streams
+    BindStream: PROGRAMS,
+    UnbindStream: PROGRAMS,
+    OpenSource: PROGRAMS,
+    MakeSourceKey: ADMINS,
+    InspectStreams: ADMINS,
+    EndStreamRule: ADMINS,
+    LoseStream: ADMINS,
     # the domain, and what cannot be undone
     CreateIndex: ADMINS,
     DropIndexes: ADMINS,

@@ -24,13 +24,16 @@ NAMES: Final = "names/"
 GROUPS: Final = "groups/"
 VIEWS: Final = "views/"
 DIRECTORIES: Final = "directories/"
+STREAMS: Final = "streams/"
 
 MACHINES: Final = "machines/"
 MACHINE_GUARD: Final = "guards/machines"
 NAME_GUARD: Final = "guards/names"
 GROUP_GUARD: Final = "guards/groups"
 DIRECTORY_GUARD: Final = "guards/directories"
+STREAM_GUARD: Final = "guards/streams"
 GROUP_COUNTER: Final = "counters/groups"
+STREAM_COUNTER: Final = "counters/streams"
 REPLICA_COUNTER: Final = "counters/replicas"
 
 CONTROL: Final = "control/"
@@ -54,6 +57,10 @@ def session(host: HostId) -> str:
 
 def directory(suffix: str) -> str:
     return DIRECTORIES + _word(suffix)
+
+
+def stream(name: str) -> str:
+    return STREAMS + _word(name)
 
 
 def machine(machine: str) -> str:

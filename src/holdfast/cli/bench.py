@@ -163,6 +163,18 @@ def tls(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> N
 
 
 @app.command
+def path(*, seconds: float = 2.0, output: Output = "table") -> None:
+    """What a call costs in each process, counted: Python calls, encodings, system calls, turns, syncs.
+
+    Parameters
+    ----------
+    seconds: How long each load is counted; its rate says nothing, for everything runs under a profiler.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show_path(_measure("path", seconds=seconds), output)
+
+
+@app.command
 def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
     """Groups beside etcd, PySyncObj and Redis, three members each: rate, latency, CPU, failover.
 
@@ -263,6 +275,19 @@ def ldap(*, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, output
     _show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons), output)
 
 
+@app.command
+def streams(*, rounds: int = 3, messages: int = 100_000, output: Output = "table") -> None:
+    """Measure the total order of streams beside corosync's closed process groups, and at 1 % loss.
+
+    Parameters
+    ----------
+    rounds: How often each side is measured with each load, in turn.
+    messages: How many messages are sent in each batched run; a tenth of them one by one.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("streams", rounds=rounds, messages=messages), output)
+
+
 @app.command(name="all")
 def everything(
     *,
@@ -337,6 +362,16 @@ def _show_groups(found: dict[str, Any], output: Output) -> None:
         how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
         talk.print(styled((system["name"], "bold"), f" ({system['durability']}): {how}"))
     _tell_missed(results)
+
+
+def _show_path(found: dict[str, Any], output: Output) -> None:
+    if output == "json":
+        print_json(found)
+        return
+    rows = import_module("holdfast.bench.path")
+    print_table(rows.COLUMNS, [rows.cells(msgspec.convert(each, rows.Row)) for each in found["rows"]])
+    if found["absent"]:
+        talk.print(styled(("NOT COUNTED:", "bold red"), f" {found['absent']}"))
 
 
 def _show_ldap(found: dict[str, Any], output: Output) -> None:
@@ -434,6 +469,7 @@ def _tell_missed(results: Sequence[bench.Result]) -> None:
 SHOWN: Final = {
     "detect": _show_detect,
     "growth": _show_growth,
+    "path": _show_path,
     "groups": _show_groups,
     "control": _show_control,
     "control_on_etcd": _show_control,

@@ -14,6 +14,7 @@ from holdfast.cli.output import talk
 from holdfast.cli.where import HERE, Dir, Target, Where
 from holdfast.model.admin.groups import ListGroups
 from holdfast.model.admin.hosts import BUSY_S_MAX, Deafen, Deafened, KeepBusy, KeptBusy
+from holdfast.model.admin.streams import LoseStream, StreamLost
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
@@ -177,6 +178,37 @@ async def _hear(target: Target, hosts: list[HostId]) -> list[HostId]:
         if isinstance(answer, BaseException) and not isinstance(answer, Unavailable):
             raise answer
     return [answer.host for answer in answers if isinstance(answer, Deafened)]
+
+
+@app.command(name="stream-loss")
+def stream_loss(host: str, stream: str, part: str, *, at: Where = HERE) -> int:
+    """Let a host throw away a part of the datagrams of a stream, until it is told otherwise or restarted.
+
+    Parameters
+    ----------
+    host
+        The host's id.
+    stream
+        The stream's name.
+    part
+        How much, as `1%` or `0.01`; `0` ends it.
+    """
+    wanted = _part(part)
+    order = LoseStream(name=stream, part=wanted)
+    done = uvloop.run(give_at(at.target, order, StreamLost, host=HostId(host)))
+    talk.print(f"{done.host} throws away {100 * done.part:g} % of {done.name}", markup=False)
+    return 0
+
+
+def _part(text: str) -> float:
+    """The part that *text* says. Raises ``InvalidRequest``."""
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:  # false for nan as well
+        raise InvalidRequest(f"a part is 0% to 100%, or 0 to 1, not {text!r}")
+    return found
 
 
 def _primary(layout: Layout, name: str) -> HostId:

@@ -2,8 +2,10 @@
 
 from collections import deque
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
+import msgspec
+import uvloop
 from cyclopts import Parameter
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -12,7 +14,9 @@ from rich.text import Text
 
 import holdfast
 from holdfast.cli.output import Output, Screen, print_json, styled, talk
+from holdfast.cli.output import say as say_result
 from holdfast.demo.domain import run_until_asked
+from holdfast.demo.exchange import run_exchange, told
 from holdfast.demo.faults import PAUSE_S, Fault
 from holdfast.demo.running import Machines, Result, Watcher, run_demo
 from holdfast.model.errors import InvalidRequest
@@ -25,6 +29,7 @@ BAR_MS = 1000.0
 """What a full bar stands for."""
 EVENTS_SHOWN = 12
 EXIT_WHOLE, EXIT_BROKEN = 0, 1
+Scenario = Literal["ledger", "exchange"]
 
 
 def demo(
@@ -35,6 +40,8 @@ def demo(
     machines: Annotated[bool, Parameter(negative="")] = False,
     etcd: Annotated[bool, Parameter(negative="")] = False,
     app: Path = EXAMPLES,
+    scenario: Scenario = "ledger",
+    loss: float = 0.02,
     output: Output = "table",
 ) -> int:
     """Show that nothing is lost: a ledger on three hosts under load, its primary killed every few seconds.
@@ -61,11 +68,18 @@ def demo(
         With --machines: use an etcd with a member on each of them, not SQLite on the first.
     app
         The directory with ledger.py.
+    scenario
+        `ledger`, or `exchange`: an order book that is fed by streams, with datagrams lost and its leader
+        killed; decisions about losses are shown as they are taken, and the books of all members at the end.
+    loss
+        With `--scenario exchange`: the part of the datagrams that every host throws away.
     output
         `table` for people, `json` for machines.
     """
     if seconds <= 0 or every <= 0 or callers < 1:
         raise InvalidRequest("seconds and every must be above 0, and there must be a caller")
+    if scenario == "exchange":
+        return _exchange(app, seconds, loss, output)
     if etcd and not machines:
         raise InvalidRequest("--etcd is for --machines")
     where: Machines = "three with etcd" if etcd else "three" if machines else "one"
@@ -88,6 +102,21 @@ def demo(
     else:
         _show(found)
     return EXIT_WHOLE if found.is_whole else EXIT_BROKEN
+
+
+def _exchange(app: Path, seconds: float, loss: float, output: Output) -> int:
+    if not 0 <= loss <= 0.5:
+        raise InvalidRequest(f"a loss is between 0 and 0.5, not {loss:g}")
+
+    def say(text: str) -> None:
+        talk.print(text, highlight=False)
+
+    result = uvloop.run(run_exchange(app, seconds=seconds, loss=loss, say=say))
+    if output == "json":
+        print_json({**msgspec.to_builtins(result), "is_whole": result.is_whole})
+    else:
+        say_result(*told(result))
+    return EXIT_WHOLE if result.is_whole else EXIT_BROKEN
 
 
 class _Face:

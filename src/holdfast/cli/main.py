@@ -44,6 +44,11 @@ app.command(
 )
 app.command("holdfast.cli.machine:app", name="machine", help="Let machines join and leave a domain.")
 app.command("holdfast.cli.hosts:restart_all", name="restart", help="Restart all hosts while groups serve.")
+app.command(
+    "holdfast.cli.streams:app",
+    name="stream",
+    help="Bind streams to groups, and see what became of lost messages.",
+)
 app.command("holdfast.cli.indexes:app", name="index", help="Create, drop and list indexes.")
 app.command(
     "holdfast.cli.domain_state:transactions", name="transactions", help="Show changes of the domain's state."

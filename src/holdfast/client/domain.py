@@ -11,17 +11,18 @@ import msgspec
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.group_client import GroupClient
-from holdfast.client.admin_client import AboutGroups
+from holdfast.client.admin_client import AboutGroups, Given
 from holdfast.client.faults import Faults
 from holdfast.client.proxy import Group
 from holdfast.client.resources import NONE, Members, ObjectFactory, Properties
 from holdfast.client.routing import GroupLookup, HostReach, new_client
+from holdfast.client.url import parse_url
 from holdfast.execution.interface import Interface
-from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
+from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups, Order
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
 from holdfast.model.ids import SECOND, ClientId
-from holdfast.model.reference import NAME_CHARACTERS_MAX, SCHEME, is_sendable
+from holdfast.model.reference import NAME_CHARACTERS_MAX, is_sendable
 from holdfast.model.validation import insist_valid
 from holdfast.net import (
     Address,
@@ -93,16 +94,6 @@ def type_id_of(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def parse_url(url: str) -> tuple[str, list[Address], str | None]:
-    """The domain's name, the addresses, and the client's key in *url*. Raises ``InvalidRequest``."""
-    hosts, slash, domain = url.removeprefix(SCHEME).partition("/")
-    key, at, hosts = hosts.rpartition("@")
-    if not url.startswith(SCHEME) or not slash:
-        shown = f"{SCHEME}...@{hosts}" if at else url
-        raise InvalidRequest(f"{shown!r}: must be {SCHEME}[NAME:KEY@]host:port[,host:port...]/domain")
-    return domain, [Address.parse(text) for text in hosts.split(",")], key if at else None
-
-
 class Domain:
     """One client of one domain. Made by :func:`connect`; to be used by one event loop, within its context."""
 
@@ -129,6 +120,8 @@ class Domain:
         )
         self._reach = HostReach(endpoint, addresses, self._callers, config, insecure=insecure)
         self._give = self._reach.give
+        self.endpoint = endpoint
+        """The identity of this client, for parts that make connections of their own."""
         self._faults: Faults | None = None
 
     async def __aenter__(self) -> Self:
@@ -153,6 +146,10 @@ class Domain:
         await self._reach.close()
 
     # --- for users
+
+    async def submit(self, wanted: Order, kind: type[Given]) -> Given:
+        """Have an order executed by any host of the domain. Raises the order's error, ``Unavailable``."""
+        return await self._give(wanted, kind)
 
     @property
     def faults(self) -> Faults:

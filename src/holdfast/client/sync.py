@@ -7,17 +7,20 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.admin_client import OrderUnsettled
+from holdfast.client.destination import Destination
 from holdfast.client.domain import Domain, connect
 from holdfast.client.faults import Faults
 from holdfast.client.proxy import Group
 from holdfast.client.resources import Properties
+from holdfast.client.source import Source
+from holdfast.execution.outputs import OutputId
 from holdfast.faults.events import StructuredEvent
 from holdfast.faults.reports import FaultReport
 from holdfast.faults.told_events import Gap, Told
@@ -25,6 +28,7 @@ from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.admin.objects import GroupReference
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Unavailable
+from holdfast.streams.collecting import Collected
 
 T = TypeVar("T")
 
@@ -202,6 +206,15 @@ class SyncDomain:
         """See :meth:`.domain.Domain.type_properties`."""
         return SyncProperties(self, self._running().type_properties(cls))
 
+    def source(self, *, stream: str, group: str = "", **options: Any) -> "SyncSource":
+        """A source of a stream, to be entered; the arguments are those of :class:`.source.Source`."""
+        return SyncSource(self, lambda: Source(self._running(), stream=stream, group=group, **options))
+
+    def destination(self, *, group: str, **options: Any) -> "SyncDestination":
+        """A destination of a group's outputs, to be entered; the arguments are those of
+        :class:`.destination.Destination`."""
+        return SyncDestination(self, lambda: Destination(self._running(), group=group, **options))
+
     def run(self, coroutine: Coroutine[Any, Any, T], *, is_question: bool = False) -> T:
         """Wait for *coroutine*, which runs in the domain's own thread.
 
@@ -265,6 +278,79 @@ async def _next(news: AsyncGenerator[Told | Gap, None]) -> Told | Gap:
 
 async def _close(news: AsyncGenerator[Told | Gap, None]) -> None:
     await news.aclose()
+
+
+class SyncSource:
+    """:class:`.source.Source` with methods that wait."""
+
+    def __init__(self, domain: SyncDomain, make: Callable[[], Source]) -> None:
+        self._domain = domain
+        self._make = make
+        self._source: Source | None = None
+
+    def __enter__(self) -> Self:
+        async def enter() -> Source:
+            return await self._make().__aenter__()
+
+        self._source = self._domain.run(enter())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            self._domain.run(source.__aexit__(kind, error, trace))
+
+    def send(self, payload: bytes, *, topic: str = "", priority: int = 0) -> int:
+        return self._domain.run(self._opened().send(payload, topic=topic, priority=priority))
+
+    def send_many(self, payloads: Sequence[bytes], *, topic: str = "", priority: int = 0) -> int:
+        return self._domain.run(self._opened().send_many(payloads, topic=topic, priority=priority))
+
+    def delivered(self, number: int | None = None, *, timeout_s: float | None = None) -> None:
+        self._domain.run(self._opened().delivered(number, timeout_s=timeout_s), is_question=True)
+
+    def _opened(self) -> Source:
+        if self._source is None:
+            raise Unavailable("the source is closed: use it within `with`")
+        return self._source
+
+
+class SyncDestination:
+    """:class:`.destination.Destination` as an iterator whose every step waits."""
+
+    def __init__(self, domain: SyncDomain, make: Callable[[], Destination]) -> None:
+        self._domain = domain
+        self._make = make
+        self._destination: Destination | None = None
+
+    def __enter__(self) -> Self:
+        async def enter() -> Destination:
+            return await self._make().__aenter__()
+
+        self._destination = self._domain.run(enter())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        destination, self._destination = self._destination, None
+        if destination is not None:
+            self._domain.run(destination.close())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Collected:
+        if self._destination is None:
+            raise Unavailable("the destination is closed: use it within `with`")
+        return self._domain.run(self._destination.next(), is_question=True)
+
+    @property
+    def last(self) -> OutputId | None:
+        """The id of the last output that came."""
+        return None if self._destination is None else self._destination.last
 
 
 class SyncProperties:

@@ -76,8 +76,12 @@ class Outputs:
     def after(self, last: OutputId | None, committed: Position) -> tuple[list[Output], bool]:
         """The outputs after *last* that may leave, because their positions are committed; and whether some
         between are not here any more, so that a destination cannot be sure to have all."""
-        found = [
-            each for each in self._kept if (last is None or each.id > last) and each.id.position <= committed
-        ]
+        found = list[Output]()
+        for each in reversed(self._kept):  # a destination that keeps up asks for the last few
+            if last is not None and each.id <= last:
+                break
+            if each.id.position <= committed:
+                found.append(each)
+        found.reverse()
         is_gap = self.since is not None and (last is None or last < self.since)
         return found, is_gap

@@ -71,7 +71,12 @@ class Kind(IntEnum):
     SHIPPING_ASK = 144
     SHIPPING_ANSWER = 145
 
-    # 160-175 are kept for streams, 176-191 for search
+    # 160-175: streams (streams.datagram), and outputs of groups (node.streams.outputs)
+    STREAM = 160
+    OUTPUT_ASK = 161
+    OUTPUT = 162
+
+    # 176-191 are kept for search
 
 
 FIRST_APPLICATION_KIND: Final = 16

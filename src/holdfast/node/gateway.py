@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.dispatch import AdminDispatch
 from holdfast.authority.recipe import Authority
@@ -12,6 +13,7 @@ from holdfast.faults.backlog import Backlog
 from holdfast.groups.host_groups import HostGroups
 from holdfast.machine.trace import Listener
 from holdfast.net import ConnectionSettings
+from holdfast.node.host_config import HostConfig
 from holdfast.node.messages import HostReport
 from holdfast.node.services.running import HostServices
 
@@ -35,6 +37,10 @@ class HostContext:
     services: HostServices
     reports: Backlog
     """The fault reports that this host has yet to deliver to the notifier."""
+    config: HostConfig = field(default_factory=HostConfig)
+    """The settings that the host began to serve with."""
+    clients: ClientRules = NO_RULES
+    """What named clients may do."""
     listeners: list[Listener] = field(default_factory=list)
     """Called with every event that the host's groups note, from the moment a listener is added."""
 

@@ -12,12 +12,13 @@ from holdfast.calling.config import ClientConfig
 from holdfast.clock.errors import ClockConfig
 from holdfast.control.coordination.config import ControlConfig
 from holdfast.directory.replication.ports import ReplicationConfig
-from holdfast.groups.ports import GroupsConfig
+from holdfast.groups.settings import GroupsConfig
 from holdfast.net.limits import Limits
 from holdfast.node.heartbeats import HeartbeatConfig
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.storage.free_space import SpaceConfig
 from holdfast.storage.segments import LogConfig
+from holdfast.streams.pacing import CreditConfig
 from holdfast.styles.config import StyleConfig
 
 FILE_BYTES = 16 << 20
@@ -56,6 +57,9 @@ class HostConfig(Struct, frozen=True, kw_only=True):
 
     directory: ReplicationConfig = ReplicationConfig()
     """How masters of a directory replicate, and how long they keep changes for each other."""
+
+    streams: CreditConfig = CreditConfig()
+    """How far the sources of streams may go ahead of the groups that take them."""
 
     @property
     def groups(self) -> GroupsConfig:

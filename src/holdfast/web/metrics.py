@@ -14,9 +14,12 @@ from prometheus_client.registry import Collector
 
 from holdfast.faults.backlog import Backlog
 from holdfast.groups.hosted_group import HostedGroup
+from holdfast.model.errors import Unavailable
+from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import SECOND
 from holdfast.node.gateway import HostContext
 from holdfast.node.messages import HostReport
+from holdfast.node.services.directory_service import DirectoryService
 from holdfast.sequence.role import Role
 from holdfast.web.settings import GROUPS_SHOWN_MAX
 
@@ -79,6 +82,13 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._losses = Counter(
+            "holdfast_stream_losses",
+            "Losses of streams that were decided, by stream and by what was done first",
+            ("stream", "action"),
+            registry=self._registry,
+        )
+
     def watch(self, host_context: HostContext) -> None:
         """Include *host_context*, which serves from now on, in what is gathered."""
         self._registry.register(_Host(host_context))
@@ -95,6 +105,8 @@ class Metrics:
                 self._detection.labels("process").observe(silent_ns / SECOND)
             case "heard_again", _:
                 self._wrongly.inc()
+            case "decided", {"stream": str(stream), "action": str(action)}:
+                self._losses.labels(stream, action.partition(" ")[0].partition("(")[0]).inc()
             case "promise_lapsed", {"silent_ns": int(silent_ns)}:
                 self._detection.labels("host").observe(silent_ns / SECOND)
             case "member_suspected", {"waited_ns": int(waited_ns), "is_new": True} if waited_ns:
@@ -131,6 +143,7 @@ class _Host(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._about_host(self._host_context.report())
         yield from self._about_groups(list(self._host_context.groups.hosted.values()))
+        yield from self._about_streams()
         notes = CounterMetricFamily(
             "holdfast_notes",
             "What members have noted: claim, won (a failover to this host), drop, add, halted, "
@@ -141,6 +154,70 @@ class _Host(Collector):
             notes.add_metric((kind,), count)
         yield notes
         yield from self._about_faults(self._host_context.reports)
+        yield from self._about_directory()
+
+    def _about_directory(self) -> Iterator[Metric]:
+        """Of a host that has a replica; times in seconds, as measured."""
+        try:
+            service = self._host_context.services.running(DIRECTORY)
+        except Unavailable:
+            return
+        if not isinstance(service, DirectoryService):
+            return
+        info, clients = service.show(), service.count_clients()
+        yield _gauge("directory_serving", "Whether the replica here serves", info.state == "serving")
+        yield _gauge("directory_may_write", "Whether clients may write at it", info.may_write)
+        yield _gauge("directory_pending", "Transactions on their way to its disk", info.pending)
+        yield _gauge("directory_conflicts", "That nobody has resolved", info.conflicts)
+        needing = "Replicas that lack what is kept nowhere any more: `holdfast directory initialise`"
+        yield _gauge("directory_needs_initialisation", needing, len(info.needs_initialisation))
+        yield _gauge("ldap_clients", "Connected to the LDAP door", clients.connections)
+        yield _gauge("ldap_searches", "Under way at the LDAP door", clients.searches)
+        yield CounterMetricFamily(
+            "holdfast_ldap_operations",
+            "What LDAP clients have asked since the replica began to serve",
+            value=clients.operations,
+        )
+        named = {
+            name: GaugeMetricFamily(f"holdfast_directory_{name}", text, labels=("peer",))
+            for name, text in _PER_LINK.items()
+        }
+        for link in info.links:
+            label = (link.peer,)
+            named["link_open"].add_metric(label, link.state == "open")
+            named["link_refused"].add_metric(label, bool(link.problem) and link.state != "open")
+            named["behind_seconds"].add_metric(label, link.behind_ms / 1000)
+            for name, measured in (
+                ("lag_p50_seconds", link.lag_p50_ms),
+                ("lag_p99_seconds", link.lag_p99_ms),
+            ):
+                if measured is not None:
+                    named[name].add_metric(label, measured / 1000)
+        yield from named.values()
+
+    def _about_streams(self) -> Iterator[Metric]:
+        local = self._host_context.admin_dispatch.streams.local
+        if local is None:
+            return
+        found = local.inspected("", "")
+        counts = CounterMetricFamily(
+            "holdfast_stream_counts",
+            "Messages and datagrams of a stream at this host, by what became of them: messages (received), "
+            "delivered, dropped, ignored, recovered, repeated, late, losses, or why datagrams were refused",
+            labels=("stream", "outcome"),
+        )
+        delivered = GaugeMetricFamily(
+            "holdfast_stream_delivered",
+            "The number up to which a stream was delivered or passed over here",
+            labels=("stream",),
+        )
+        for each in found.streams[:GROUPS_SHOWN_MAX]:
+            delivered.add_metric((each.name,), each.delivered)
+            for outcome, count in sorted(each.counts.items()):
+                counts.add_metric((each.name, outcome), count)
+        yield from (counts, delivered)
+        dropped = "Datagrams of streams that came and found the kernel's buffer full"
+        yield CounterMetricFamily("holdfast_stream_kernel_drops", dropped, value=found.kernel_drops)
 
     def _about_faults(self, reports: Backlog) -> Iterator[Metric]:
         made = CounterMetricFamily(
@@ -197,6 +274,15 @@ _PER_GROUP: Final = {
     "checkpoint_failed": "Whether the last checkpoint here failed: `group show` says why",
     "without_object": "Whether the member here holds no object and cannot serve; `holdfast explain` says why",
     "committed": "The last position of its sequence known here to be final: operations so far",
+}
+
+
+_PER_LINK: Final = {
+    "link_open": "Whether this master replicates with that peer",
+    "link_refused": "Whether one of the two refuses the other; `holdfast directory status` says why",
+    "lag_p50_seconds": "From a commit here until that peer said that it is on its disk, the median lately",
+    "lag_p99_seconds": "The same of the slowest hundredth",
+    "behind_seconds": "The age of the oldest change from here that the peer is not known to have",
 }
 
 

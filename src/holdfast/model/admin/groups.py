@@ -44,6 +44,7 @@ from holdfast.model.admin.objects import (
     ShowProperties,
     ShowReference,
 )
+from holdfast.model.admin.streams import ListStreams, StreamAnswer, StreamOrder
 from holdfast.model.admin.upgrades import CodeChangeInfo, CodeInfo, CodeOrder, UpgradeTried
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
@@ -391,6 +392,7 @@ Order = (
     | CodeOrder
     | ObjectOrder
     | PropertyOrder
+    | StreamOrder
 )
 Question = (
     ListGroups
@@ -403,6 +405,7 @@ Question = (
     | ShowFaultNotifier
     | ListIndexes
     | ListTransactions
+    | ListStreams
 )
 """The requests that change nothing: a client may ask one host after the other."""
 Answer = (
@@ -425,6 +428,7 @@ Answer = (
     | PropertiesShown
     | FaultNotifierShown
     | UpgradeTried
+    | StreamAnswer
 )
 OrderAnswer = Answer | OrderRefused
 

@@ -49,6 +49,7 @@ FAULTS: Final = {
     "object_failed": FaultKind.OBJECT_CRASH,
     "other_code": FaultKind.OTHER_CODE,
     "send_failed": FaultKind.MESSAGE_LOSS,
+    "message_loss": FaultKind.MESSAGE_LOSS,
 }
 """Maps the styles' names for an object's faults to the kinds used in reports."""
 

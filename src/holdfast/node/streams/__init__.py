@@ -1,0 +1,7 @@
+"""The streams of a host: `door` is where sources send to, `intake` hands messages to the members of groups,
+`bindings` follows which streams there are, `loss_reports` tells the notifier of losses, `outputs` serves
+those who take what groups give out.
+
+What is decided of a datagram is decided in :mod:`holdfast.streams.reception`; what becomes of a message, in
+its group's :mod:`holdfast.streams.annex`.
+"""

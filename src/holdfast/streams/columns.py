@@ -1,0 +1,330 @@
+"""The messages of a datagram, column by column (docs/streams-wire.md).
+
+A batch has each property of its messages in a column of its own: all priorities, then all distances, and so
+on. So a receiver reads a column with one call whatever the number of messages, and what all have in common
+stands there once. The age tables (LOSS-24 b and c) stand once too, for the first message: whoever lost the
+datagram before this one asks just that one.
+
+What is read comes from strangers: counts and lengths are checked before anything is taken, and a batch that
+ends too early or too late, or has a value outside its bounds, raises :class:`Malformed`.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise, repeat
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.streams.message import (
+    BACK_BY,
+    BEFORE_MS,
+    DISTANCE_MAX,
+    FURTHER,
+    NO_AGES,
+    NONE_BEFORE,
+    NUMBER_MAX,
+    PAYLOAD_BYTES_MAX,
+    PRIORITY_MAX,
+    TOPIC_CHARACTERS_MAX,
+    Ages,
+    Message,
+)
+
+COUNT_MAX: Final = 4096
+"""The most messages in a datagram: as many as one record of the order can hold."""
+LEVELS_MAX: Final = PRIORITY_MAX
+TOPICS_MAX: Final = 255
+
+NUMBERS: Final = 0x01
+"""The numbers stand there one by one; without it they follow each other."""
+CREATED: Final = 0x02
+BACK: Final = 0x04
+BEFORE: Final = 0x08
+TOPICS: Final = 0x10
+EQUAL: Final = 0x20
+"""All payloads have the same length, which stands there once."""
+FLAGS: Final = NUMBERS | CREATED | BACK | BEFORE | TOPICS | EQUAL
+
+HEAD: Final = Struct(">HHBB")
+"""Count, flags, and the levels with exact and with cumulative distances."""
+_SHORT: Final = Struct(">H")
+_STAMP: Final = Struct(">Q")
+_BACK: Final = Struct(f">{len(BACK_BY)}Q")
+_BEFORE: Final = Struct(f">{len(BEFORE_MS)}Q")
+
+NOTHING_BEFORE: Final = 0
+"""On the wire: no message of that level was sent before. A distance is never 0."""
+TOO_FAR: Final = 0xFFFF
+"""On the wire: further back than ``DISTANCE_MAX``."""
+NOT_SO_LONG: Final = 0xFFFF_FFFF_FFFF_FFFF
+"""In the table of time differences: the stream does not go back that far."""
+SPREAD_US_MAX: Final = 0xFFFF_FFFF
+"""The longest time between the creation of two messages of one datagram."""
+SPREAD_NUMBERS_MAX: Final = 0xFFFF_FFFF
+
+_TO_WIRE: Final = {NONE_BEFORE: NOTHING_BEFORE, FURTHER: TOO_FAR}
+_FROM_WIRE: Final = {NOTHING_BEFORE: NONE_BEFORE, TOO_FAR: FURTHER}
+
+
+class Malformed(InvalidRequest):
+    """Raised when a datagram is not one of ours; ``why`` is one word, under which it is counted."""
+
+    code = "malformed_datagram"
+
+    def __init__(self, why: str, text: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+@lru_cache(maxsize=1024)
+def _shorts(count: int) -> Struct:
+    return Struct(f">{count}H")
+
+
+@lru_cache(maxsize=1024)
+def _words(count: int) -> Struct:
+    return Struct(f">{count}I")
+
+
+@lru_cache(maxsize=256)
+def _pieces(count: int, length: int) -> Struct:
+    return Struct(f"{length}s" * count)
+
+
+# --- writing
+
+
+def write(messages: Sequence[Message]) -> bytes:
+    """The body of a batch of these messages, in the order of their numbers. All must track the same levels.
+    Raises ``InvalidRequest`` if they do not fit into one."""
+    if not 1 <= len(messages) <= COUNT_MAX:
+        raise InvalidRequest(f"a datagram has 1 to {COUNT_MAX} messages, not {len(messages)}")
+    try:
+        return _write(messages)
+    except (StructError, ValueError) as error:  # a value outside its column
+        raise InvalidRequest(f"these messages do not fit into one datagram: {error}") from None
+
+
+def _write(messages: Sequence[Message]) -> bytes:
+    count = len(messages)
+    first = messages[0]
+    flags, parts = 0, [b""]
+    numbers = [each.number for each in messages]
+    if numbers[-1] - numbers[0] != count - 1:
+        flags |= NUMBERS
+        parts.append(_words(count).pack(*[each - numbers[0] for each in numbers]))
+    parts.append(bytes([each.priority for each in messages]))
+    exact, cumulative = len(first.distances), len(first.cumulative)
+    if exact:
+        parts += _distance_columns([each.distances for each in messages], exact)
+    if cumulative:
+        parts += _distance_columns([each.cumulative for each in messages], cumulative)
+    if first.ages is not NO_AGES:
+        flags |= _write_ages(messages, parts)
+    topics = [each.topic for each in messages]
+    if any(topics):
+        flags |= TOPICS
+        _write_topics(topics, parts)
+    payloads = [each.payload for each in messages]
+    lengths = list(map(len, payloads))
+    if count > 1 and lengths.count(lengths[0]) == count:
+        flags |= EQUAL
+        parts.append(_SHORT.pack(lengths[0]))
+    else:
+        parts.append(_shorts(count).pack(*lengths))
+    parts[0] = HEAD.pack(count, flags, exact, cumulative)
+    parts += payloads
+    return b"".join(parts)
+
+
+def _distance_columns(rows: Sequence[Sequence[int]], levels: int) -> list[bytes]:
+    if any(len(row) != levels for row in rows):
+        raise InvalidRequest("the messages of a datagram track the same levels")
+    pack, get = _shorts(len(rows)).pack, _TO_WIRE.get
+    return [pack(*[get(each, each) for each in column]) for column in zip(*rows, strict=True)]
+
+
+def distances_to_wire(distances: Sequence[int]) -> bytes:
+    """One row of distances, as a heartbeat has them."""
+    return _shorts(len(distances)).pack(*[_TO_WIRE.get(each, each) for each in distances])
+
+
+def _write_ages(messages: Sequence[Message], parts: list[bytes]) -> int:
+    flags, ages = 0, messages[0].ages
+    if ages.created_ns is not None:
+        flags |= CREATED
+        stamps = [0 if at is None else at // 1000 for at in (each.ages.created_ns for each in messages)]
+        parts.append(_STAMP.pack(stamps[0]))
+        parts.append(_words(len(stamps)).pack(*[each - stamps[0] for each in stamps]))
+    if ages.back_ns:
+        flags |= BACK
+        parts.append(_BACK.pack(*[NOT_SO_LONG if each is None else each // 1000 for each in ages.back_ns]))
+    if ages.numbers_before:
+        flags |= BEFORE
+        parts.append(_BEFORE.pack(*[each or 0 for each in ages.numbers_before]))
+    return flags
+
+
+def _write_topics(topics: Sequence[str], parts: list[bytes]) -> None:
+    table = {topic: index for index, topic in enumerate(dict.fromkeys(topics))}
+    if len(table) > TOPICS_MAX:
+        raise InvalidRequest(f"a datagram has at most {TOPICS_MAX} topics")
+    parts.append(bytes((len(table),)))
+    for topic in table:
+        text = topic.encode()
+        parts += (_SHORT.pack(len(text)), text)
+    if len(table) > 1:
+        parts.append(bytes([table[each] for each in topics]))
+
+
+# --- reading
+
+
+def read(data: bytes, offset: int, end: int, first: int) -> list[Message]:
+    """The messages of the batch in ``data[offset:end]``, the first of which has that number. Raises
+    :class:`Malformed`."""
+    if end - offset < HEAD.size:
+        raise Malformed("short", "a batch ends before its own head")
+    count, flags, exact, cumulative = HEAD.unpack_from(data, offset)
+    if not 1 <= count <= COUNT_MAX:
+        raise Malformed("count", f"a batch of {count} messages")
+    if flags & ~FLAGS:
+        raise Malformed("flags", f"a batch with unknown flags {flags:#06x}")
+    if exact > LEVELS_MAX or cumulative > LEVELS_MAX:
+        raise Malformed("levels", f"distances of {exact} and {cumulative} levels")
+    columns = _Columns(data, offset + HEAD.size, end, count)
+    numbers = columns.numbers(first, is_explicit=bool(flags & NUMBERS))
+    priorities = columns.take(count)
+    if max(priorities) > PRIORITY_MAX:
+        raise Malformed("priority", f"a priority of {max(priorities)}")
+    distances = columns.distances(exact)
+    sums = columns.distances(cumulative)
+    ages = columns.ages(flags) if flags & (CREATED | BACK | BEFORE) else repeat(NO_AGES, count)
+    topics = columns.topics() if flags & TOPICS else repeat("", count)
+    payloads = columns.payloads(is_equal=bool(flags & EQUAL))
+    return list(map(Message, numbers, priorities, topics, payloads, distances, sums, ages))
+
+
+class _Columns:
+    """A batch that is being read, column after column."""
+
+    __slots__ = ("_at", "_count", "_data", "_end")
+
+    def __init__(self, data: bytes, at: int, end: int, count: int) -> None:
+        self._data = data
+        self._at = at
+        self._end = end
+        self._count = count
+
+    def _skip(self, length: int) -> int:
+        """Go on by *length* bytes; returns where they begin."""
+        at = self._at
+        if at + length > self._end:
+            raise Malformed("short", "a batch ends in the middle of a column")
+        self._at = at + length
+        return at
+
+    def take(self, length: int) -> bytes:
+        at = self._skip(length)
+        return self._data[at : self._at]
+
+    def numbers(self, first: int, *, is_explicit: bool) -> Iterable[int]:
+        count = self._count
+        if not is_explicit:
+            if first + count - 1 > NUMBER_MAX:
+                raise Malformed("number", "a number that is too high")
+            return range(first, first + count)
+        steps: tuple[int, ...] = _words(count).unpack_from(self._data, self._skip(4 * count))
+        if steps[0] or first + steps[-1] > NUMBER_MAX:
+            raise Malformed("number", "numbers that do not begin at the first, or are too high")
+        if any(later <= earlier for earlier, later in pairwise(steps)):
+            raise Malformed("number", "numbers that do not increase")
+        return [first + step for step in steps]
+
+    def distances(self, levels: int) -> Iterable[tuple[int, ...]]:
+        count = self._count
+        if not levels:
+            return repeat((), count)
+        at, unpack = self._skip(2 * levels * count), _shorts(count).unpack_from
+        columns = [
+            _distances_of(unpack(self._data, at + 2 * level * count), "a distance") for level in range(levels)
+        ]
+        return zip(*columns, strict=True)
+
+    def ages(self, flags: int) -> Iterable[Ages]:
+        created: Sequence[int | None] = ()
+        count = self._count
+        if flags & CREATED:
+            (base,) = _STAMP.unpack_from(self._data, self._skip(_STAMP.size))
+            steps = _words(count).unpack_from(self._data, self._skip(4 * count))
+            if base + SPREAD_US_MAX > NUMBER_MAX // 1000:
+                raise Malformed("stamp", "a time of creation that is too late")
+            created = [(base + step) * 1000 for step in steps]
+        back: tuple[int | None, ...] = ()
+        if flags & BACK:
+            found = _BACK.unpack_from(self._data, self._skip(_BACK.size))
+            if any(NUMBER_MAX // 1000 < each < NOT_SO_LONG for each in found):
+                raise Malformed("stamp", "a time difference that is too long")
+            back = tuple(None if each == NOT_SO_LONG else each * 1000 for each in found)
+        before: tuple[int | None, ...] = ()
+        if flags & BEFORE:
+            found = _BEFORE.unpack_from(self._data, self._skip(_BEFORE.size))
+            if max(found) > NUMBER_MAX:
+                raise Malformed("number", "a number before that is too high")
+            before = tuple(each or None for each in found)
+        return [Ages(created[0] if created else None, back, before), *_later(created, count)]
+
+    def topics(self) -> Iterable[str]:
+        table: list[str] = []
+        for _ in range(self.take(1)[0]):
+            (length,) = _SHORT.unpack_from(self._data, self._skip(2))
+            try:
+                topic = self.take(length).decode()
+            except UnicodeDecodeError:
+                raise Malformed("topic", "a topic that is not UTF-8") from None
+            if len(topic) > TOPIC_CHARACTERS_MAX:
+                raise Malformed("topic", f"a topic of {len(topic)} characters")
+            table.append(topic)
+        if len(table) == 1:
+            return repeat(table[0], self._count)
+        indexes = self.take(self._count)
+        if max(indexes) >= len(table):
+            raise Malformed("topic", f"topic {max(indexes)} of {len(table)}")
+        return [table[each] for each in indexes]
+
+    def payloads(self, *, is_equal: bool) -> Iterable[bytes]:
+        """The payloads, which end where the batch does."""
+        count, data = self._count, self._data
+        if is_equal:
+            (length,) = _SHORT.unpack_from(data, self._skip(2))
+            self._check_payloads(length, length * count)
+            return _pieces(count, length).unpack_from(data, self._at)
+        lengths: tuple[int, ...] = _shorts(count).unpack_from(data, self._skip(2 * count))
+        self._check_payloads(max(lengths), sum(lengths))
+        ends = list(accumulate(lengths, initial=self._at))
+        return [data[begin:end] for begin, end in pairwise(ends)]
+
+    def _check_payloads(self, longest: int, total: int) -> None:
+        if longest > PAYLOAD_BYTES_MAX:
+            raise Malformed("payload", f"a payload of {longest} bytes")
+        if self._at + total != self._end:
+            raise Malformed("length", "a batch that is longer or shorter than its payloads say")
+
+
+def _later(created: Sequence[int | None], count: int) -> Iterable[Ages]:
+    return map(Ages, created[1:]) if created else repeat(NO_AGES, count - 1)
+
+
+def distances_from_wire(data: bytes, at: int, levels: int) -> tuple[int, ...]:
+    """One row of distances, of which the length was checked. Raises :class:`Malformed`."""
+    return tuple(_distances_of(_shorts(levels).unpack_from(data, at), "a heartbeat's distance"))
+
+
+def _distances_of(column: tuple[int, ...], what: str) -> Sequence[int]:
+    if DISTANCE_MAX < max(column, default=0) < TOO_FAR or DISTANCE_MAX + 1 in column:
+        raise Malformed("distance", f"{what} of {DISTANCE_MAX + 1}")
+    if NOTHING_BEFORE in column or TOO_FAR in column:
+        return [_FROM_WIRE.get(each, each) for each in column]
+    return column
