@@ -71,14 +71,19 @@ class _WatchedState(StreamState):
     def apply(self, operation: AnnexOperation) -> None:
         ordered = self._decoded(operation.body)
         before = len(self.ledger.lacked)
-        super().apply(operation)
         streams = self._streams
         assert isinstance(streams, WatchedStreams)
+        has_given_up = streams.is_bound and streams.has_given_up(operation.body)
+        super().apply(operation)
         lacking: set[Key] = {
             (streams.group, each.origin.stream, each.origin.incarnation, number)
             for each in self.ledger.lacked[before:]
             for number in range(each.first, each.last + 1)
         }
+        if lacking and not has_given_up:
+            streams.book.world.violation(
+                "O1", f"{operation.first} is applied, and {min(lacking)} is not here"
+            )
         if lacking:
             streams.book.world.sometimes("a leader went on without ordered content")
             streams.book.gave_up[streams.group] = None

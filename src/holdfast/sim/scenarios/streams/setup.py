@@ -18,7 +18,7 @@ from holdfast.streams.actions import Drop, Recover
 from holdfast.streams.config import StreamSettings
 
 GROUPS_MAX: Final = 2
-LOSSES: Final = (0.0, 0.0, 0.02, 0.1, 0.3)
+LOSSES: Final = (0.0, 0.0, 0.02, 0.1, 0.3, 0.5)
 """How often messages are lost on the way to one host."""
 UNCOMMITTED_MAX: Final = 4_000
 LOG_BYTES: Final = 150_000
