@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,8 +22,10 @@ from typing import Any
 import lmdb
 import msgspec
 
+from holdfast.cli.directory.changing import cut, heal
 from holdfast.cli.directory.masters import masters_at
 from holdfast.cli.directory.topology import as_json
+from holdfast.cli.where import Where
 from holdfast.model.errors import HoldfastError
 from holdfast.node.layout import Layout
 from holdfast.storage.lock import holder_of
@@ -37,6 +40,7 @@ SUFFIX = "dc=example,dc=com"
 HOLDFAST = (sys.executable, "-m", "holdfast")
 WAIT_S = 180.0
 """The machine may be busy."""
+SUCCESS = 0
 GONE = (LDAPException, OSError)
 ISSUED = re.compile(r'event=directory_change csn=(\w+) operation=\w+ dn="([^"]*)"')
 
@@ -51,9 +55,16 @@ def wait_until(what: str, holds: Callable[[], bool], within_s: float = WAIT_S) -
 class Masters:
     """A running `holdfast directory start`."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(
+        self, directory: Path, *options: str, settings: str = "", environment: dict[str, str] | None = None
+    ) -> None:
+        """*settings*: what its `holdfast.toml` says; *environment*: what its processes have besides."""
         self.directory = directory
         self._options = options
+        self._environment = {**os.environ, **(environment or {})}
+        if settings:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            (directory / "holdfast.toml").write_text(settings)
         self._process: subprocess.Popen[str] | None = None
         self.line: dict[str, Any] = {}
 
@@ -62,7 +73,11 @@ class Masters:
         # Its talk goes to a file: a pipe that nobody reads would fill up.
         with (self.directory.parent / "talk").open("ab") as talk:
             self._process = process = subprocess.Popen(
-                [*command, *self._options], stdout=subprocess.PIPE, stderr=talk, text=True
+                [*command, *self._options],
+                stdout=subprocess.PIPE,
+                stderr=talk,
+                text=True,
+                env=self._environment,
             )
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -87,6 +102,41 @@ class Masters:
         """What `directory status --output json` prints, without starting the command each time."""
         found = asyncio.run(masters_at(Layout(self.directory)))
         return {each.host: msgspec.to_builtins(as_json(each)) for each in found}
+
+    def faults(self, kind: str) -> list[dict[str, Any]]:
+        """What the notifier has heard of that kind."""
+        command = [*HOLDFAST, "faults", "list", "--dir", str(self.directory), "--output", "json"]
+        command += ["--where", f"$type_name == '{kind}'"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        return list(json.loads(done.stdout)["faults"]) if done.returncode == 0 else []
+
+    def link(self, id: str, peer: str) -> dict[str, Any]:
+        """How the link of one master to another is, as that one says; empty while it says nothing."""
+        try:
+            links = self.status()[id]["replica"]["links"]
+        except (HoldfastError, KeyError, TypeError):
+            return {}
+        return next((each for each in links if each["peer"] == peer), {})
+
+    def needing(self, id: str) -> list[int]:
+        """The replicas that need initialisation, as one master says."""
+        try:
+            return list(self.status()[id]["replica"]["needs_initialisation"])
+        except (HoldfastError, KeyError, TypeError):
+            return []
+
+    def may_write(self, id: str) -> bool:
+        try:
+            return bool(self.status()[id]["replica"]["may_write"])
+        except (HoldfastError, KeyError, TypeError):
+            return False
+
+    def cut(self, one: str, other: str) -> None:
+        """What `directory cut` does, without starting the command."""
+        cut(one, other, at=Where(dir=self.directory))
+
+    def heal(self, one: str, other: str) -> None:
+        heal(one, other, at=Where(dir=self.directory))
 
     def shipped(self, id: str) -> int:
         """How many bytes of files that host has sent to others."""
@@ -191,6 +241,42 @@ class Masters:
         return changelog(self.directory / "hosts" / id / "services" / "directory" / "store")
 
 
+class Writer(threading.Thread):
+    """Adds persons at one master, one after the other, and notes which were acknowledged."""
+
+    def __init__(self, masters: Masters, id: str) -> None:
+        super().__init__(daemon=True)
+        self._masters = masters
+        self._id = id
+        self.acknowledged: set[str] = set()
+        self._is_over = threading.Event()
+        self._number = 0
+
+    def run(self) -> None:
+        while not self._is_over.is_set():
+            try:
+                with self._masters.connect(self._id) as connection:
+                    while not self._is_over.is_set():
+                        self._number += 1
+                        uid = f"{self._id}-{self._number}"
+                        if self._masters.add(connection, uid) == SUCCESS:
+                            self.acknowledged.add(uid)
+                        else:
+                            time.sleep(0.02)
+            except GONE:
+                time.sleep(0.05)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many more were acknowledged."""
+        wanted = len(self.acknowledged) + count
+        wait_until("writes go on", lambda: len(self.acknowledged) >= wanted)
+
+    def stop(self) -> set[str]:
+        self._is_over.set()
+        self.join(60)
+        return self.acknowledged
+
+
 def changelog(store: Path) -> dict[bytes, bytes]:
     environment = lmdb.open(str(store), readonly=True, lock=False, max_dbs=16)
     try:
@@ -215,8 +301,10 @@ def _cookie(connection: ldap3.Connection) -> bytes:
 
 
 @contextmanager
-def running(directory: Path, *options: str) -> Iterator[Masters]:
-    masters = Masters(directory, *options)
+def running(
+    directory: Path, *options: str, settings: str = "", environment: dict[str, str] | None = None
+) -> Iterator[Masters]:
+    masters = Masters(directory, *options, settings=settings, environment=environment)
     try:
         masters.start()
         yield masters

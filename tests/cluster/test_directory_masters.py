@@ -5,16 +5,16 @@ import json
 import os
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from directory_masters import (
-    GONE,
+    SUCCESS,
     SUFFIX,
     Masters,
+    Writer,
     assert_no_csn_twice,
     running,
     wait_until,
@@ -22,7 +22,7 @@ from directory_masters import (
 
 from holdfast.model.errors import HoldfastError
 
-SUCCESS, REFERRAL = 0, 10
+REFERRAL = 10
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -45,42 +45,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Masters]:
     directory = tmp_path_factory.mktemp("pair") / "d"
     with running(directory, "--masters", "2", "--suffix", SUFFIX) as masters:
         yield masters
-
-
-class Writer(threading.Thread):
-    """Adds persons at one master, one after the other, and notes which were acknowledged."""
-
-    def __init__(self, masters: Masters, id: str) -> None:
-        super().__init__(daemon=True)
-        self._masters = masters
-        self._id = id
-        self.acknowledged: set[str] = set()
-        self._is_over = threading.Event()
-        self._number = 0
-
-    def run(self) -> None:
-        while not self._is_over.is_set():
-            try:
-                with self._masters.connect(self._id) as connection:
-                    while not self._is_over.is_set():
-                        self._number += 1
-                        uid = f"{self._id}-{self._number}"
-                        if self._masters.add(connection, uid) == SUCCESS:
-                            self.acknowledged.add(uid)
-                        else:
-                            time.sleep(0.02)
-            except GONE:
-                time.sleep(0.05)
-
-    def wait_for(self, count: int) -> None:
-        """Wait until so many more were acknowledged."""
-        wanted = len(self.acknowledged) + count
-        wait_until("writes go on", lambda: len(self.acknowledged) >= wanted)
-
-    def stop(self) -> set[str]:
-        self._is_over.set()
-        self.join(60)
-        return self.acknowledged
 
 
 def test_the_line_of_a_start_is_what_scripts_read(pair: Masters) -> None:

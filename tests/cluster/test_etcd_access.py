@@ -76,7 +76,7 @@ class GuardedEtcd:
         )
         return etcd_for("d", (self.endpoint,), access)
 
-    def _post(self, path: str, body: dict[str, object], *, within_s: float = 10) -> None:
+    def _post(self, path: str, body: dict[str, object], *, within_s: float = 60) -> None:
         context = ssl.create_default_context(cafile=str(self.certs / "ca.pem"))
         context.load_cert_chain(self.certs / "host-a.pem", self.certs / "host-a.key")
         request = urllib.request.Request(f"{self.endpoint}/v3/{path}", json.dumps(body).encode())

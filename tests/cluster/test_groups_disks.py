@@ -117,6 +117,42 @@ async def fill_log(ledger: Group[Any]) -> None:
             await ledger.deposit(wide, -1)
 
 
+def test_disks_full_of_the_hosts_own_logs_are_freed_by_the_hosts(
+    domain: Domain, disks: dict[str, FaultyDisk]
+) -> None:
+    """D5: a group that is hardly ever called keeps the log of one that is called much. Nobody makes room."""
+
+    async def work(client: Client) -> None:
+        quiet, busy = await client.create("quiet"), await client.create("busy")
+        await quiet.deposit("alice", 5)
+        await fill_log(busy)
+        began = await pids(domain)
+        assert min(log_bytes(disk) for disk in disks.values()) >= 4 * FILE_BYTES
+        for disk in disks.values():
+            await asyncio.to_thread(disk.fill_up, free_bytes=LEFT_BYTES)
+        async with asyncio.timeout(FREED_S):
+            while max(log_bytes(disk) for disk in disks.values()) > 3 * FILE_BYTES:
+                await asyncio.sleep(0.2)
+            assert await busy.deposit("bob", 7) == 7
+            assert await quiet.deposit("alice", 1) == 6
+        assert await pids(domain) == began, "no host has ended"
+
+    run(domain, work)
+
+
+LEFT_BYTES = 2 << 20
+"""Less than a twentieth of a disk that holds four files of the log and so much more."""
+FREED_S = 60.0
+
+
+async def pids(domain: Domain) -> dict[str, int]:
+    return {each["id"]: each["pid"] for each in (await asyncio.to_thread(domain.status))["hosts"]}
+
+
+def log_bytes(disk: FaultyDisk) -> int:
+    return sum(file.stat().st_size for file in disk.path.rglob("log-*"))
+
+
 def test_a_failed_sync_stops_its_host_loudly_and_the_group_serves_on(
     tmp_path: Path, failing_calls: Path, monkeypatch: pytest.MonkeyPatch, rounds: Callable[..., int]
 ) -> None:

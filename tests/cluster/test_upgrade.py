@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import subprocess
+import time
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,8 @@ def complaints(status: dict[str, Any]) -> list[str]:
 
 async def told(client: Client, name: str) -> list[str]:
     """Return the changes of its code, as soon as there is one: histories are written with a delay."""
-    for _ in range(200):
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
         found = await history(client, name)
         if found.code_changes:
             return [f"{each.from_code[0]} to {each.to_code[0]}" for each in found.code_changes]

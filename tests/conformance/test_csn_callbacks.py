@@ -80,6 +80,7 @@ def test_every_csn_ends_exactly_once() -> None:
     assert machine.generator.assignments.oldest_in_flight() == taken[6]
 
 
+@pytest.mark.covers("CSN-38")
 def test_callbacks_run_outside_the_lock() -> None:
     """A callback may take CSNs itself, from this thread or another, while its own CSN is being announced."""
     machine = Machine(lock=threading.Lock())

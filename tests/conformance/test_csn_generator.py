@@ -46,7 +46,7 @@ def eager_threads() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-@pytest.mark.covers("CSN-19")
+@pytest.mark.covers("CSN-19", "CSN-38")
 def test_threads_get_increasing_csns(rounds: Callable[..., int], eager_threads: None) -> None:
     """However many threads take CSNs, none is handed out twice and each thread sees its own grow."""
     each = rounds(short=5_000, long=125_000)

@@ -60,7 +60,7 @@ def test_every_member_delivers_what_the_leader_has_ordered_in_stream_order(retai
 
 
 @RETAIN
-@pytest.mark.covers("LOSS-59", "LOSS-71", "LOSS-75", "LOSS-76", "LOSS-88", "LOSS-91")
+@pytest.mark.covers("LOSS-59", "LOSS-71", "LOSS-75", "LOSS-76", "LOSS-88", "LOSS-89", "LOSS-91")
 def test_a_dropped_message_is_dropped_by_those_who_have_it(retain: str) -> None:
     made = StreamGroup(answering(hf.Drop(), retain=retain))
     made.send("abc", message(1))
@@ -118,6 +118,14 @@ def test_the_loss_of_the_last_messages_is_noticed_by_the_sources_heartbeat() -> 
     assert (info.first, info.last, info.after) == (2, 3, None)
     made.send("abc", message(4))
     assert made.object("a").numbers == [1, 4]
+
+
+@pytest.mark.covers("LOSS-37")
+def test_a_stream_whose_first_messages_are_all_lost_is_noticed_too() -> None:
+    made = StreamGroup(answering(hf.Drop(), late_join=False))
+    made.beat("abc", 3)
+    made.run(30)
+    assert [(each.first, each.last) for each in INFOS] == [(1, 3)]
 
 
 @pytest.mark.covers("LOSS-37")

@@ -125,7 +125,7 @@ def test_a_rule_can_be_listed_and_ended_by_request_at_an_ordered_point() -> None
     assert seen_of(made, message(4)) == [4]
 
 
-@pytest.mark.covers("LOSS-85", "LOSS-99")
+@pytest.mark.covers("LOSS-83", "LOSS-85", "LOSS-98", "LOSS-99")
 def test_a_new_leader_and_a_new_member_have_the_rules_and_the_marks() -> None:
     made = ruled(hf.Ignore(topic="asks", for_messages=5))
     assert seen_of(made, message(4, topic="asks")) == []

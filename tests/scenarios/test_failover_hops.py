@@ -57,6 +57,16 @@ def test_a_call_that_was_executed_is_answered_after_claim_and_acceptance(style: 
 
 
 @pytest.mark.parametrize("style", ["warm_passive", "active"])
+def test_a_new_call_is_answered_a_round_trip_later(style: str) -> None:
+    """Seven messages: those five, and the call's own way to a backup and back. The reply is the eighth that
+    its caller waits for."""
+    domain = apart(style)
+    told(domain, f"kill {primary(domain)}")
+    claimant, _ = backups(domain)
+    assert 6.0 < hops_of(domain, claimant, "2 append two") < 7.5
+
+
+@pytest.mark.parametrize("style", ["warm_passive", "active"])
 def test_a_backup_that_lacks_something_costs_no_round_trip_more(style: str) -> None:
     """Under load every backup got something else last of the primary that died. The new one sends it
     unasked. A new call takes a round trip of its own."""

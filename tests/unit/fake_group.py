@@ -41,7 +41,17 @@ from holdfast.styles.call_log import CallLog
 from holdfast.styles.code_change import continued
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.ports import CallObserver, Copied, NotCopied, Snapshot, StylePorts, Token, Waits
+from holdfast.styles.ports import (
+    CallObserver,
+    Copied,
+    DiskRoom,
+    NoRoom,
+    NotCopied,
+    Snapshot,
+    StylePorts,
+    Token,
+    Waits,
+)
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
 
@@ -67,6 +77,15 @@ class FakeClock:
         return self.time_ns + self.jump_ns
 
 
+class Room(DiskRoom):
+    """The room that every member has for its checkpoints."""
+
+    left: int | None = None
+
+    def bytes_max(self) -> int | None:
+        return self.left
+
+
 class FakeCopies:
     """Copies of one process: taken at once, ended when a schedule says so, and lost with the process."""
 
@@ -75,6 +94,7 @@ class FakeCopies:
         """With a copy for another group: a process has one at a time."""
         self.begun = 0
         self._refused = ""
+        self._is_of_state = False
         self._member = member
         self._running: tuple[Captured, bytes, Callable[[Copied | NotCopied], None]] | None = None
         self._written: Captured | None = None
@@ -86,8 +106,8 @@ class FakeCopies:
         self._refused, state, digest = "", b"", b""
         try:
             state, digest = b"".join(snapshot.pieces()), snapshot.digest()
-        except NotCapturable as error:
-            self._refused = str(error)
+        except (NotCapturable, NoRoom) as error:
+            self._refused, self._is_of_state = str(error), isinstance(error, NotCapturable)
         self._running = (Captured(snapshot.position, state), digest, then)
         return True
 
@@ -95,7 +115,7 @@ class FakeCopies:
         """The copy that runs ends; *why* it failed, if it did."""
         if self._running is not None:
             (captured, digest, then), self._running = self._running, None
-            refused = NotCopied(why) if why else NotCopied(self._refused, is_of_state=True)
+            refused = NotCopied(why) if why else NotCopied(self._refused, is_of_state=self._is_of_state)
             self._written = None if refused.why else captured
             then(refused if refused.why else Copied(len(captured.state), digest))
 
@@ -318,6 +338,7 @@ class FakeGroup:
 
     def __init__(self, style: str, definition: Definition, config: StyleConfig, names: str = "abc") -> None:
         self.style, self.definition, self.config = style, definition, config
+        self.room = Room()
         self.clock = FakeClock()
         self.epoch = Epoch(1)
         self.answers: list[tuple[Token, list[int], list[bytes]]] = []
@@ -387,6 +408,7 @@ class FakeGroup:
             lambda code: self.why_not_upgrade(code),
             lambda code: self.may_replay(code),
             slow=self.slow[name] if self.is_slow_apart else None,
+            space=self.room,
         )
         definition = self.classes.get(name, self.definition)
         replica = self.replicas[name] = STYLES[self.style](definition, ports, self.config)

@@ -12,7 +12,7 @@ from holdfast.ldap.decoding import decode
 from holdfast.ldap.encoding import encode
 from holdfast.ldap.limits import DoorLimits
 from holdfast.ldap.messages import BindRequest, Control, Message, Request, Response, SimpleAuthentication
-from holdfast.ldap.service import DoorPolicy, DoorPorts, Service
+from holdfast.ldap.service import DoorPolicy, DoorPorts, SecondStore, Service
 from holdfast.ldap.session import Session
 
 PASSWORD = b"secret"
@@ -98,7 +98,12 @@ class Client:
 class Door:
     """A service on a master in memory, with an administrator."""
 
-    def __init__(self, limits: DoorLimits | None = None, policy: DoorPolicy | None = None) -> None:
+    def __init__(
+        self,
+        limits: DoorLimits | None = None,
+        policy: DoorPolicy | None = None,
+        second_store: SecondStore | None = None,
+    ) -> None:
         self.master = Master()
         self.now = 0.0
         self.hashing = Hashing()
@@ -117,6 +122,7 @@ class Door:
             limits or DoorLimits(),
             policy or DoorPolicy(password_rounds=ROUNDS),
             "test",
+            second_store,
         )
         top = add(SUFFIX, "domain", dc="example", administrator=ADMIN)
         self.master.do(top)

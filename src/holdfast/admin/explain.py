@@ -127,6 +127,11 @@ class Explainer:
         for host in info.placed_on:
             if host not in info.in_sync:
                 yield f"{host} is not in sync: {self._why_not(host, held.get(host), end)}"
+        yield from (
+            f"the disk of {each.member.host} is nearly full: {each.lacks_space}"
+            for each in found.held
+            if each.lacks_space
+        )
         yield from map(_of_lacking, info.without_object)
         yield from (f"{host} never leads" for host in info.never_lead if host in info.placed_on)
         for host in info.leaving:

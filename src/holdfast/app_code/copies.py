@@ -27,7 +27,7 @@ from holdfast.app_code.digest import (
     python_here,
 )
 from holdfast.app_code.finder import SOURCE_BYTES_MAX, BadClass
-from holdfast.machine.files import make_durably
+from holdfast.machine.files import make_durably, rename_durably, sync_directory
 from holdfast.model.code import Code
 
 CODE: Final = "code"
@@ -89,8 +89,7 @@ class CodeCopies:
         for left in (aside, self._at(digest)):  # left by a process that died here, or damaged
             shutil.rmtree(left, ignore_errors=True)
         _write(aside, found)
-        aside.rename(self._at(digest))
-        _sync(self._directory)
+        rename_durably(aside, self._at(digest))
         self._whole[digest] = None
         return True
 
@@ -200,7 +199,7 @@ def _write(path: Path, found: ClassCode) -> None:
     )
     _write_file(path / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     for directory in directories:
-        _sync(directory)
+        sync_directory(directory)
 
 
 def _write_file(path: Path, data: bytes) -> None:
@@ -209,11 +208,3 @@ def _write_file(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -73,6 +73,11 @@ class DirectoryRecord(msgspec.Struct, frozen=True, kw_only=True, tag="directory"
         """The hosts that have a replica."""
         return tuple(sorted(each for each in self.replicas if each not in self.left))
 
+    @property
+    def present(self) -> tuple[ReplicaId, ...]:
+        """The replica ids that the members' stores have now."""
+        return tuple(ids[-1] for each in self.members if (ids := self.ids_of(each)))
+
     def is_cut(self, one: HostId, other: HostId) -> bool:
         return pair(one, other) in self.cuts
 

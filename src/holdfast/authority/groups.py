@@ -85,6 +85,7 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     created_ns: int = 0
     """The creator's wall clock: the time that the object's ``__init__`` sees, on every member."""
     min_in_sync: int = 1
+    """How many members hold an operation before it is acknowledged. It never changes (V8)."""
     durability: str = DISK
     """Where an operation is stored when it is acknowledged: on disk or in memory."""
     on_total_loss: str = WAIT
@@ -98,7 +99,7 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     """The group has or had a view. False while it was created without members: the first host placed begins
     it (:func:`begin_group`)."""
     generation: int = 0
-    """The authority's generation when the group was created without members; 0 for other groups."""
+    """The authority's generation when the group was created; 0 if that is not known."""
     tuned: str = "{}"
     """Properties that were set while the group ran and that its hosts must know, in plain form, as a JSON
     object (FTC-189). The manager copies them from the wanted properties."""
@@ -132,6 +133,15 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
         """Whether that member, in its present stay, is to remain one."""
         entry = self.placement(member.host)
         return entry is not None and not entry.is_leaving and stay_of(member.store) == entry.number
+
+    def may_begin_anew(self, view: View, member: ViewMember) -> bool:
+        """Whether *member* may begin the group anew: an earlier store of its host is the only one listed, and
+        nothing was ever committed (V8). A view that has had ``min_in_sync`` members never has fewer (M1),
+        except after a forced recovery, which begins a generation (V4)."""
+        if len(view.members) != 1 or view.generation:
+            return False
+        (listed,) = view.members
+        return listed.host == member.host and listed.store != member.store and self.min_in_sync > 1
 
 
 _STAY: Final = "#"
@@ -244,6 +254,7 @@ def create_group(
             is_mine = made.value is not None and made.value.nonce == nonce
             return current if is_mine else Lost(record.group, current)
         floors, identity = yield from read_floors()
+        record = msgspec.structs.replace(record, generation=_generation(identity))
         # The guard is read before the name: freeing a name in between changes the guard.
         guard = yield from read(keys.GROUP_GUARD, Guard)
         if as_of is not None and guard.modified != as_of.modified:
@@ -316,11 +327,16 @@ def create_unbegun_group(
     return Contended(f"the creation of group {record.group}")
 
 
+BEGUN_ANEW: Final = "the first member's store was lost before any operation could be acknowledged"
+"""What people read as the cause of the view in which a group begins anew."""
+
+
 @answering
 def begin_group(
     group: GroupId, member: ViewMember, *, at_ns: int, nonce: Nonce
 ) -> Recipe[Seen[View] | NoGroup | Restored | Contended | InDoubt]:
-    """Let *member*, on a host that the record names, begin a group that has no view yet.
+    """Let *member*, on a host that the record names, begin a group that has no view yet, or one that it may
+    begin anew (:meth:`GroupRecord.may_begin_anew`).
 
     A later caller gets the current view. NoGroup also means that the host is not to have a member, or one
     that never leads (W3). *Without*
@@ -332,18 +348,24 @@ def begin_group(
         if found.value is None or member.host not in found.value.leaders:
             return NoGroup(group)
         current = yield from read(keys.view(group), View)
-        if current.value is not None:
-            return Seen(current.key, current.value, current.modified)
+        before = current.value
+        if before is not None and not found.value.may_begin_anew(before, member):
+            return Seen(current.key, before, current.modified)
         floors, identity = yield from read_floors()
         if _generation(identity) != found.value.generation:
             return Restored()
         view = View(
             group=group,
-            epoch=Epoch(floors.epoch + 1),
+            epoch=Epoch(max(floors.epoch, before.epoch if before is not None else 0) + 1),
             primary=member.host,
             members=(member,),
             nonce=nonce,
-            cause=Cause(why=Why.CREATED, host=member.host, at_ns=at_ns),
+            cause=Cause(
+                why=Why.CREATED,
+                host=member.host,
+                at_ns=at_ns,
+                text=BEGUN_ANEW if before is not None else "",
+            ),
         )
         result = yield from change(
             [found.unchanged(), current.unchanged(), identity.unchanged()],

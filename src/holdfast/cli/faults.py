@@ -48,6 +48,18 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
     "a service failed": FaultReport(
         FaultKind.SERVICE_FAILED, "main", _HOST, details={"HostId": "host2", "Service": "shipping"}
     ),
+    "a peer is refused": FaultReport(
+        FaultKind.PEER_REFUSED,
+        "main",
+        _HOST,
+        details={"HostId": "host2", "Peer": "host3", "Reason": "generation"},
+    ),
+    "a replica needs initialisation": FaultReport(
+        FaultKind.NEEDS_INITIALISATION, "main", _HOST, details={"HostId": "host2", "Replica": 3}
+    ),
+    "masters disagree": FaultReport(
+        FaultKind.CONFLICT, "main", _HOST, details={"Conflict": "9f2c-value-0691b2", "Count": 1}
+    ),
     "fewer are in sync": FaultReport(
         FaultKind.IN_SYNC_SHRUNK, "main", *_MEMBER, {"Epoch": 3, "InSync": 2, "MinInSync": 2}
     ),

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 import lmdb
 
 from holdfast.directory.store import BATCH_BYTES_MAX, Batch, MapName, Row
-from holdfast.machine.files import make_durably
+from holdfast.machine.files import make_durably, rename_durably
 from holdfast.model.errors import DiskFailed, InvalidRequest, NoSpace
 from holdfast.model.ports import Token
 
@@ -53,13 +53,8 @@ def _make(directory: Path, names: tuple[MapName, ...]) -> None:
         environment.open_db(name.encode())
     environment.sync(True)
     environment.close()
-    (aside / FILE).rename(directory / FILE)
+    rename_durably(aside / FILE, directory / FILE)
     shutil.rmtree(aside)
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class LmdbReader:

@@ -8,7 +8,6 @@ This is the driver of a :class:`.Replica`. The files:
 """
 
 import asyncio
-import os
 import secrets
 from collections.abc import Callable, Hashable
 from pathlib import Path
@@ -27,7 +26,7 @@ from holdfast.directory.replica.replica import Replica, ReplicaPorts
 from holdfast.directory.schema.schema import Schema
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.directory.store import Batch, Reader
-from holdfast.machine.files import make_private, open_private
+from holdfast.machine.files import make_private, write_durably
 from holdfast.machine.real_ports import LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.trace import LogTrace
 from holdfast.model.csn import Csn
@@ -97,10 +96,7 @@ class Master:
                 f"{self.directory} holds replica {known.replica} of {known.suffix}, "
                 f"not replica {about.replica} of {about.suffix}"
             )
-        with open_private(self.directory / ABOUT, os.O_WRONLY) as file:
-            file.write(msgspec.json.encode(about))
-            file.flush()
-            os.fsync(file.fileno())
+        write_durably(self.directory / ABOUT, msgspec.json.encode(about))
 
     @classmethod
     async def open(

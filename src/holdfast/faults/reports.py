@@ -61,6 +61,12 @@ class FaultKind(Enum):
     """A member's state could not be captured or read back, so its log grows."""
     SERVICE_FAILED = "ServiceFailed"
     """A service of a host, such as shipping, does not run there any more."""
+    PEER_REFUSED = "PeerRefused"
+    """A master of a directory replicates with another no more, until someone has looked at why."""
+    NEEDS_INITIALISATION = "NeedsInitialisation"
+    """A replica of a directory lacks changes that are kept nowhere any more."""
+    CONFLICT = "Conflict"
+    """Masters of a directory did at once what cannot all be; both sides are kept."""
     IN_SYNC_SHRUNK = "InSyncShrunk"
     """A group has fewer in-sync members than before."""
     RECOVERED = "Recovered"
@@ -87,6 +93,9 @@ DETAILS: Final[Mapping[FaultKind, Mapping[str, type]]] = {
     FaultKind.OTHER_CODE: {},
     FaultKind.CHECKPOINT_FAILED: {},
     FaultKind.SERVICE_FAILED: {"HostId": str, "Service": str},
+    FaultKind.PEER_REFUSED: {"HostId": str, "Peer": str, "Reason": str},
+    FaultKind.NEEDS_INITIALISATION: {"HostId": str, "Replica": int},
+    FaultKind.CONFLICT: {"HostId": str, "Conflict": str, "Count": int},
     FaultKind.IN_SYNC_SHRUNK: {"Epoch": int, "InSync": int, "MinInSync": int},
     FaultKind.RECOVERED: {"HostId": str, "From": str, "AfterNs": int},
     FaultKind.CORRELATED: {"Hosts": int, "WithinNs": int},

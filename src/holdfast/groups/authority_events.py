@@ -80,7 +80,7 @@ class AuthorityEvents:
             self._liveness.on_record(record)
         elif record.placement(self._host) is not None and not self._leaving.is_forgetting(record.group):
             self._guarded(self._lifecycle.take_in)(seen)
-        self._beginning.on_record(record)
+        self._maybe_begin(record.group)
 
     def on_listed(self) -> None:
         """Handle that all existing records have been passed on."""
@@ -114,6 +114,12 @@ class AuthorityEvents:
             self._guarded(hosted.member.on_view)(seen)
         if hosted.is_ready:
             self._serving.on_served(hosted.group)
+        self._maybe_begin(hosted.group)
+
+    def _maybe_begin(self, group: GroupId) -> None:
+        record, seen = self._catalog.records.get(group), self._catalog.views.get(group)
+        if record is not None:
+            self._beginning.look(record, seen.value if seen is not None else None)
 
     def _look_again(self, group: GroupId) -> None:
         seen = self._catalog.seen_records.get(group)

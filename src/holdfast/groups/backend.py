@@ -19,7 +19,7 @@ from holdfast.groups.checkpoint_keeper import CheckpointKeeper, CheckpointReceiv
 from holdfast.groups.ports import Journal, OpenStore
 from holdfast.model.ids import GroupId, Opening, Position
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.ports import Captured, Checkpoints, Durability, HostPorts, Kept
+from holdfast.sequence.ports import Captured, Checkpoints, Durability, HostPorts, Kept, Space
 from holdfast.sequence.view_state import memory_store
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter, Framing
 from holdfast.storage.checkpoints import CheckpointStore
@@ -307,7 +307,7 @@ def memory_backend(
     is a different member. States of more than *large_bytes* are scratch files."""
     durability = Durability(lambda: log.durable)
     log = MemoryLog(durability.on_durable)
-    keeping = MemoryCheckpoints(log, soon, scratch, large_bytes, disk.ports.lacks_space)
+    keeping = MemoryCheckpoints(log, soon, scratch, large_bytes, lambda: disk.ports.space.is_short)
     me = ViewMember(
         host=disk.me.host,
         store=memory_store(disk.me.host, disk.me.incarnation),
@@ -315,7 +315,11 @@ def memory_backend(
         opening=Opening(0),
     )
     ports = replace(
-        disk.ports, log=log, durability=durability, checkpoints=keeping, lacks_space=lambda: False
+        disk.ports,
+        log=log,
+        durability=durability,
+        checkpoints=keeping,
+        space=Space(),
     )
     return Backend(me, ports, keeping, lambda: False), log
 
@@ -330,7 +334,7 @@ class Backends:
         self._disk = disk
         self._memory, self._memory_log = memory_backend(disk, soon, store.scratch, large_bytes)
         self._kept_memory = with_checkpoints(
-            self._memory, self._memory_log, store.checkpoints, journal, disk.ports.lacks_space
+            self._memory, self._memory_log, store.checkpoints, journal, lambda: disk.ports.space.is_short
         )
 
     def of(self, record: GroupRecord) -> Backend:

@@ -38,6 +38,11 @@ class CopyJobs:
         self._is_running = False
         self._written: Checkpoint | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a copy is being written, or waits to be kept."""
+        return self._is_running or self._written is not None
+
     def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
         point = self._log.point_at(self._group, snapshot.position)
         if point is None or self._is_running or self._written is not None:

@@ -139,9 +139,16 @@ class CheckpointKeeper:
         self._writing[group] = _Writing(captured)
         self._write_own(group, captured)
 
-    def raise_floor(self, group: GroupId) -> None:
-        """Drop the part of the log that no checkpoint needs any more, after a newer checkpoint."""
-        floor = self._checkpoints.floor(group)
+    def shed(self, group: GroupId) -> None:
+        """Keep one checkpoint of the group instead of two, and only the log after it, because the disk is
+        short of space (D5)."""
+        if group not in self._writing and group in self._log.groups():
+            self.raise_floor(group, self._checkpoints.shed(group))
+
+    def raise_floor(self, group: GroupId, floor: Position | None = None) -> None:
+        """Drop the part of the log that no checkpoint needs any more, after a newer checkpoint; or the part
+        up to *floor*."""
+        floor = floor if floor is not None else self._checkpoints.floor(group)
         held = self._held.get(group)
         if floor is not None and held is not None:
             floor = min(floor, held)

@@ -33,8 +33,9 @@ from holdfast.groups.liveness_checks import LivenessChecks
 from holdfast.groups.other_hosts import OtherHosts
 from holdfast.groups.outbound.domains import OutboundDomains
 from holdfast.groups.outbound.groups import OutboundCalls
-from holdfast.groups.ports import DiskGuard, GroupsConfig, GroupsPorts, OpenStore
+from holdfast.groups.ports import DiskGuard, GroupsPorts, OpenStore
 from holdfast.groups.scheduler import Scheduler
+from holdfast.groups.settings import GroupsConfig
 from holdfast.groups.stale_reads import StaleReads
 from holdfast.groups.stamps import Stamps, TimeCheck
 from holdfast.groups.stored_objects import StoredObjects
@@ -159,9 +160,9 @@ class HostGroups:
             self.hosted, ports.clock, guard.timers, ports.trace, ports.journal, ports.on_finding
         )
         self._time_check = TimeCheck(clocks, self.hosted, guard.timers, ports.journal, ports.on_skew)
-        self._space = DiskSpace(store.space, self.hosted, guard.timers, ports.journal, config.space)
+        self.space = DiskSpace(store, self.hosted, guard.timers, ports.journal, config.space)
         self._peers = OtherHosts(incarnation, self.hosted, clocks, ports, config.leases, guard)
-        self.tuning = Tuning(config, self.hosted, self._peers, self._space, guard)
+        self.tuning = Tuning(config, self.hosted, self._peers, self.space, guard)
         self.heard_at = self._peers.leases.heard_at
         on_disk = HostPorts(
             clock=ports.clock,
@@ -184,7 +185,7 @@ class HostGroups:
             on_lost=lambda group: self.restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
             on_won=self.serving.on_won,
-            lacks_space=lambda: self._space.is_short,
+            space=self.space,
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         large_bytes = config.style.inline_state_bytes_max
@@ -244,7 +245,7 @@ class HostGroups:
             hosted.close()
         self._histories.close()
         self._time_check.close()
-        self._space.close()
+        self.space.close()
         self._scheduler.close()
         self.outbound_calls.close()
         self._other_domains.close()
@@ -399,8 +400,7 @@ class HostGroups:
         self._scheduler.forget(hosted)
 
     def _on_damage(self, group: GroupId, why: str) -> None:
-        hosted = self.hosted.get(group)
-        if hosted is not None:
+        if (hosted := self.hosted.get(group)) is not None:
             hosted.lose_files(why)
 
     def _copies(self, record: GroupRecord) -> CopyJobs | None:
@@ -428,7 +428,7 @@ class HostGroups:
             checkpoint=lambda: hosted.backend.keeping.newest(hosted.group),
             save_checkpoint=lambda captured: hosted.backend.keeping.keep(hosted.group, captured),
             pass_on=hosted.pass_on,
-            lacks_space=hosted.backend.ports.lacks_space,
+            space=self.space.room_of(hosted),
             has_files=partial(self.stored.offers, hosted.group),
             void_checkpoints=partial(hosted.backend.keeping.void, hosted.group),
             fault=partial(ports.on_fault, hosted.group),

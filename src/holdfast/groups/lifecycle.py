@@ -6,7 +6,9 @@ ends only between two events, never during one of its own, because until then it
 :class:`UnbegunGroups` starts groups that were created without members: the first host that the group is
 placed on starts it (FTC-213, FTC-233). If several try, the authority lets one win; the others find its view
 and join. A host never starts a group that it holds something of, or that was created before the authority was
-restored: the group may have started already, and its state must not be replaced by an empty one (A5).
+restored: the group may have started already, and its state must not be replaced by an empty one (A5). A host
+also starts a group anew that it had started itself with a store that is gone, if nothing was ever
+acknowledged there (V8).
 
 :class:`MemoryRestarts` restarts groups in memory whose state is lost (V4). The creator of such a group chose
 an old state over none. When every process that held the newest state is known to be gone, each host of the
@@ -173,8 +175,8 @@ RETRY_NS: Final = 200 * MILLISECOND
 
 
 class UnbegunGroups:
-    """The groups without members that this process may start. *member_of* returns its identity in a group it
-    hosts, or None if it may not start that group. *learn* is given the group's current view."""
+    """The groups that this process may start. *member_of* returns its identity in a group it hosts, or None
+    if it may not start that group. *learn* is given the group's current view."""
 
     def __init__(
         self,
@@ -198,12 +200,17 @@ class UnbegunGroups:
         self._learn = learn
         self._under_way: dict[GroupId, Nonce] = {}
 
-    def on_record(self, record: GroupRecord) -> None:
-        """Start the group, if it has not started and this host is to have a member that may lead (W3)."""
-        is_ours = not record.is_begun and self._host in record.leaders
-        if is_ours and record.group not in self._under_way:
-            self._under_way[record.group] = self._nonce()
-            self._ask(record.group)
+    def look(self, record: GroupRecord, view: View | None) -> None:
+        """Start the group, if it has not started or is to start anew (V8), and this host is to have a member
+        that may lead (W3). *view* is the newest known."""
+        if record.group in self._under_way or self._host not in record.leaders:
+            return
+        if record.is_begun:
+            member = self._member_of(record.group) if view is not None else None
+            if view is None or member is None or not record.may_begin_anew(view, member):
+                return
+        self._under_way[record.group] = self._nonce()
+        self._ask(record.group)
 
     def _ask(self, group: GroupId) -> None:
         member = self._member_of(group)

@@ -25,6 +25,7 @@ from holdfast.directory.replica.passwords import PASSWORD_BYTES_MAX, SALT_BYTES,
 from holdfast.directory.replica.view import EntryView
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.ldap.controls import (
+    ACKNOWLEDGE,
     ASSERTION,
     MANAGE_DSA_IT,
     POST_READ,
@@ -35,11 +36,15 @@ from holdfast.ldap.controls import (
 from holdfast.ldap.messages import Control, SearchResultEntry
 from holdfast.ldap.search_task import Referral, referrals_of
 from holdfast.ldap.service import Service
+from holdfast.model.csn import Csn
+from holdfast.model.errors import HoldfastError, Overloaded
 
-CHANGE_CONTROLS: Final = (MANAGE_DSA_IT, ASSERTION, PRE_READ, POST_READ)
+CHANGE_CONTROLS: Final = (MANAGE_DSA_IT, ASSERTION, PRE_READ, POST_READ, ACKNOWLEDGE)
 PASSWORD: Final = "userPassword"
 
 Answer = Callable[[tuple[Control, ...]], None]
+Refuse = Callable[[DirectoryError], None]
+Committed = Callable[[Csn], None]
 
 
 class Changing:
@@ -54,7 +59,7 @@ class Changing:
         request: Change,
         controls: RequestControls,
         done: Answer,
-        refused: Callable[[DirectoryError], None],
+        refused: Refuse,
     ) -> None:
         """Check who asks, hash what must be hashed, and have the replica do the rest; *done* follows when
         the change is on the disk, and *refused* if it turns out to be wrong after this has returned."""
@@ -63,7 +68,7 @@ class Changing:
         if (
             named.is_server_s
             and service.entries.is_private(named.dn)
-            and self._resolve(identity, request, named.dn, done)
+            and self._resolve(identity, request, named.dn, self._committed(controls, done, refused))
         ):
             return
         if named.is_server_s:
@@ -73,34 +78,62 @@ class Changing:
         self._check_access(identity, request, named.key)
         work = self._hashing(request)
         if work is None:
-            self._execute(identity, request, named.dn, controls, done)
+            self._execute(identity, request, named.dn, controls, done, refused)
             return
 
         def then(result: Any) -> None:
             try:
                 if isinstance(result, DirectoryError):
                     raise result
-                self._execute(identity, result, named.dn, controls, done)
+                self._execute(identity, result, named.dn, controls, done, refused)
             except DirectoryError as error:
                 refused(error)
 
         if not service.ports.hasher.submit(work, then):
             raise DirectoryError(ResultCode.BUSY, "too many passwords wait to be hashed; try again")
 
-    def _resolve(self, identity: Identity, request: Change, dn: Dn, done: Answer) -> bool:
+    def _committed(self, controls: RequestControls, done: Answer, refused: Refuse) -> Committed:
+        """What happens when the change is on the disk: it is answered, or a second store is waited for."""
+        second, wanted = self._service.second_store, controls.acknowledge
+        if wanted == 1 or (wanted is None and (second is None or not second.is_asked)):
+            return lambda csn: done(())
+        if second is None:
+            raise DirectoryError(
+                ResultCode.UNWILLING_TO_PERFORM, "this directory has one master: no second store can confirm"
+            )
+        try:
+            second.check_room()
+        except Overloaded as error:
+            raise DirectoryError(ResultCode.BUSY, str(error)) from None
+
+        def answer(error: HoldfastError | None) -> None:
+            if error is None:
+                done(())
+            else:
+                refused(DirectoryError(ResultCode.OTHER, str(error)))
+
+        return lambda csn: second.wait(csn, answer)
+
+    def _resolve(self, identity: Identity, request: Change, dn: Dn, committed: Committed) -> bool:
         """Resolve a conflict, if the request is about one."""
         service = self._service
         if not service.is_administrator(identity, service.replica.suffix_name.key):
             raise DirectoryError(
                 ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may resolve conflicts"
             )
-        csn = service.config.resolve(request, dn, lambda csn: done(()))
+        csn = service.config.resolve(request, dn, committed)
         if csn is not None:
             service.ports.note("directory_conflict_resolved", csn=csn.text(), dn=request.dn, who=identity.dn)
         return csn is not None
 
     def _execute(
-        self, identity: Identity, request: Change, dn: Dn, controls: RequestControls, done: Answer
+        self,
+        identity: Identity,
+        request: Change,
+        dn: Dn,
+        controls: RequestControls,
+        done: Answer,
+        refused: Refuse,
     ) -> None:
         service, replica = self._service, self._service.replica
         before = None
@@ -116,11 +149,12 @@ class Changing:
             attributes = {} if before is None else before.everything()
             if not matches(controls.assertion, attributes, service.schema, dn):
                 raise DirectoryError(ResultCode.ASSERTION_FAILED, "the entry does not match the assertion")
-        answers = []
+        answers: list[Control] = []
+        committed = self._committed(controls, lambda _: done(tuple(answers)), refused)
         if controls.pre_read is not None and before is not None:
             answers.append(write_entry_read(PRE_READ, self._read(identity, before, controls.pre_read)))
         who = identity.dn
-        csn = replica.execute(request, who, lambda csn: done(tuple(answers)))
+        csn = replica.execute(request, who, committed)
         if controls.post_read is not None and not isinstance(request, DeleteRequest):
             after = replica.view_now(_name_after(request, dn))
             answers.append(write_entry_read(POST_READ, self._read(identity, after, controls.post_read)))

@@ -28,8 +28,10 @@ ASSERTION: Final = "1.3.6.1.1.12"
 PRE_READ: Final = "1.3.6.1.1.13.1"
 POST_READ: Final = "1.3.6.1.1.13.2"
 """RFC 4527: the target's attributes before and after the change are returned with the answer."""
+ACKNOWLEDGE: Final = "2.25.201733915087124226513986227104352196921.100"
+"""Ours: on how many disks a change shall be before it is answered, as text: 1 or 2."""
 
-KNOWN: Final = (PAGED_RESULTS, SORT_REQUEST, MANAGE_DSA_IT, ASSERTION, PRE_READ, POST_READ)
+KNOWN: Final = (PAGED_RESULTS, SORT_REQUEST, MANAGE_DSA_IT, ASSERTION, PRE_READ, POST_READ, ACKNOWLEDGE)
 
 COOKIE_BYTES_MAX: Final = 1_024
 """How long a paging cookie may be: the server's own are far shorter."""
@@ -66,6 +68,7 @@ class RequestControls(Struct, frozen=True):
     assertion: Filter | None = None
     pre_read: tuple[str, ...] | None = None
     post_read: tuple[str, ...] | None = None
+    acknowledge: int | None = None
     critical: frozenset[str] = frozenset()
 
 
@@ -96,7 +99,7 @@ def read_request_controls(controls: tuple[Control, ...], known: tuple[str, ...] 
         return control.value
 
     paged, sort, assertion = value_of(PAGED_RESULTS), value_of(SORT_REQUEST), value_of(ASSERTION)
-    pre_read, post_read = value_of(PRE_READ), value_of(POST_READ)
+    pre_read, post_read, acknowledge = value_of(PRE_READ), value_of(POST_READ), value_of(ACKNOWLEDGE)
     return RequestControls(
         paged=None if paged is None else read_paged_results(paged),
         sort=None if sort is None else read_sort_keys(sort),
@@ -104,12 +107,19 @@ def read_request_controls(controls: tuple[Control, ...], known: tuple[str, ...] 
         assertion=None if assertion is None else _read_assertion(assertion),
         pre_read=None if pre_read is None else _read_attribute_list(pre_read, PRE_READ),
         post_read=None if post_read is None else _read_attribute_list(post_read, POST_READ),
+        acknowledge=None if acknowledge is None else _read_acknowledge(acknowledge),
         critical=frozenset(each.oid for each in controls if each.is_critical),
     )
 
 
 def _wrong(what: str) -> DirectoryError:
     return DirectoryError(ResultCode.PROTOCOL_ERROR, what)
+
+
+def _read_acknowledge(value: bytes) -> int:
+    if value not in (b"1", b"2"):
+        raise _wrong(f"a change is acknowledged by 1 or 2 stores, not {quoted(value)}")
+    return int(value)
 
 
 def read_paged_results(value: bytes) -> PagedResults:

@@ -5,9 +5,11 @@ clients go to another master instead of waiting.
 """
 
 import asyncio
+import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -22,18 +24,25 @@ from holdfast.ldap.password_threads import PasswordThreads
 from holdfast.ldap.search_task import Referral
 from holdfast.ldap.server import LdapServer
 from holdfast.ldap.service import DoorPolicy, DoorPorts, Service
+from holdfast.ldap.tls_files import DoorFiles, DoorTls
 from holdfast.machine.process_tuning import spare_what_stays
 from holdfast.machine.trace import LibraryLog
-from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.csn import Csn
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import Address
+from holdfast.net import Address, Role
+from holdfast.net.tls import TlsFiles
 from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
-from holdfast.node.services.directory_service import LDAP, NAME, DirectoryService
+from holdfast.node.services.directory_service import LDAP, LDAPS, NAME, ClientCounts, DirectoryService
+from holdfast.settings.file import read_applied
 
 ADDRESS: Final = "ldap-address"
 """The file in the host's directory that says where its door was last."""
+SECURE_ADDRESS: Final = "ldaps-address"
+LOOK_S: Final = 5.0
+"""How often certificates are looked at that may have been renewed."""
 CLIENTS_MAX: Final = 2_150
 """The most clients of a host's door: with all else, no more files than systems let a process open."""
 TRIES: Final = 50
@@ -57,28 +66,62 @@ class LdapDoor:
     """The LDAP door of a host: implements :class:`holdfast.node.gateway.Gateway`."""
 
     def __init__(self, layout: Layout, domain: str, host: HostId, description: Description) -> None:
+        self._layout = layout
+        self._host = host
         self._directory = layout.host(host)
         self._description = description
         self._at = Address(description.here.host, description.ports_of(host).ldap)
         self._address: Address | None = None
+        self._secure: Address | None = None
+        """Where LDAPS is."""
+        self._tls: DoorTls | None = None
+        self._looked = monotonic()
+        self._must_be_secure = not self._at.is_loopback
+        """Whether passwords are taken over TLS alone."""
+        self._service: Service | None = None
         self._server: LdapServer | None = None
         self._hasher: PasswordThreads | None = None
         self._entering: asyncio.Task[None] | None = None
 
     async def open(self) -> Mapping[str, str]:
         try:
+            self._tls = self._load_tls()
             self._address = await listen(self._at, self._directory, free_port, ADDRESS)
-        except Unavailable as error:
+            details = {LDAP: str(self._description.reached(self._address))}
+            if self._tls is not None:
+                at = Address(self._at.host, self._description.ports_of(self._host).ldaps)
+                self._secure = await listen(at, self._directory, free_port, SECURE_ADDRESS)
+                details[LDAPS] = str(self._description.reached(self._secure))
+        except (InvalidRequest, Unavailable) as error:
+            self._address = None
             log.error("there is no LDAP door", why=str(error))
             return {f"{LDAP}_problem": str(error)}
-        return {LDAP: str(self._description.reached(self._address))}
+        return details
+
+    def _load_tls(self) -> DoorTls | None:
+        """The certificate that settings name, or the host's own, if the domain has certificates."""
+        directory = self._layout.directory
+        config = read_applied(directory, os.environ).settings.ldap
+        self._must_be_secure = self._must_be_secure or config.require_tls
+        if config.certificate:
+            ca = directory / config.ca if config.ca else None
+            return DoorTls(DoorFiles(directory / config.certificate, directory / config.key, ca))
+        if self._description.certs:
+            certs = Path(self._description.certs)
+            _, certificate, key = TlsFiles(certs, f"{Role.HOST}-{self._host}").paths
+            # The domain's CA signs hosts and programs, not persons: nobody is an entry by it.
+            return DoorTls(DoorFiles(certificate, key))
+        return None
 
     async def settle(self) -> None:
-        if self._address is not None:
-            await asyncio.to_thread(remember, self._address, self._directory, ADDRESS)
+        for address, file in ((self._address, ADDRESS), (self._secure, SECURE_ADDRESS)):
+            if address is not None:
+                await asyncio.to_thread(remember, address, self._directory, file)
 
     def on_turn(self, late_ns: int) -> None:
-        return None
+        if self._tls is not None and monotonic() - self._looked > LOOK_S:
+            self._looked = monotonic()
+            self._tls.look()
 
     def on_serving(self, host_context: HostContext) -> None:
         try:
@@ -87,6 +130,7 @@ class LdapDoor:
             log.error("the LDAP door stays closed", why=str(error))
             return
         if self._address is not None and isinstance(service, DirectoryService):
+            service.count_clients = self._counts
             self._entering = asyncio.get_running_loop().create_task(service.set_door(self.on_replica))
 
     async def close(self) -> None:
@@ -94,6 +138,12 @@ class LdapDoor:
             self._entering.cancel()
             await asyncio.gather(self._entering, return_exceptions=True)
         await self._leave()
+
+    def _counts(self) -> ClientCounts:
+        service = self._service
+        if service is None:
+            return ClientCounts(0, 0, 0)
+        return ClientCounts(service.connections, service.operations, service.searches)
 
     # --- replicas
 
@@ -109,28 +159,33 @@ class LdapDoor:
             served.replica,
             DoorPorts(monotonic, secrets.token_bytes, hasher, changes.info),
             DoorLimits(connections=CLIENTS_MAX),
-            DoorPolicy(require_tls=not self._at.is_loopback),
+            DoorPolicy(require_tls=self._must_be_secure),
             __version__,
+            OtherMasters(served),
         )
-        self._server = LdapServer(service, loop)
-        await self._listen(self._server)
+        self._service = service
+        self._server = LdapServer(service, loop, None if self._tls is None else self._tls.context)
+        assert self._address is not None, "it is told of replicas once it has an address"
+        await self._listen(self._server, self._address)
+        if self._secure is not None:
+            await self._listen(self._server, self._secure, is_tls=True)
         spare_what_stays()  # the tree and the schema, of which collections would find nothing
 
-    async def _listen(self, server: LdapServer) -> None:
-        assert self._address is not None, "it is told of replicas once it has an address"
+    async def _listen(self, server: LdapServer, at: Address, *, is_tls: bool = False) -> None:
         for _ in range(TRIES):
             try:
-                await server.listen(self._address.host, self._address.port)
+                await server.listen(at.host, at.port, is_tls=is_tls)
             except OSError as error:
-                log.warning("the LDAP port is taken; trying again", at=str(self._address), why=str(error))
+                log.warning("the LDAP port is taken; trying again", at=str(at), why=str(error))
                 await asyncio.sleep(TRY_S)
             else:
-                log.info("the LDAP door is open", at=str(self._address))
+                log.info("the LDAP door is open", at=str(at), is_tls=is_tls)
                 return
-        raise InvalidRequest(f"somebody else listens at {self._address}")
+        raise InvalidRequest(f"somebody else listens at {at}")
 
     async def _leave(self) -> None:
         server, self._server = self._server, None
+        self._service = None
         if server is not None:
             try:
                 await server.close()
@@ -139,6 +194,20 @@ class LdapDoor:
         if self._hasher is not None:
             self._hasher.close()
             self._hasher = None
+
+
+class OtherMasters:
+    """The other masters as a second store (:class:`.service.SecondStore`)."""
+
+    def __init__(self, served: ServedReplica) -> None:
+        self._served = served
+        self.is_asked = served.replicator.config.acknowledge_stores > 1
+
+    def check_room(self) -> None:
+        self._served.replicator.acknowledgements.check_room()
+
+    def wait(self, csn: Csn, answer: Callable[[HoldfastError | None], None]) -> None:
+        self._served.replicator.acknowledge(csn, answer)
 
 
 def check_write(served: ServedReplica) -> None:

@@ -14,6 +14,8 @@ from holdfast.ldap.config_entries import ConfigEntries
 from holdfast.ldap.limits import DoorLimits
 from holdfast.ldap.rendering import Selection
 from holdfast.ldap.server_entries import ServerEntries
+from holdfast.model.csn import Csn
+from holdfast.model.errors import HoldfastError
 
 SELECTIONS_MAX: Final = 1_000
 """How many different lists of attributes are kept ready."""
@@ -55,6 +57,22 @@ class DoorPorts:
     """Writes a line of the log: a word, and fields. Never a password."""
 
 
+class SecondStore(Protocol):
+    """Another store that confirms changes (``acknowledge=2``)."""
+
+    is_asked: bool
+    """Whether every change waits for it, unless its client says otherwise."""
+
+    def check_room(self) -> None:
+        """Raise ``Overloaded`` before a change is begun that could not wait."""
+        ...
+
+    def wait(self, csn: Csn, answer: Callable[[HoldfastError | None], None]) -> None:
+        """Call *answer* once, when another store has *csn*, which is committed here, or with the error that
+        says that none has confirmed it in time."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class DoorPolicy:
     """What the door demands of clients."""
@@ -74,14 +92,22 @@ class Service:
     """One suffix behind one door."""
 
     def __init__(
-        self, replica: Replica, ports: DoorPorts, limits: DoorLimits, policy: DoorPolicy, version: str
+        self,
+        replica: Replica,
+        ports: DoorPorts,
+        limits: DoorLimits,
+        policy: DoorPolicy,
+        version: str,
+        second_store: SecondStore | None = None,
     ) -> None:
+        """*second_store*: None for a directory of one master alone."""
         limits.validate()
         self.replica = replica
         self.schema = replica.schema
         self.ports = ports
         self.limits = limits
         self.policy = policy
+        self.second_store = second_store
         self.times = CommitTimes(replica.generator.assignments, ports.now)
         self.config = ConfigEntries(replica, self.times)
         self.entries = ServerEntries(

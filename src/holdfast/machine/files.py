@@ -3,7 +3,8 @@
 A domain's files are its users' data, and its locks and logs reveal where that is. Everything is therefore
 created private (directories 0700, files 0600), whatever the shell's umask is, and files that an earlier run
 left accessible are made private when the domain starts. :func:`make_durably` also makes the name of a
-directory durable, :func:`write_durably` those of a file and its contents (D3).
+directory durable, :func:`write_durably` those of a file and its contents, :func:`rename_durably` that of
+something written aside (D3).
 """
 
 import os
@@ -42,9 +43,13 @@ def write_durably(file: Path, contents: bytes) -> None:
     The contents are synced before they get the name, and the name before this returns (D3). *Without that:*
     the power fails, and the file is empty, or the old one is back though others have seen the new one.
     """
-    aside = write_aside(file, contents)
-    aside.rename(file)
-    sync_directory(file.parent)
+    rename_durably(write_aside(file, contents), file)
+
+
+def rename_durably(aside: Path, name: Path) -> None:
+    """Give a file or directory, whose contents are synced, its name in a directory that exists (D3)."""
+    aside.rename(name)
+    sync_directory(name.parent)
 
 
 def create_file(file: Path, contents: bytes) -> bool:

@@ -6,10 +6,10 @@ mean: each subsystem has its range of :class:`Kind` and decodes its own payloads
 
 ``frame``, ``handshake``, ``credentials`` and ``session`` are the protocol without IO; ``handshake`` also says
 which roles servers admit, ``places`` and ``frame_memory`` how many peers they serve and how much those may
-make them keep. ``connection`` runs the protocol on asyncio (use uvloop), over the plain or TLS layer of
-``tls`` and with the back-pressure of ``flow``. ``tcp`` listens and connects, ``link`` reconnects;
-``requests`` adds questions with answers and a bounded inbox. ``udp`` is apart from all that: datagrams, of
-which others know what they mean.
+make them keep. ``connection`` runs the protocol on asyncio (use uvloop), over a ``layer``, plain or with the
+certificates of ``tls``, and with the back-pressure of ``flow``. ``tcp`` listens and connects, ``link``
+reconnects; ``requests`` adds questions with answers and a bounded inbox. ``udp`` is apart from all that:
+datagrams, of which others know what they mean.
 """
 
 from holdfast.net.address import Address

@@ -32,10 +32,10 @@ from holdfast.net.frame import (
 )
 from holdfast.net.frame_memory import FrameMemory, MemoryLoan
 from holdfast.net.handshake import Agreed, PeerIdentity, encode_goodbye
+from holdfast.net.layer import Bytes, LayerFailed, layer_for
 from holdfast.net.limits import TICK_S_MIN, TICKS_PER_IDLE
 from holdfast.net.receiver import Receiver
 from holdfast.net.session import ALIVE_FRAME, Session
-from holdfast.net.tls import Bytes, LayerFailed, layer_for
 
 FLUSH_BYTES_FIRST: Final = 2 * 1024
 FLUSH_BYTES_MAX: Final = 64 * 1024

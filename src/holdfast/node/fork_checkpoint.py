@@ -51,7 +51,7 @@ from holdfast.model.ids import MILLISECOND
 from holdfast.storage.aside_file import AsideFailed, AsideFile
 from holdfast.storage.checkpoint import Framing
 from holdfast.storage.volume import Freeing, translated
-from holdfast.styles.ports import NotCopied, Snapshot
+from holdfast.styles.ports import NoRoom, NotCopied, Snapshot
 
 HUGE_BYTES: Final = 2 << 20
 HEAP_BYTES_MIN: Final = 320 << 20
@@ -349,6 +349,8 @@ def _write_checkpoint(path: Path, framing: Framing, snapshot: Snapshot) -> _Repo
         return _Report()
     except AsideFailed as error:
         return _Report(failure=str(error), error=error.number)
+    except NoRoom as error:
+        return _Report(failure=str(error))
     except NotCapturable as error:
         return _Report(failure=str(error)[:WHY_CHARACTERS_MAX], is_of_state=True)
     except BaseException as error:

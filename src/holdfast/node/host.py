@@ -23,7 +23,7 @@ from holdfast.admin.client_rights import NO_RULES, ClientRules
 from holdfast.admin.control_plane import ControlPlane
 from holdfast.admin.fault_injection import PartitionFilter
 from holdfast.admin.reconciler import Reconciler
-from holdfast.admin.snapshot import DomainSnapshot
+from holdfast.admin.snapshot import DomainSnapshot, fault_location, location_of
 from holdfast.app_code.loader import offer_classes
 from holdfast.authority.driver import AuthorityDriver
 from holdfast.authority.recipe import Authority
@@ -37,6 +37,7 @@ from holdfast.machine.trace import CountingTrace
 from holdfast.machine.workers import Workers
 from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
 from holdfast.model.errors import Corruption, DiskFailed, NoSpace
+from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
@@ -59,6 +60,7 @@ from holdfast.node.early_calls import EarlyCalls
 from holdfast.node.endpoints import host_endpoint, incarnated
 from holdfast.node.faults.consumer import FaultConsumer
 from holdfast.node.faults.detector import DetectorReports, FaultDetector
+from holdfast.node.faults.directory_faults import DirectoryFaults
 from holdfast.node.faults.shipper import FaultShipper
 from holdfast.node.frame_dispatch import FrameDispatch
 from holdfast.node.gateway import Gateway, HostContext
@@ -230,6 +232,15 @@ class Host:
         )
         self._groups, self._monitoring = groups, groups.liveness_checks.monitoring
         self._services.report_to(detector.on_service_failed)
+        if DIRECTORY in self._description.roles_of(self._host):
+            faults = DirectoryFaults(
+                self._host,
+                domain,
+                lambda: fault_location(self._host, location_of(session)),
+                self._reports,
+                asyncio.get_running_loop().call_later,
+            )
+            self._trace.listeners.append(faults.on_note)
         self._control = control = ControlPlane(
             session,
             self._directory,

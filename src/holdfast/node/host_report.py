@@ -75,6 +75,7 @@ class HostReporter:
             services=self._services.status,
             workers=self._workers.status,
             shipping=self._shipping(),
+            lacks_space=self._groups.space.why(),
         )
 
     def _shipping(self) -> ShippingStatus | None:

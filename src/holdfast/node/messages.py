@@ -98,6 +98,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     workers: WorkersStatus = WorkersStatus()
     shipping: ShippingStatus | None = None
     """What it ships; None if its shipping does not run."""
+    lacks_space: str = ""
+    """What takes the space on its disk; empty if there is enough (D5)."""
 
 
 class ShippingReport(Struct, frozen=True, kw_only=True):

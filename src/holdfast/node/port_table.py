@@ -9,7 +9,8 @@ two more            the host's HTTP
 three more          files between hosts
 four more           replication between masters of a directory
 five more           LDAP
-six more            streams, by TCP and UDP
+six more            LDAPS
+seven more          streams, by TCP and UDP
 ==================  ==========================================
 
 Each host has a slot, which stays its own for as long as the machine has the host: firewalls and service
@@ -42,6 +43,7 @@ class HostPorts:
     shipping: int = 0
     directory: int = 0
     ldap: int = 0
+    ldaps: int = 0
     streams: int = 0
 
 
@@ -50,7 +52,7 @@ ANY: Final = HostPorts()
 
 def host_ports(base: int, slot: int) -> HostPorts:
     first = base + FIRST_HOST + PER_HOST * slot
-    return HostPorts(*range(first, first + 7))
+    return HostPorts(*range(first, first + 8))
 
 
 def slots(known: Mapping[HostId, int], hosts: Iterable[HostId]) -> dict[HostId, int]:

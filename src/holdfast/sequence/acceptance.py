@@ -79,7 +79,7 @@ class Acceptance:
         if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
             self.ask()
             return
-        if submit.records and on.standing.own_entry is None and on.ports.lacks_space():
+        if on.standing.own_entry is None and not on.ports.space.fits(sum(map(len, submit.records))):
             on.note("no_space")  # nobody waits for a learner, and it takes no more than it has room for (D5)
             return
         is_first, self.heard_at = self.heard_at is None, on.now
@@ -170,6 +170,6 @@ class Acceptance:
             self.primary,
             Accepted(
                 *(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),
-                on.ports.lacks_space(),
+                on.ports.space.is_short,
             ),
         )

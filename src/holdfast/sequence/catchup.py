@@ -146,7 +146,7 @@ class Learning:
         is_ahead = offer.point.position > on.committed and not self._holds(offer.point)
         if self._is_saving or not (keeps_log or is_ahead) or not _is_sound(offer):
             return
-        if on.ports.lacks_space():
+        if not on.ports.space.fits(offer.size):
             on.note("no_space")
             return
         known = self._transfer

@@ -162,6 +162,8 @@ class Held(Struct, frozen=True, array_like=True, tag="held"):
     """Since when the member has had no object, by its wall clock."""
     is_ready: bool = True
     """For a member that serves: whether its object takes calls."""
+    lacks_space: str = ""
+    """What takes the space on its disk; empty if there is enough (D5)."""
 
 
 # --- members without their object (O3, E8)

@@ -7,7 +7,7 @@ another are synced.
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -23,6 +23,21 @@ from holdfast.sequence.messages import PeerMessage
 from holdfast.sequence.role import Fitness
 from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
 from holdfast.storage.record import ORIGIN, Point, Record
+
+
+class Space:
+    """The space on a host's disk (D5). Of this one there is always enough."""
+
+    is_short = False
+    """Whether there is too little for more operations."""
+
+    def fits(self, size: int) -> bool:
+        """Return whether so many bytes, for which nobody waits, may be written all the same."""
+        return True
+
+    def why(self) -> str:
+        """Return what takes the space, for people; empty while there is enough."""
+        return ""
 
 
 class Durability:
@@ -259,8 +274,7 @@ class HostPorts:
     """Called when a member has stopped for good, with the reason (A5)."""
     on_won: Callable[[GroupId], None] = lambda _: None
     """Called when a member has won its group from another primary; it does not serve yet (K1)."""
-    lacks_space: Callable[[], bool] = lambda: False
-    """Whether this host's disk has too little free space for more records or states (D5)."""
+    space: "Space" = field(default_factory=lambda: Space())
 
 
 def same(one: ViewMember, other: ViewMember) -> bool:

@@ -301,6 +301,7 @@ def held(on: MemberState, number: int, role: Role, *, is_serving: bool) -> Held:
         fitness.why,
         fitness.since_ns,
         on.application.is_ready,
+        on.ports.space.why(),
     )
 
 

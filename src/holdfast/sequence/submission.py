@@ -365,7 +365,7 @@ class Submission:
     def without_space(self) -> HostId | None:
         """The host of a required member that is short of disk space: nothing more is ordered (D5)."""
         on = self._on
-        if on.ports.lacks_space():
+        if on.ports.space.is_short:
             return on.me.host
         for follower in self.followers.all():
             if follower.lacks_space and find(tuple(on.standing.required()), follower.member) is not None:

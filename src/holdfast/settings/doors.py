@@ -9,6 +9,30 @@ from holdfast.model.validation import Problem
 from holdfast.net import Address
 
 
+class LdapConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The LDAP door of every host of the domain on this machine that has the role directory."""
+
+    certificate: str = ""
+    """A file in PEM form with the certificate that clients see, and those that sign it. It switches StartTLS
+    and LDAPS on. A relative name is within the domain's directory. Without it, a machine that has
+    certificates of the domain uses its hosts' own."""
+    key: str = ""
+    """The file with its key."""
+    ca: str = ""
+    """A file with the certificate of a CA: whoever has a certificate of that CA may bind with SASL EXTERNAL,
+    as the entry that its subject names."""
+    require_tls: bool = False
+    """Take passwords over TLS alone. That is so in any case where the door can be reached from other
+    machines."""
+
+    def validate(self) -> list[Problem]:
+        if bool(self.certificate) != bool(self.key):
+            return [("certificate", "and key go together")]
+        if self.ca and not self.certificate:
+            return [("ca", "needs a certificate and its key")]
+        return []
+
+
 class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The HTTP door of every host of the domain on this machine."""
 

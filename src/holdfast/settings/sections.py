@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from holdfast.machine.trace import OutputConfig
 from holdfast.node.host_config import HostConfig
-from holdfast.settings.doors import HttpConfig
+from holdfast.settings.doors import HttpConfig, LdapConfig
 from holdfast.settings.units import Kind, Value, key_of, kind_of
 
 LIVE: Final = ("leases", "sequence", "execution", "disk", "heartbeats")
@@ -83,6 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: HostConfig = HostConfig()
     output: OutputConfig = OutputConfig()
     http: HttpConfig = HttpConfig()
+    ldap: LdapConfig = LdapConfig()
 
     def section(self, name: str) -> Struct:
         found: Struct = getattr(self if name in OF_PROCESSES else self.host, name)
@@ -102,6 +103,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 OF_PROCESSES: Final = {
     "http": "The HTTP door of every host. Who may come in is in `http.json` (see http.md).",
+    "ldap": "The LDAP door of hosts with the role directory (see directory.md).",
     "output": "What the processes of a domain print.",
 }
 """The sections beside those of a host, each a field of :class:`Settings`."""

@@ -1,7 +1,8 @@
 """The checkpoints of a store: which exist, writing the next one, and choosing an intact one (D3).
 
 The newest ``KEPT`` checkpoints of each group are kept, so that the one before can serve when the newest has
-rotted. The log keeps the records after the oldest of them (:meth:`CheckpointStore.floor`).
+rotted. The log keeps the records after the oldest of them (:meth:`CheckpointStore.floor`). Where the disk is
+short of space, the newest alone is kept (:meth:`CheckpointStore.shed`).
 
 A checkpoint may hold a state that is not the group's object; no later process may load it (E8).
 :class:`Voiding` marks this with a file next to the checkpoints whose name says up to which position they are
@@ -206,6 +207,18 @@ class CheckpointStore:
         """
         finished = self._finished_here.get(group, [])
         return finished[-self._kept] if len(finished) >= self._kept else None
+
+    def shed(self, group: GroupId) -> Position | None:
+        """Let the newest checkpoint stand for the group alone, if this process has finished it: remove the
+        others, and return the floor that follows. For a disk that is short of space (D5)."""
+        finished = self._finished_here.get(group, [])
+        positions = self.positions(group)
+        if not finished or finished[-1] != positions[-1] or self._voiding.up_to(group) is not None:
+            return None
+        for position in positions[:-1]:
+            if position != self._held.get(group):
+                self._remove(group, position)
+        return positions[-1]
 
     def hold(self, group: GroupId, position: Position | None) -> None:
         """Keep the checkpoint at *position*, if there is one, until another is held; None: keep no more than

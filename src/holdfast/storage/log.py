@@ -13,8 +13,7 @@ Old files are removed when no group needs them, which :class:`Holds` tracks. A g
 alive is copied forward (D4).
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 from zlib import crc32
@@ -44,40 +43,10 @@ from holdfast.storage.record import (
     encode,
     encode_point,
 )
-from holdfast.storage.record_map import GroupIndex, packed, read_records
+from holdfast.storage.record_map import GroupIndex, Holds, packed, read_records
 from holdfast.storage.recovery import Recovered
 from holdfast.storage.segments import LogConfig
 from holdfast.storage.writer import Phase, Writer
-
-
-class Holds:
-    """The oldest file that each group needs, counted instead of searched: it is read after every sync."""
-
-    def __init__(self, groups: Iterable[tuple[GroupId, GroupIndex]]) -> None:
-        self._file_of: dict[GroupId, int] = {}
-        self._groups_in: Counter[int] = Counter()
-        for group, index in groups:
-            self.update(group, index)
-
-    def update(self, group: GroupId, index: GroupIndex) -> None:
-        """Update a group whose floor, tail or anchor has moved."""
-        self.release(group)
-        file = self._file_of[group] = index.oldest_place().file
-        self._groups_in[file] += 1
-
-    def release(self, group: GroupId) -> None:
-        file = self._file_of.pop(group, None)
-        if file is not None:
-            self._groups_in[file] -= 1
-
-    def is_free(self, file: int) -> bool:
-        """Whether no group needs *file*, given that no older file exists."""
-        return not self._groups_in[file]
-
-    def groups_needing(self, file: int) -> list[GroupId]:
-        """The groups that need *file*."""
-        return [group for group, needed in self._file_of.items() if needed == file]
-
 
 _DATA: Final = int(Kind.DATA)
 _pack_covered: Final = COVERED.pack
@@ -112,6 +81,7 @@ class Log:
         # How many of the oldest files are being removed, and the record that must be durable first.
         self._removing: tuple[int, int] | None = None
         self._copied_up_to = 0  # the newest file whose groups were copied forward
+        self._spare_bytes = 0
         self._writer = Writer(
             disk,
             recovered,
@@ -370,6 +340,21 @@ class Log:
             self._removing = (free, _NEVER)
             self._remove(free)
 
+    def shorten(self, spare_bytes: int) -> None:
+        """Keep as few files as possible from now on, not only as few as is usual, as long as the disk has so
+        many bytes to spare; 0: what is usual is enough again (D5)."""
+        self._spare_bytes = spare_bytes
+        if spare_bytes and self.phase is Phase.OPEN:
+            self._writer.guarded(self._maybe_prune)
+
+    def oldest_first(self) -> list[GroupId]:
+        """The groups in the order in which they keep old files alive."""
+        return self._holds.oldest_first()
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return len(self._writer.files) * self._config.file_bytes
+
     def _free_files(self) -> int:
         """How many of the oldest files no group needs. The log must be known to be synced beyond them."""
         free = 0
@@ -408,7 +393,9 @@ class Log:
         busy and free nothing.
         """
         files = len(self._writer.files)
-        if files <= self._config.files_max or self.phase is not Phase.OPEN:
+        # What is copied may begin a further file before the oldest is gone.
+        usual = 0 if self._spare_bytes > self._config.file_bytes else self._config.files_max
+        if files <= usual or self.phase is not Phase.OPEN:
             return False
         live = sum(index.live_bytes for index in self._groups.values())
         return files > 2 * live // self._config.file_bytes + 2

@@ -2,7 +2,7 @@
 
 :class:`GroupIndex` covers one group's records after the *floor* (a checkpoint holds everything up to it) up
 to the *tail*. It uses columns of plain numbers, because a host may hold millions of records, and a tuple for
-each would cost ten times the memory.
+each would cost ten times the memory. :class:`Holds` knows which files the groups of an index need.
 
 :class:`Replay` rebuilds the indexes from the records of the log, in the order they were written. A scan may
 begin in the middle of a group's history, when older files have been pruned. Such records are kept but
@@ -15,6 +15,8 @@ only when the last of them was read, so that a copy cut short by a crash never c
 
 from array import array
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -184,6 +186,39 @@ class GroupIndex:
     def _epoch_at(self, position: int) -> Epoch:
         at = bisect_right(self._epochs, position, key=lambda change: change[0]) - 1
         return self._epochs[at][1]
+
+
+class Holds:
+    """The oldest file that each group needs, counted instead of searched: it is read after every sync."""
+
+    def __init__(self, groups: Iterable[tuple[GroupId, GroupIndex]]) -> None:
+        self._file_of: dict[GroupId, int] = {}
+        self._groups_in: Counter[int] = Counter()
+        for group, index in groups:
+            self.update(group, index)
+
+    def update(self, group: GroupId, index: GroupIndex) -> None:
+        """Update a group whose floor, tail or anchor has moved."""
+        self.release(group)
+        file = self._file_of[group] = index.oldest_place().file
+        self._groups_in[file] += 1
+
+    def release(self, group: GroupId) -> None:
+        file = self._file_of.pop(group, None)
+        if file is not None:
+            self._groups_in[file] -= 1
+
+    def is_free(self, file: int) -> bool:
+        """Whether no group needs *file*, given that no older file exists."""
+        return not self._groups_in[file]
+
+    def groups_needing(self, file: int) -> list[GroupId]:
+        """The groups that need *file*."""
+        return [group for group, needed in self._file_of.items() if needed == file]
+
+    def oldest_first(self) -> list[GroupId]:
+        """All groups, those that need the oldest file first."""
+        return sorted(self._file_of, key=lambda group: (self._file_of[group], group))
 
 
 @dataclass(frozen=True, slots=True)

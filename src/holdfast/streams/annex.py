@@ -149,6 +149,7 @@ class Streams:
             mark = self._last_mark(origin)
             if heartbeat.highest <= (mark.mark if mark is not None else held.highest) + SPAN_MAX:
                 held.highest = heartbeat.highest
+                self._is_used = True
                 self.ports.wake()
 
     def on_unavailable(self, origin: Origin, first: int, last: int, reason: str, *, place: str) -> None:

@@ -12,7 +12,7 @@ call may repair the object, so the capture is retried, after longer and longer p
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,7 +20,7 @@ from typing import Final
 from holdfast.execution.execution import Execution
 from holdfast.model.ids import Position
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
+from holdfast.styles.ports import Copied, NoRoom, NotCopied, Snapshot, StylePorts
 
 
 @dataclass(slots=True)
@@ -54,9 +54,9 @@ class CheckpointCopies:
         here."""
         self.drop()  # a copy that was never found equal to the primary's state
         copying = Copying(execution.position)
-        snapshot = Snapshot(
-            execution.position, execution.pieces, partial(execution.digest, with_state=with_state)
-        )
+        room = self._ports.space.bytes_max()
+        pieces = execution.pieces if room is None else partial(_bounded, execution.pieces, room)
+        snapshot = Snapshot(execution.position, pieces, partial(execution.digest, with_state=with_state))
         copies = self._ports.copies
         if copies is None or not copies.begin(snapshot, lambda result: self._ended(copying, result)):
             return False
@@ -92,6 +92,16 @@ class CheckpointCopies:
         if self.under_way is not None and self._ports.copies is not None:
             self.under_way = None
             self._ports.copies.drop()
+
+
+def _bounded(pieces: Callable[[], Iterator[bytes]], room: int) -> Iterator[bytes]:
+    """Yield the state, but no more than *room* bytes: how large it is, is known only when it was captured."""
+    left = room
+    for piece in pieces():
+        left -= len(piece)
+        if left < 0:
+            raise NoRoom(f"the state has more than the {room} bytes that the disk has to spare")
+        yield piece
 
 
 WHY_CHARACTERS_MAX: Final = 500

@@ -17,7 +17,7 @@ is found to differ later, it is void like any other.
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.execution.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
+from holdfast.execution.capture import NoStateAvailable, NotCapturable
 from holdfast.execution.execution import Execution
 from holdfast.model.ids import MILLISECOND, Position
 from holdfast.model.outcome import error_in_words
@@ -71,6 +71,7 @@ class Checkpointing:
         """The position of the state that was found equal to the primary's."""
         self._is_wanted = False
         """Whether a checkpoint is due regardless of the interval."""
+        self.is_in_the_way = False  # the log takes space that a disk is short of (D5)
         self._taken_at = ports.clock.now()
         self._bytes = 0
         self._quiet_since = Position(0)
@@ -80,10 +81,9 @@ class Checkpointing:
         """The position of this host's newest checkpoint; the log reaches back to it, and no further."""
         self._captured: Captured | None = None
         self._copies = CheckpointCopies(ports, self._copied, self._kept_copy)
-        self._awaited: Execution | None = None
-        """The object that is captured at its next moment at rest."""
+        self._awaited: Execution | None = None  # the object that is captured at its next moment at rest
         self._committed = Position(0)
-        self._state_bytes = 0
+        self.state_bytes = 0
         """The size of the last state captured or installed."""
         self._not_before = 0
         self._copies_left = 0
@@ -116,25 +116,32 @@ class Checkpointing:
         return copying is not None and copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether a checkpoint is due: the interval is over and something happened in it, or the log has
-        grown long. While a capture already waits for the object to be at rest, a long log makes one due only
-        from time to time. *Without it:* a log is long and a method waits for another group; each record that
-        says a checkpoint is due makes the next one due, until the log is full."""
+        """Whether a checkpoint is due: the interval is over and something happened in it, somebody needs one,
+        or the log has grown long. While a capture already waits for the object to be at rest, a long log
+        makes one due only from time to time, and nothing else does. *Without it:* a log is long, or a learner
+        needs a checkpoint, and a method waits for another group; each record that says a checkpoint is due
+        makes the next one due, until the log is full."""
         if self._is_busy or self.is_pausing:
             return False
-        if self._is_wanted and execution.position > self.kept:
-            return True
+        if self._is_wanted and execution.position > self.kept and not self.awaits(execution):
+            return self._has_room
         if self._bytes >= self._checkpoint_bytes(execution):
-            return True
+            return self._has_room
         elapsed_ns = self._ports.clock.now() - self._taken_at
         is_quiet = execution.position <= self._quiet_since
         if self._log_bytes() >= self._config.long_log_bytes:
             # The log reaches back to the older of two checkpoints, and may be too long for the call that
             # would make the second one due.
             is_again = elapsed_ns >= AGAIN_NS and execution.position > self.kept
-            return is_again or (not is_quiet and not self.awaits(execution))
+            return (is_again or (not is_quiet and not self.awaits(execution))) and self._has_room
         is_interval_over = elapsed_ns >= self._config.checkpoint_interval_ns
-        return is_interval_over and not is_quiet and not self.awaits(execution)
+        if is_quiet or not (is_interval_over or self.is_in_the_way):
+            return False
+        return not self.awaits(execution) and self._has_room
+
+    @property
+    def _has_room(self) -> bool:
+        return self._ports.space.fits(self.state_bytes)  # the next one will be about as large (D5)
 
     @property
     def _is_busy(self) -> bool:
@@ -150,6 +157,10 @@ class Checkpointing:
     def make_due(self) -> None:
         """Make a checkpoint due, because someone needs a newer one than there is."""
         self._is_wanted = True
+
+    def relieve(self) -> None:
+        """Make a checkpoint due if anything was executed since the last one, to shorten the log (D5)."""
+        self.is_in_the_way = True
 
     def trust(self) -> None:
         """Count this member's states without comparison: it takes calls as primary."""
@@ -192,7 +203,7 @@ class Checkpointing:
         config = self._config
         if execution.database is not None:
             return config.checkpoint_bytes
-        small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self._state_bytes)
+        small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self.state_bytes)
         return min(small, config.checkpoint_bytes)
 
     def is_large(self, execution: Execution) -> bool:
@@ -201,14 +212,14 @@ class Checkpointing:
         return self._ports.copies is not None and (
             execution.database is not None
             or self._copies_left > 0
-            or self._state_bytes > limit
+            or self.state_bytes > limit
             or execution.weighs_over(limit)
         )
 
     @property
     def is_kept_large(self) -> bool:
         """Whether loading the kept state takes long; irrelevant for a member that already has the object."""
-        return self._state_bytes > self._config.inline_state_bytes_max
+        return self.state_bytes > self._config.inline_state_bytes_max
 
     def grew(self, record_bytes: int) -> None:
         """Record that the log has one more record of this length."""
@@ -216,7 +227,7 @@ class Checkpointing:
 
     def maybe_capture(self, execution: Execution) -> None:
         """Capture at rest, if a checkpoint is due."""
-        if self.is_due(execution) and not self._ports.lacks_space():
+        if self.is_due(execution):
             self.capture_at_rest(execution)
 
     def capture_at_rest(self, execution: Execution) -> None:
@@ -257,7 +268,7 @@ class Checkpointing:
             return None
         self._captured = Captured(execution.position, state)
         self._quiet_since = execution.position
-        self._state_bytes = len(state)
+        self.state_bytes = len(state)
         self._is_wanted = False
         self._on_digest(
             execution.position, execution.digest(state, with_state=self._digests_state(execution))
@@ -326,16 +337,6 @@ class Checkpointing:
         """Whether the object had no readable state only a moment ago."""
         return self._ports.clock.now() < self._not_before
 
-    def update_of(self, execution: Execution) -> bytes | None:
-        """What the class says has changed; None if it says nothing."""
-        try:
-            return execution.get_update()
-        except (NoStateAvailable, NoUpdateAvailable):
-            return None
-        except Exception as error:
-            self.failures.mention("object_failed", error_in_words(error))
-            return None
-
     def nothing_since(self, position: Position) -> None:
         """Record that what was ordered up to *position* after the capture only describes the capture."""
         self._quiet_since = position
@@ -375,22 +376,22 @@ class Checkpointing:
         self._captured = None
         self._copies.drop()
         self._quiet_since = Position(sent.position + 1)  # plus the record that contained it
-        self._state_bytes = len(sent.state)
+        self.state_bytes = len(sent.state)
         self._is_wanted = False
         self.keep(sent)
 
     def installed(self, kept: Kept) -> None:
         """Record that the host has a checkpoint from another member or from an earlier process."""
         self.kept = self._quiet_since = self._committed = kept.position
-        self._state_bytes = kept.size
+        self.state_bytes = kept.size
         self._captured = None
         self.failures.begin_anew()
         self._copies.drop()
 
     def kept_elsewhere(self, position: Position, size: int) -> None:
-        """Record that another process has made a checkpoint from committed records (E7)."""
+        """Record a checkpoint that another process has made from committed records (E7)."""
         self.kept = max(self.kept, position)
-        self._state_bytes = size
+        self.state_bytes = size
 
     def forget(self) -> None:
         """Drop captured states that are not committed, because they may never be."""
@@ -401,6 +402,7 @@ class Checkpointing:
             self._copies.drop()
 
     def _restart(self) -> None:
+        self.is_in_the_way = False
         self._taken_at = self._ports.clock.now()
         self._bytes = 0
 
@@ -408,6 +410,9 @@ class Checkpointing:
 
     def _begin_copy(self, execution: Execution) -> None:
         if self._ports.copies is None or self._is_busy:
+            return
+        if not self._has_room:
+            self._postpone(self._config.copy_retry_ns)
             return
         if not self._copies.begin(execution, with_state=self._digests_state(execution)):
             self._postpone(BUSY_NS)
@@ -425,7 +430,7 @@ class Checkpointing:
                 self._failed(result)
             return
         self.failures.succeeded()
-        self._state_bytes = result.size
+        self.state_bytes = result.size
         self._on_digest(position, result.digest)
         self._copies.maybe_keep(self._committed, self._may_count)
 

@@ -125,6 +125,8 @@ class Passive(Replica):
         self._maybe_differs()
         if not self._serving_state.is_primary:
             self._code_change.look_as_backup()
+            if self._checkpointing.is_in_the_way:
+                self.on_committed(self.sequence.committed)
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
@@ -153,6 +155,8 @@ class Passive(Replica):
         """Work for one slice of time. Returns whether the work is complete. Raises what the work raises, and
         stops it."""
         until_ns = self._ports.clock.now() + self._config.slice_ns
+        if self._is_outrun:
+            self._begin_work_anew()
         try:
             for _ in self._work or ():
                 if self._difference is not None:
@@ -180,6 +184,22 @@ class Passive(Replica):
     def _stop_work(self) -> None:
         self._work, self._is_readying = None, False
 
+    @property
+    def _is_outrun(self) -> bool:
+        """Whether a state was kept that is newer than the object which work advances: a copy that was written
+        meanwhile was compared and counts now. The log begins there, so the object cannot catch up. *Without
+        it:* a cold backup replays from the beginning while its copy at 139 is written; the copy counts, and
+        the backup, at 74, finds no record 75."""
+        execution = self._execution
+        return execution is not None and execution.position < self._checkpointing.kept
+
+    def _begin_work_anew(self) -> None:
+        is_readying = self._is_readying
+        self._discard()
+        up_to = self.sequence.committed
+        self._work = self._make_ready(up_to) if is_readying else self._look_at(up_to)
+        self._is_readying = is_readying
+
     def _make_ready(self, up_to: Position) -> Iterator[None]:
         behind = self._checkpointing.kept if self._execution is None else self._execution.position
         yield from self._look_at(up_to)
@@ -202,6 +222,8 @@ class Passive(Replica):
         loaded is kept."""
         while self._execution is None:
             self._execution = self._loading.go_on(leads=self._serving_state.is_primary)
+            if self._is_outrun:
+                self._discard_object()
             yield None
         self._loading.forget()
 
@@ -390,7 +412,7 @@ class Passive(Replica):
 
     def _is_look_due(self, up_to: Position) -> bool:
         """Whether a backup looks now for steps that advance it."""
-        return self._looking.is_due(up_to, self._log_bytes())
+        return self._looking.is_due(up_to, self._log_bytes(), self._checkpointing.is_in_the_way)
 
     @abstractmethod
     def _step(self, execution: Execution) -> None:
@@ -405,8 +427,7 @@ class Passive(Replica):
         """Apply the records before *step*, and then *step* itself."""
 
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
-        """Apply every step up to a committed position. The records after the last step are left, or replayed
-        if *replays_rest*."""
+        """Apply every step up to a committed position, and, if *replays_rest*, replay the records after."""
         if self._execution is not None:
             self._execution.is_paused = False  # whatever work waited for an annex before was stopped
         rest = self._replay_rest(up_to) if replays_rest else ()
@@ -414,8 +435,7 @@ class Passive(Replica):
         self._looking.ended(up_to, self._log_bytes())
 
     def _tried(self, work: Iterator[None]) -> Iterator[None]:
-        """Do *work*, whose failure concerns only the object (FTC-310): it is the class's code that fails, in
-        whatever way. What this host keeps of the object is loaded when it is needed."""
+        """Do *work*, whose failure concerns only the object (FTC-310); what is kept is loaded when needed."""
         try:
             yield from work
         except (Overloaded, Diverged, OtherCode, *DISK_ERRORS):
@@ -435,6 +455,8 @@ class Passive(Replica):
 
     def _start(self) -> Position:
         """The position of the object, or the position it would have once it is made."""
+        if self._is_outrun:  # by a copy whose digest was just scanned
+            self._discard_object()
         return self._checkpointing.kept if self._execution is None else self._execution.position
 
     def _discard(self) -> None:

@@ -11,6 +11,7 @@ from holdfast.execution.records import Call
 from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
+from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import ClientId, Epoch, HostId, Position
 from holdfast.model.ports import Clock, Trace
 from holdfast.sequence.peer_messages import Peer
@@ -93,14 +94,20 @@ class Sequence(Protocol):
     def peer_messages(self) -> PeerPort: ...
 
 
+class NoRoom(HoldfastError):
+    """Raised when a state is larger than a disk that is short of space has room for (D5)."""
+
+    code = "no_room"
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """How to capture an object's state in a process that holds a copy of the object: a forked process."""
 
     position: Position
     pieces: Callable[[], Iterator[bytes]]
-    """Yields the state in consecutive pieces, each of which was read back. Raises ``NotCapturable``, and what
-    the class's own code raises."""
+    """Yields the state in consecutive pieces, each of which was read back. Raises ``NotCapturable``,
+    ``NoRoom``, and what the class's own code raises."""
     digest: Callable[[], bytes]
     """Returns the digest of that state; called after the pieces."""
 
@@ -231,6 +238,18 @@ class CallObserver(Protocol):
         ...
 
 
+class DiskRoom:
+    """What a checkpoint of one group may take of the host's disk (D5). This one has no bound."""
+
+    def bytes_max(self) -> int | None:
+        """Return how large a checkpoint may be now; None: the host is not short of space."""
+        return None
+
+    def fits(self, size: int) -> bool:
+        room = self.bytes_max()
+        return room is None or size < room
+
+
 class PassOn(Protocol):
     """Hands a group over to another member that may be able to serve, if there is one (K5)."""
 
@@ -288,8 +307,7 @@ class StylePorts:
     """Whether an operator has ordered that the class loaded here replays what that code made."""
     slow: SlowPort | None = None
     """None: slow methods run like others, on the loop."""
-    lacks_space: Callable[[], bool] = lambda: False
-    """Whether this host has too little disk space for another checkpoint (D5)."""
+    space: "DiskRoom" = field(default_factory=lambda: DiskRoom())
     has_files: Callable[[Kept | None], bool] = lambda _: True
     """Whether others can fetch the files that this checkpoint of a stored object stands on (W8)."""
     void_checkpoints: Callable[[Position], None] = lambda _: None

@@ -159,16 +159,20 @@ class StepScanner:
     def tune(self, config: StyleConfig) -> None:
         self._config = config
 
-    def is_due(self, up_to: Position, log_bytes: int) -> bool:
+    def is_due(self, up_to: Position, log_bytes: int, is_in_the_way: bool = False) -> bool:
         """Whether enough has been committed since the last scan: many positions, or few long ones; or
-        anything at all, while the log is long. *Without that:* the log is full, so the primary takes no calls
-        and only orders one mark after the other; these are never enough for a scan, and no checkpoint frees
-        the log."""
+        anything at all, while the log is long or *is_in_the_way* (D5). *Without that:* the log is full, so
+        the primary takes no calls and only orders one mark after the other; these are never enough for a
+        scan, and no checkpoint frees the log."""
         self._log_bytes = min(self._log_bytes, log_bytes)  # a checkpoint has made it shorter
         return (
             up_to - self._at >= self._config.scan_positions
             or log_bytes - self._log_bytes >= self._config.scan_bytes
-            or (log_bytes >= self._config.long_log_bytes and up_to > self._at and self.age_ns >= AGAIN_NS)
+            or (
+                (is_in_the_way or log_bytes >= self._config.long_log_bytes)
+                and up_to > self._at
+                and self.age_ns >= AGAIN_NS
+            )
         )
 
     @property

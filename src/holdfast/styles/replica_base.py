@@ -36,7 +36,7 @@ from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavail
 from holdfast.model.ids import HostId, Position
 from holdfast.model.ports import Clock
 from holdfast.sequence.messages import PeerMessage
-from holdfast.styles.admission import Repetitions, nested_log_bytes_max
+from holdfast.styles.admission import Repetitions, nested_in_line_max, nested_log_bytes_max
 from holdfast.styles.annexes import MemberAnnexes
 from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.checkpointing import Checkpointing
@@ -113,7 +113,7 @@ class ReplicaBase(ABC):
             definition.group, ports, self._observers, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(
-            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space
+            definition.group, config, self._waiting, self._answering.tell, self._find_short
         )
         self._asking = QueryRunner(
             self.definition, ports, self._observers, self._queries, config.query_wait_ns, self.time_ns
@@ -220,7 +220,7 @@ class ReplicaBase(ABC):
         other groups have some extra room. *Without it:* the queue or the log is full and waits for a group
         that calls this one; that call is refused again and again (E10)."""
         config, group = self._config, self.definition.group
-        if in_line >= config.in_line_max * (2 if is_nested else 1):
+        if in_line >= (nested_in_line_max(config) if is_nested else config.in_line_max):
             raise Overloaded(f"group {group}: {in_line} calls stand in line")
         if self.sequence.log_bytes > (nested_log_bytes_max(config) if is_nested else config.log_bytes_max):
             why_none = self._checkpointing.why_none
@@ -229,7 +229,14 @@ class ReplicaBase(ABC):
 
     @property
     def has_room(self) -> bool:
-        """Whether the log accepts calls of other groups (E10)."""
+        """Whether calls of other groups are accepted: neither the queue nor the log is too full for them
+        (E10)."""
+        execution = self.execution
+        in_line = execution.line.waiting if execution is not None else 0
+        return in_line < nested_in_line_max(self._config) and self._has_room_in_log
+
+    @property
+    def _has_room_in_log(self) -> bool:
         return self._log_bytes() <= nested_log_bytes_max(self._config)
 
     def _final(self) -> Position:
@@ -246,6 +253,25 @@ class ReplicaBase(ABC):
         """Raises ``Unavailable`` with the reason if this member has no object."""
         if self._absence.is_absent:
             raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of the state that was captured or installed last; 0 if none was."""
+        return self._checkpointing.state_bytes
+
+    def relieve(self) -> None:
+        """Shorten the log by a checkpoint, if there is anything new to put into one, because a disk is short
+        of space (D5)."""
+        self._checkpointing.relieve()
+        self._ports.wake()
+
+    def _find_short(self) -> HostId | None:
+        """The host of a required member that is short of space. Its log may be the reason, and backups make
+        checkpoints when the primary does."""
+        host = self.sequence.lacks_space
+        if host is not None:
+            self.relieve()
+        return host
 
     def _submit(self, record: Record, count: int = 1) -> Position:
         body = encode_record(record)

@@ -9,13 +9,14 @@ import enum
 from collections.abc import Iterator
 from contextlib import suppress
 
-from holdfast.execution.capture import InvalidUpdate
+from holdfast.execution.capture import InvalidUpdate, NoStateAvailable, NoUpdateAvailable
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Forward, Record, State, Update, decode_record
 from holdfast.execution.saved_state import head_of
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
@@ -120,7 +121,7 @@ class Warm(Passive):
             self._has_base = False
             return self._forward(is_mark=is_mark)
         if step is Step.UPDATE:
-            update = self._checkpointing.update_of(execution)
+            update = self._update_of(execution)
             self._has_base = update is not None
             parts = (execution.timers.save(), execution.sends.save(), execution.annexes.save())
             size = len(parts[0]) + len(parts[1]) + sum(map(len, parts[2].values()))
@@ -137,8 +138,18 @@ class Warm(Passive):
             return self._forward(is_mark=is_mark)
         if self.definition.capture.is_updateable:
             # Backups replay up to here: what changed so far must not come again in the next update.
-            self._has_base = self._checkpointing.update_of(execution) is not None
+            self._has_base = self._update_of(execution) is not None
         return self._forward(is_mark=is_mark)
+
+    def _update_of(self, execution: Execution) -> bytes | None:
+        """What the class says has changed; None if it says nothing."""
+        try:
+            return execution.get_update()
+        except (NoStateAvailable, NoUpdateAvailable):
+            return None
+        except Exception as error:
+            self._checkpointing.failures.mention("object_failed", error_in_words(error))
+            return None
 
     # --- as backup
 
@@ -151,8 +162,11 @@ class Warm(Passive):
 
     def keep_up(self) -> None:
         """Replay what the primary has not sent yet. This is not done if the primary sends updates, because
-        the next one would apply what was replayed once more; such a backup is as fresh as the last update."""
-        if self._code_replay.is_met:
+        the next one would apply what was replayed once more; such a backup is as fresh as the last update.
+        A member that gave up its object takes the primary's state instead (O3). *Without it:* a query makes
+        an object from what is left here, a newer checkpoint of it is kept, and the state that comes is not
+        the newest."""
+        if self._code_replay.is_met or self._absence.is_absent:
             return
         behind = self._execution is None or self._execution.position < self.sequence.committed
         if behind and self._work is None and not self._serving_state.is_primary:

@@ -14,9 +14,12 @@ from prometheus_client.registry import Collector
 
 from holdfast.faults.backlog import Backlog
 from holdfast.groups.hosted_group import HostedGroup
+from holdfast.model.errors import Unavailable
+from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import SECOND
 from holdfast.node.gateway import HostContext
 from holdfast.node.messages import HostReport
+from holdfast.node.services.directory_service import DirectoryService
 from holdfast.sequence.role import Role
 from holdfast.web.settings import GROUPS_SHOWN_MAX
 
@@ -151,6 +154,46 @@ class _Host(Collector):
             notes.add_metric((kind,), count)
         yield notes
         yield from self._about_faults(self._host_context.reports)
+        yield from self._about_directory()
+
+    def _about_directory(self) -> Iterator[Metric]:
+        """Of a host that has a replica; times in seconds, as measured."""
+        try:
+            service = self._host_context.services.running(DIRECTORY)
+        except Unavailable:
+            return
+        if not isinstance(service, DirectoryService):
+            return
+        info, clients = service.show(), service.count_clients()
+        yield _gauge("directory_serving", "Whether the replica here serves", info.state == "serving")
+        yield _gauge("directory_may_write", "Whether clients may write at it", info.may_write)
+        yield _gauge("directory_pending", "Transactions on their way to its disk", info.pending)
+        yield _gauge("directory_conflicts", "That nobody has resolved", info.conflicts)
+        needing = "Replicas that lack what is kept nowhere any more: `holdfast directory initialise`"
+        yield _gauge("directory_needs_initialisation", needing, len(info.needs_initialisation))
+        yield _gauge("ldap_clients", "Connected to the LDAP door", clients.connections)
+        yield _gauge("ldap_searches", "Under way at the LDAP door", clients.searches)
+        yield CounterMetricFamily(
+            "holdfast_ldap_operations",
+            "What LDAP clients have asked since the replica began to serve",
+            value=clients.operations,
+        )
+        named = {
+            name: GaugeMetricFamily(f"holdfast_directory_{name}", text, labels=("peer",))
+            for name, text in _PER_LINK.items()
+        }
+        for link in info.links:
+            label = (link.peer,)
+            named["link_open"].add_metric(label, link.state == "open")
+            named["link_refused"].add_metric(label, bool(link.problem) and link.state != "open")
+            named["behind_seconds"].add_metric(label, link.behind_ms / 1000)
+            for name, measured in (
+                ("lag_p50_seconds", link.lag_p50_ms),
+                ("lag_p99_seconds", link.lag_p99_ms),
+            ):
+                if measured is not None:
+                    named[name].add_metric(label, measured / 1000)
+        yield from named.values()
 
     def _about_streams(self) -> Iterator[Metric]:
         local = self._host_context.admin_dispatch.streams.local
@@ -231,6 +274,15 @@ _PER_GROUP: Final = {
     "checkpoint_failed": "Whether the last checkpoint here failed: `group show` says why",
     "without_object": "Whether the member here holds no object and cannot serve; `holdfast explain` says why",
     "committed": "The last position of its sequence known here to be final: operations so far",
+}
+
+
+_PER_LINK: Final = {
+    "link_open": "Whether this master replicates with that peer",
+    "link_refused": "Whether one of the two refuses the other; `holdfast directory status` says why",
+    "lag_p50_seconds": "From a commit here until that peer said that it is on its disk, the median lately",
+    "lag_p99_seconds": "The same of the slowest hundredth",
+    "behind_seconds": "The age of the oldest change from here that the peer is not known to have",
 }
 
 

@@ -9,7 +9,6 @@ from directory_pair import ADA, PEOPLE, Files, exchange, pair
 from holdfast.cli.directory.changelog import dump, restore
 from holdfast.cli.directory.check import check
 from holdfast.cli.directory.conflicts import list_, resolve, show
-from holdfast.cli.directory.csn import decode
 from holdfast.cli.explain import explain
 from holdfast.cli.where import Where
 from holdfast.directory.operations import (
@@ -281,26 +280,6 @@ def test_check_tells_what_is_on_its_way_from_what_is_wrong(
     first.tell(second)
     second.tell(first)
     assert check(one, other, wait=0.0) == 0
-
-
-def test_csns_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    decode("03626325e0001a1a1", output="json")
-    told = json.loads(capsys.readouterr().out)
-    assert told == {
-        "csn": "03626325e0001a1a1",
-        "timestamp": 908472926,
-        "time": "1998-10-15T17:35:26Z",
-        "sequence": 1,
-        "replica": 0xA1A1,
-        "sub_sequence": 0,
-    }
-    decode("1a1a13626325e00010005", "03626325e-0001-a1a1")
-    assert capsys.readouterr().out.count("1998-10-15T17:35:26Z") == 2
-    with pytest.raises(InvalidRequest, match="position 3"):
-        decode("036-6325e0001a1a1")
-    with pytest.raises(InvalidRequest, match="say which"):
-        decode()
-    assert parse("1a1a13626325e00010005").sub_sequence == 5
 
 
 def test_a_suffix_is_explained(two: tuple[Files, Files], capsys: pytest.CaptureFixture[str]) -> None:

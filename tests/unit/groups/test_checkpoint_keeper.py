@@ -82,6 +82,35 @@ def test_a_held_checkpoint_and_the_log_behind_it_stay_until_they_are_let_go() ->
     assert machine.log.floor(A).position == 4
 
 
+def test_one_checkpoint_stands_for_the_log_where_the_disk_is_short_of_space() -> None:
+    """D5: also for the log; but not if it is void, or held for a learner."""
+    machine = Machine()
+    machine.open()
+    disk = machine.disk.open("checkpoints", Life(), lambda token, ok: store.on_synced(token, ok) and None)
+    store = CheckpointStore(disk, salt=7, on_failed=_fail)
+    keeping = CheckpointKeeper(store, machine.log, Durability(lambda: machine.log.durable), Silent())
+    keeping.shed(A)  # there is nothing yet
+    for _ in range(2):
+        machine.write(b"one operation", b"another")
+        keeping.keep(A, Captured(machine.log.tail(A).position, b"state"))
+        machine.run()
+    assert (store.positions(A), machine.log.floor(A).position) == ([2, 4], 2)
+    keeping.hold(A, Position(3), Position(2))
+    keeping.shed(A)
+    assert (store.positions(A), machine.log.floor(A).position) == ([2, 4], 3)
+    keeping.hold(A, None, None)
+    keeping.shed(A)
+    assert (store.positions(A), machine.log.floor(A).position) == ([4], 4)
+    assert _position(keeping.newest(A)) == 4
+
+    machine.write(b"one operation")
+    keeping.keep(A, Captured(Position(5), b"not the group's"))
+    machine.run()
+    keeping.void(A, Position(4))
+    keeping.shed(A)
+    assert (store.positions(A), machine.log.floor(A).position) == ([4, 5], 4)
+
+
 def test_nothing_large_is_begun_where_the_disk_is_short_of_space() -> None:
     """D5, for groups in memory that have their checkpoints on disk: nobody else looks at the space for
     them."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.groups.disk_space import DiskSpace
+from holdfast.model.ids import GroupId
 from holdfast.storage.free_space import FreeSpace, SpaceConfig
 
 GIB = 1 << 30
@@ -16,13 +17,24 @@ class Machine:
     """A disk, the timers of a host, and what it told people."""
 
     def __init__(self, free: int | None, total: int = GIB) -> None:
-        self.space = None if free is None else FreeSpace(free, total)
+        self.now = None if free is None else FreeSpace(free, total)
         self.told: list[str] = []
-        self.checked = DiskSpace(lambda: self.space, {}, self._timers, self, CONFIG)  # type: ignore[arg-type]  # of a test
+        self.spared: list[int] = []
+        self.log = self
+        self.checked = DiskSpace(self, {}, self._timers, self, CONFIG)  # type: ignore[arg-type]  # of a test
 
     def _timers(self, on_timer: Callable[[Hashable], None]) -> "Machine":
         self._on_timer = on_timer
         return self
+
+    def space(self) -> FreeSpace | None:
+        return self.now
+
+    def oldest_first(self) -> list[GroupId]:
+        return []
+
+    def shorten(self, spare_bytes: int) -> None:
+        self.spared.append(spare_bytes)
 
     def set(self, delay_ns: int, tag: Hashable) -> int:
         assert delay_ns == CONFIG.look_ns
@@ -34,7 +46,7 @@ class Machine:
     error = warning
 
     def now_has(self, free: int | None) -> bool:
-        self.space = None if free is None else FreeSpace(free, GIB)
+        self.now = None if free is None else FreeSpace(free, GIB)
         self._on_timer("look")
         return self.checked.is_short
 
@@ -44,6 +56,7 @@ def test_a_host_is_short_below_the_reserve_until_somewhat_more_is_free() -> None
     found = [machine.now_has(free) for free in (101, 100, 99, 100, 124, 125, 100, 99)]
     assert found == [False, False, True, True, True, False, False, True]
     assert len(machine.told) == 3
+    assert machine.spared == [49, 50, 74, 0, 49], "half of the reserve may be used to free more"
 
 
 def test_a_host_that_starts_without_space_is_short_from_the_beginning() -> None:

@@ -1,12 +1,20 @@
-"""Tests groups that are created without members, and how the first member starts them (FTC-213)."""
+"""Tests groups that are created without members, how the first member starts them (FTC-213), and when a host
+starts one anew (V8)."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
 import pytest
 
 from holdfast.authority.groups import (
+    BEGUN_ANEW,
     GroupRecord,
     NameTaken,
+    Placement,
     Restored,
     begin_group,
+    create_group,
     create_unbegun_group,
     find_group,
     read_group,
@@ -16,7 +24,8 @@ from holdfast.authority.identity import Floors, ensure_identity, restore
 from holdfast.authority.placement import add_member, tune_group
 from holdfast.authority.recipe import InDoubt, Removed, Seen
 from holdfast.authority.removal import remove_group
-from holdfast.authority.views import NoGroup, View, ViewMember, read_view
+from holdfast.authority.views import NoGroup, View, ViewChange, ViewMember, change_view, read_view
+from holdfast.groups.lifecycle import UnbegunGroups
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 from recipe_bench import Bench
 
@@ -150,3 +159,125 @@ def test_who_never_leads_does_not_begin_a_group(bench: Bench, group: GroupId) ->
     found = begun_by(bench, group, B)
     assert isinstance(found, Seen)
     assert found.value.primary == B
+
+
+# --- V8
+
+
+def first_of(bench: Bench, *, min_in_sync: int = 2, members: tuple[ViewMember, ...] = ()) -> GroupId:
+    """A group placed on A and B, with a first view of *members*, or of A alone."""
+    record = msgspec.structs.replace(
+        unbegun(bench),
+        members=tuple(Placement(host=each, store=StoreId("")) for each in (A, B)),
+        min_in_sync=min_in_sync,
+    )
+    assert isinstance(bench.run(create_group(record, A, members or (member(A),))), Seen)
+    return record.group
+
+
+def anew(bench: Bench, group: GroupId, host: HostId, *, store: str = "new") -> View:
+    me = msgspec.structs.replace(member(host), store=StoreId(store), incarnation=Incarnation(2))
+    bench.run(begin_group(group, me, at_ns=1, nonce=bench.nonce()))
+    seen = bench.run(read_view(group))
+    assert isinstance(seen, Seen)
+    assert isinstance(seen.value, View)
+    return seen.value
+
+
+def test_a_host_that_lost_its_store_before_anything_was_acknowledged_begins_its_group_anew(
+    bench: Bench,
+) -> None:
+    """V8. Found by seed 552 of the scenario groups: nobody else is listed, and nobody would ever claim."""
+    bench.run(ensure_identity("d", nonce=bench.nonce()))
+    group = first_of(bench)
+    found = anew(bench, group, A)
+    assert (found.primary, found.epoch, found.cause.text) == (A, Epoch(2), BEGUN_ANEW)
+    assert [(each.host, each.store) for each in found.members] == [(A, "new")]
+    assert found.generation == Epoch(0), "members that hold nothing of another history stay as they are"
+
+
+@pytest.mark.parametrize(("min_in_sync", "hosts"), [(1, (A,)), (2, (A, B)), (3, (A, B))])
+def test_a_group_that_somebody_else_holds_or_that_may_have_acknowledged_is_not_begun_anew(
+    bench: Bench, min_in_sync: int, hosts: tuple[HostId, ...]
+) -> None:
+    """V8: one member is enough for a group with ``min_in_sync`` 1. Where another is listed, it claims."""
+    bench.run(ensure_identity("d", nonce=bench.nonce()))
+    group = first_of(bench, min_in_sync=min_in_sync, members=tuple(map(member, hosts)))
+    assert anew(bench, group, A).epoch == Epoch(1)
+
+
+def test_only_the_host_whose_store_is_gone_begins_a_group_anew(bench: Bench) -> None:
+    """V8: B cannot know that A's store is gone, and A itself has nothing to begin while it has it."""
+    bench.run(ensure_identity("d", nonce=bench.nonce()))
+    group = first_of(bench)
+    assert anew(bench, group, B).epoch == Epoch(1)
+    assert anew(bench, group, A, store=member(A).store).epoch == Epoch(1)
+
+
+def test_a_group_is_not_begun_anew_after_a_forced_recovery(bench: Bench) -> None:
+    """V8: the member that was chosen is listed alone, and holds what was acknowledged before (V4)."""
+    identity = bench.run(ensure_identity("d", nonce=bench.nonce()))
+    assert isinstance(identity, Seen)
+    group = first_of(bench, members=(member(A), member(B)))
+    seen = bench.run(read_view(group))
+    assert isinstance(seen, Seen)
+    forced = View(
+        group=group,
+        epoch=Epoch(2),
+        primary=A,
+        members=(member(A),),
+        nonce=bench.nonce(),
+        generation=Epoch(2),
+    )
+    assert isinstance(bench.run(change_view(ViewChange(seen, forced), identity=identity)), Seen)
+    assert anew(bench, group, A) == forced
+
+
+def test_a_group_is_not_begun_anew_after_the_authority_was_restored(bench: Bench) -> None:
+    """V8: the view may be of yesterday, and others hold what was acknowledged since (A5)."""
+    bench.run(ensure_identity("d", nonce=bench.nonce()))
+    group = first_of(bench)
+    assert isinstance(bench.run(restore(Floors(epoch=Epoch(7)), nonce=bench.nonce())), Seen)
+    assert anew(bench, group, A).epoch == Epoch(1)
+
+
+class Starter:
+    """The groups that host A may start, with the authority of *bench*."""
+
+    def __init__(self, bench: Bench, store: str | None) -> None:
+        self.learned: list[View] = []
+        me = (
+            msgspec.structs.replace(member(A), store=StoreId(store), incarnation=Incarnation(2))
+            if store
+            else None
+        )
+        self.groups = UnbegunGroups(
+            A,
+            cast(Any, SimpleNamespace(start=lambda recipe, then: then(bench.run(recipe)))),
+            cast(Any, lambda on_timer: SimpleNamespace(set=lambda delay_ns, tag: 1)),
+            cast(Any, SimpleNamespace(wall=lambda: 1)),
+            cast(Any, SimpleNamespace(note=lambda *_, **__: None)),
+            bench.nonce,
+            member_of=lambda group: me,
+            learn=lambda seen: self.learned.append(seen.value),
+        )
+
+    def look(self, bench: Bench, group: GroupId) -> list[View]:
+        record, seen = bench.run(read_group(group)), bench.run(read_view(group))
+        assert isinstance(record, Seen)
+        assert isinstance(seen, Seen)
+        self.groups.look(record.value, None)
+        self.groups.look(record.value, seen.value)
+        return self.learned
+
+
+def test_a_host_looks_whether_a_group_is_to_begin_anew_once_it_knows_the_view(bench: Bench) -> None:
+    """V8: the record and the view arrive one after the other, and either may be the last."""
+    bench.run(ensure_identity("d", nonce=bench.nonce()))
+    group = first_of(bench)
+    assert Starter(bench, None).look(bench, group) == [], "it holds records of the group, or does not host it"
+    assert Starter(bench, member(A).store).look(bench, group) == [], "its store is the listed one"
+    starter = Starter(bench, "new")
+    (found,) = starter.look(bench, group)
+    assert (found.epoch, found.cause.text) == (Epoch(2), BEGUN_ANEW)
+    assert len(starter.look(bench, group)) == 1, "the view lists this store now"

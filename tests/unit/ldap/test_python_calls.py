@@ -71,6 +71,25 @@ def test_a_search_takes_few_calls(
     assert len(client.answers()) == 2 * PIPELINED
 
 
+@pytest.mark.covers("CSN-107")
+def test_a_search_by_index_takes_as_many_calls_in_a_large_directory(client: Client) -> None:
+    """Reading does not slow down as the directory grows: a search by uid looks at what it finds alone."""
+    session, master = client.session, client.door.master
+
+    def taken() -> int:
+        client.ask(by_uid(7))
+        one = encode(Message(1_000, by_uid(7)))
+        found = calls(lambda: session.receive(one))
+        assert len(client.answers()) == 2
+        return found
+
+    small = taken()
+    for number in range(100, 1_500):
+        master.replica.execute(person(f"p{number:04}"), ADMIN, lambda csn: None)
+    master.store.commit()
+    assert taken() == small
+
+
 def test_a_modify_takes_few_calls(client: Client) -> None:
     """Until it is on its way to the disk: what one attribute's change has to do with the others is little."""
     session = client.session

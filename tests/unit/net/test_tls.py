@@ -26,7 +26,7 @@ from holdfast.net import (
     serve,
 )
 from holdfast.net.certificates import create_domain, issue
-from holdfast.net.tls import Rotation, TlsFailed, TlsPipe
+from holdfast.net.tls import Rotation
 
 NOW = datetime.datetime.now(datetime.UTC)
 LONG_AGO = NOW - datetime.timedelta(days=400)
@@ -229,27 +229,6 @@ def test_damaged_records_end_that_connection_only(certs: Path) -> None:
         await kept.frames_come(1)
 
     run(main)
-
-
-def test_any_split_of_the_records_gives_the_same_bytes(certs: Path) -> None:
-    """The pipe alone gives the same bytes when fed byte by byte."""
-    tls = Tls.load(certs, Role.HOST, "server")
-    one, other = TlsPipe(tls.connector, is_connector=True), TlsPipe(tls.acceptor, is_connector=False)
-    one.begin()
-    while not (one.is_ready and other.is_ready):
-        for data in one.take_output():
-            other.receive(bytes([data]))
-        for data in other.take_output():
-            one.receive(bytes([data]))
-    one.send(b"hello" * 5000)
-    found = b"".join(other.receive(bytes([data])) for data in one.take_output())
-    assert found == b"hello" * 5000
-    assert other.peer().id == "server"
-    one.send(b"damaged")
-    damaged = bytearray(one.take_output())
-    damaged[-1] ^= 1
-    with pytest.raises(TlsFailed):
-        other.receive(bytes(damaged))
 
 
 @pytest.mark.parametrize("missing", ["ca.pem", "host-server.pem", "host-server.key"])

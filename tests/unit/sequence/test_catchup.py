@@ -35,7 +35,6 @@ class Side:
         self.installed: Kept | None = None
         self.kept_aside = Position(0)
         self.lacks = NEAR
-        self.lacks_space = False
         self.size_max = 1 << 20
         self.held: tuple[Position | None, Position | None] = (None, None)
         self.dropped: list[Point] = []
@@ -52,10 +51,13 @@ class Side:
                 floor=ORIGIN, live_bytes=0, point_at=self.log.get, install=self.dropped.append
             ),
             standing=SimpleNamespace(own_entry=None),
-            ports=SimpleNamespace(checkpoints=self, flush=lambda: None, lacks_space=lambda: self.lacks_space),
+            ports=SimpleNamespace(checkpoints=self, flush=lambda: None, space=self),
             send=lambda host, message: self.sent.append(message),
             note=lambda kind, **_: None,
         )
+
+    def fits(self, size: int) -> bool:
+        return size <= self.size_max
 
     def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
         return self.kept if self.kept.position >= at_least else None
@@ -66,7 +68,6 @@ class Side:
     def install(self, kept: Kept) -> None:
         self.installed = kept
         self.lacks = NEAR
-        self.lacks_space = False
 
     def keeps(self, kept: Kept) -> None:
         self.kept_aside = kept.position

@@ -272,6 +272,29 @@ def test_a_quiet_group_is_copied_forward() -> None:
     assert machine.log.followed(C) == 7
 
 
+def test_a_log_that_is_to_be_short_keeps_no_file_for_a_quiet_group() -> None:
+    """D5: on a disk that is short of space fewer files than usual are too many, if there is room for a copy
+    of what keeps them."""
+    machine = Machine()
+    log = machine.open()
+    machine.write(b"old", group=B)
+    while len(log.files) < SMALL.files_max:
+        machine.write(bytes(1000))
+        log.set_floor(A, log.tail(A).position)
+        machine.run()
+    assert log.oldest_first()[0] == B
+    assert log.files[0] == 1, "as many files are usual"
+    log.shorten(SMALL.file_bytes)
+    machine.run()
+    assert log.files[0] == 1, "a copy may need another file, and there is no room for it"
+    log.shorten(SMALL.file_bytes + 1)
+    machine.run()
+    assert log.files[0] > 1
+    assert log.bytes_on_disk == len(log.files) * SMALL.file_bytes
+    assert len(log.files) <= 3
+    assert machine.bodies(B) == [b"old"]
+
+
 def test_a_checkpoint_from_another_member_may_lie_beyond_the_tail() -> None:
     """M3: the log continues from the installed point; a point inside the history must match it."""
     machine = Machine()

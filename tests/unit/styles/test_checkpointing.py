@@ -592,6 +592,22 @@ def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) ->
     assert made.replicas["a"].sequence.tail <= tail + 1
 
 
+@pytest.mark.parametrize("style", ALL)
+def test_a_wanted_checkpoint_is_due_once_while_a_method_waits(style: str) -> None:
+    """A learner needs a checkpoint while a method waits for another group, which may take minutes. *Without
+    it:* every mark makes the next one due, and the log fills up to its very end, so that not even the record
+    that breaks a circle of calls has room (E10)."""
+    made = group(style, config=StyleConfig(checkpoint_interval_ns=10**6 * SECOND))
+    replica = made.replicas["a"]
+    replica.on_calls("t", sent(call(1, "ask", "asked")))
+    made.settle()
+    tail = replica.sequence.tail
+    replica._checkpointing.make_due()
+    for _ in range(20):
+        made.settle()
+    assert replica.sequence.tail <= tail + 1
+
+
 def test_a_copy_that_waits_for_its_digest_is_not_dropped_for_the_next() -> None:
     """E8: marks may follow each other faster than a primary writes. *Without it:* a backup that lags drops
     each copy before it was compared, and its log is never pruned. Once the primary has told a later digest,
@@ -612,3 +628,48 @@ def test_a_copy_that_waits_for_its_digest_is_not_dropped_for_the_next() -> None:
         copies.end()
         begun.append(copies.begun)
     assert begun == [1, 1, 2]
+
+
+@pytest.mark.parametrize("style", ["cold", "warm", "active"])
+def test_a_log_in_the_way_makes_one_checkpoint_due_if_the_disk_has_room_for_it(style: str) -> None:
+    """D5: before the interval is over, but not again while nothing new was executed."""
+    made = group(style, config=StyleConfig(checkpoint_interval_ns=10**6 * SECOND))
+    write(made, 1, 2)
+    made.settle()
+    made.room.left = 0
+    for replica in made.replicas.values():
+        replica.relieve()
+    made.settle()
+    assert made.members["a"].checkpoint is None, "there is no room for it"
+    made.room.left = 1 << 20
+    made.settle()
+    kept = made.members["a"].checkpoint
+    assert kept is not None
+    assert kept.position >= 2
+    tail = made.replicas["a"].sequence.tail
+    for _ in range(3):
+        made.replicas["a"].relieve()
+        made.settle()
+    assert made.replicas["a"].sequence.tail == tail
+
+
+def test_a_copy_that_becomes_larger_than_the_room_for_it_is_given_up() -> None:
+    """D5: how large a state is, is known when it was captured. It is tried again when there is more room."""
+    made = group(
+        "active", config=StyleConfig(inline_state_bytes_max=0, checkpoint_interval_ns=10**6 * SECOND)
+    )
+    write(made, 1)
+    made.settle()
+    made.room.left = 10
+    replica, copies = made.replicas["a"], made.copies["a"]
+    execution = replica.execution
+    assert execution is not None
+    replica._checkpointing.capture(execution)
+    assert copies.begun == 1
+    copies.end()
+    assert "more than the 10 bytes that the disk has to spare" in replica.why_no_checkpoint
+    assert not replica.is_unreadable(execution.position), "nothing is wrong with the state"
+    made.room.left = None
+    made.clock.time_ns += 100 * SECOND
+    replica._checkpointing.capture(execution)
+    assert copies.begun == 2

@@ -4,11 +4,13 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+from holdfast.directory.hosting.orders import LinkInfo, ReplicaInfo
 from holdfast.faults.backlog import Backlog
 from holdfast.machine.trace import CountingTrace
 from holdfast.model.admin.streams import StreamFigures, StreamsInspected
 from holdfast.model.ids import SECOND, HostId
 from holdfast.model.ports import NoTrace
+from holdfast.node.services.directory_service import ClientCounts, DirectoryService
 from holdfast.web.metrics import Metrics
 from means import ROOT
 
@@ -50,8 +52,36 @@ def test_the_page_of_metrics_lists_what_a_host_tells_and_nothing_else() -> None:
     assert sorted(listed) == sorted(name for name in told if not name.endswith("_created"))
 
 
+class Directory(DirectoryService):
+    """The service of a host whose replica has one peer."""
+
+    def __init__(self) -> None:
+        link = LinkInfo(peer=HostId("b"), state="open", lag_p50_ms=2.0, lag_p99_ms=8.0, behind_ms=0.0)
+        self._info = ReplicaInfo(host=HostId("a"), state="serving", conflicts=3, links=(link,))
+        self.count_clients = lambda: ClientCounts(7, 1000, 1)
+
+    def show(self) -> ReplicaInfo:
+        return self._info
+
+
+def test_what_is_told_of_a_directory() -> None:
+    metrics = Metrics()
+    metrics.watch(host_context())
+    told = metrics.text().decode().splitlines()
+    for line in (
+        "holdfast_directory_serving 1.0",
+        "holdfast_directory_conflicts 3.0",
+        'holdfast_directory_link_open{peer="b"} 1.0',
+        'holdfast_directory_lag_p50_seconds{peer="b"} 0.002',
+        "holdfast_ldap_clients 7.0",
+        "holdfast_ldap_operations_total 1000.0",
+    ):
+        assert line in told
+
+
 def host_context() -> Any:
     """The context of a host without groups."""
+    directory = Directory()
     report = SimpleNamespace(host="a", incarnation=1, in_session=True, log_bytes=1, peers=())
     return SimpleNamespace(
         domain="main",
@@ -60,6 +90,7 @@ def host_context() -> Any:
         notes={"won": 1},
         reports=Backlog(1),
         listeners=[],
+        services=SimpleNamespace(running=lambda name: directory),
         admin_dispatch=SimpleNamespace(streams=SimpleNamespace(local=_Streams())),
     )
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from cyclopts import App
 
-from holdfast.cli.output import Output, print_json, print_table
-from holdfast.model.csn import Csn, parse
+from holdfast.cli.output import Output, print_json, print_table, say
+from holdfast.model.csn import Csn, compare_text, parse
 from holdfast.model.errors import InvalidRequest
 
 EXIT_DONE = 0
@@ -41,6 +41,33 @@ def decode(*csns: str, output: Output = "table") -> int:
     return EXIT_DONE
 
 
+@app.command
+def compare(first: str, second: str, /, *, output: Output = "table") -> int:
+    """Say which of two change sequence numbers is the greater, and whether both are parts of one operation.
+
+    Both have the same form: numbers that begin with 0 are ordered by time, those that begin with 1 by
+    replica and then by time, each as its text is.
+
+    Parameters
+    ----------
+    first, second
+        The two numbers.
+    output
+        A sentence for people, one JSON object for scripts: order is -1, 0 or 1 as the first is less, equal
+        or greater.
+    """
+    order = compare_text(first.strip(), second.strip())
+    is_one = parse(first.strip()).is_same_operation(parse(second.strip()))
+    if output == "json":
+        print_json({"order": order, "is_same_operation": is_one})
+    else:
+        say(
+            f"{first} is {('less than', 'equal to', 'greater than')[order + 1]} {second}; "
+            f"they are {'parts of one operation' if is_one else 'two operations'}"
+        )
+    return EXIT_DONE
+
+
 def _when(csn: Csn) -> str:
     return datetime.fromtimestamp(csn.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -48,6 +75,7 @@ def _when(csn: Csn) -> str:
 def _parts(csn: Csn) -> dict[str, object]:
     return {
         "csn": csn.text(),
+        "by_replica": csn.replica_text(),
         "timestamp": csn.timestamp,
         "time": _when(csn),
         "sequence": csn.sequence,

@@ -34,7 +34,7 @@ from holdfast.directory.master import Master, read_about, top_entry
 from holdfast.directory.reading import reading
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
-from holdfast.machine.files import open_private, sync_directory
+from holdfast.machine.files import open_private, rename_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
 
@@ -108,8 +108,7 @@ def opened_output(file: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        aside.replace(file)
-        sync_directory(file.parent)
+        rename_durably(aside, file)
     finally:
         aside.unlink(missing_ok=True)
 
@@ -225,8 +224,7 @@ def _into_new(
         loaded = run(make())
         if directory.exists():
             directory.rmdir()
-        aside.rename(directory)
-        sync_directory(directory.parent)
+        rename_durably(aside, directory)
         return loaded
     finally:
         shutil.rmtree(aside, ignore_errors=True)

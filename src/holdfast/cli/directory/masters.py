@@ -22,7 +22,7 @@ from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import HostId
 from holdfast.net import Address, Connection, ConnectionSettings, Kind, Reason, Requests, connect
-from holdfast.node.services.directory_service import LDAP, NAME
+from holdfast.node.services.directory_service import LDAP, LDAPS, NAME
 
 ASK_S: Final = 10.0
 CONNECT_S: Final = 3.0
@@ -38,6 +38,8 @@ class Master:
     is_alive: bool
     pid: int | None = None
     ldap: str = ""
+    ldaps: str = ""
+    """Empty if its door has no certificate."""
     """Where its LDAP door is."""
     address: str = ""
     """Where its directory takes orders."""
@@ -114,6 +116,7 @@ async def _master(host: HostInfo, endpoint: ConnectionSettings) -> Master:
         report = await ask_host_at(Address.parse(host.address), endpoint)
         address, ldap = report.details.get(NAME, ""), report.details.get(LDAP, "")
         found = Master(host.host, is_alive=True, pid=report.pid, ldap=ldap, address=address)
+        found = replace(found, ldaps=report.details.get(LDAPS, ""))
         if not address:
             service = next((each for each in report.services if each.name == NAME), None)
             why = "it runs no directory" if service is None else f"{service.state}: {service.why}"

@@ -16,6 +16,7 @@ from holdfast.ldap.limits import DEFAULT, DoorLimits
 from holdfast.ldap.password_threads import PasswordThreads
 from holdfast.ldap.server import LdapServer
 from holdfast.ldap.service import DEFAULT_POLICY, DoorPolicy, DoorPorts, Service
+from holdfast.ldap.tls_files import DoorFiles, DoorTls
 from holdfast.machine.process_tuning import allow_open_files, spare_what_stays
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import InvalidRequest
@@ -47,16 +48,7 @@ def tls_context(serving: Serving) -> ssl.SSLContext | None:
         if serving.ldaps_port is not None or serving.key is not None or serving.ca is not None:
             raise InvalidRequest("TLS needs a certificate: --certificate FILE, and --key FILE")
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(serving.certificate, serving.key)
-        if serving.ca is not None:
-            context.load_verify_locations(serving.ca)
-            context.verify_mode = ssl.CERT_OPTIONAL
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidRequest(f"the certificate or key cannot be used: {error}") from error
-    return context
+    return DoorTls(DoorFiles(serving.certificate, serving.key, serving.ca)).context
 
 
 async def plant(serving: Serving, master: Master) -> dict[str, object]:

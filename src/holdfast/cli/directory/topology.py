@@ -131,6 +131,7 @@ def as_json(master: Master) -> dict[str, object]:
         "alive": master.is_alive,
         "pid": master.pid,
         "ldap": master.ldap,
+        "ldaps": master.ldaps,
         "why": master.why,
         "replica": master.info,
     }

@@ -29,6 +29,7 @@ def picture(status: DomainStatus) -> RenderableType:
     parts = (Text(line, style="dim", overflow="fold") for line in _services(status))
     said = (
         *_cuts(status),
+        *_short_of_space(status),
         *_lacking(status),
         *_unkept(status),
         *_other_code(status),
@@ -94,6 +95,14 @@ def url_in(status: DomainStatus) -> str:
     """The URL that clients connect to; empty if no host is alive."""
     addresses = ",".join(reachable(status))
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
+
+
+def _short_of_space(status: DomainStatus) -> list[str]:
+    return [
+        f"the disk of {report.host} is nearly full, and operations are refused: {report.lacks_space}"
+        for report in _reports(status)
+        if report.lacks_space
+    ]
 
 
 def _lacking(status: DomainStatus) -> list[str]:

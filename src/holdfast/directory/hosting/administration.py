@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import structlog
+
 from holdfast.authority.directories import (
     DirectoryRecord,
     Edit,
@@ -51,7 +53,14 @@ from holdfast.model.ids import HostId
 SERVING_S: Final = 60.0
 """How long an order waits for the replica that it made."""
 
+KNOWN_TRIES: Final = 500
+KNOWN_S: Final = 0.01
+"""How often, and after which pauses, a replica that is to be filled anew looks whether others have all that
+it has."""
+
 MILLISECOND_NS: Final = 1_000_000
+
+log: Final = structlog.get_logger("holdfast.directory")
 
 
 class Administration:
@@ -173,7 +182,7 @@ class Administration:
             )
         if not record.peers_of(self._around.host):
             raise InvalidRequest("there is no other replica that could give its data")
-        if not order.force and not is_known_elsewhere(served.replicator, order.source):
+        if not order.force and not await self._until_known_elsewhere(served.replicator, order.source):
             raise InvalidRequest(
                 f"no connected peer has all that is here ({served.replicator.vector.text()}); what only this "
                 "replica has would be lost: wait, or say --force"
@@ -183,6 +192,15 @@ class Administration:
         await served.mark_for_initialisation(emptied(served.replicator.roster.own, ids))
         served.begin_again("it is to be filled anew")
         return OrderDone("it is being filled; `holdfast directory status` shows how far it is")
+
+    async def _until_known_elsewhere(self, replicator: Replicator, source: HostId | None) -> bool:
+        """Whether a peer, or that one, has all that is here; given a moment, since even the heartbeats of an
+        idle master are on their way for a while."""
+        for _ in range(KNOWN_TRIES):
+            if is_known_elsewhere(replicator, source):
+                return True
+            await asyncio.sleep(KNOWN_S)
+        return False
 
     def _reset_clock(self, order: ResetClock) -> Answer:
         served = self._served()
@@ -195,6 +213,7 @@ class Administration:
         if newest is not None:
             generator.observe("an administrator", newest, override_reason="clock reset")
         absorbed_ns = generator.absorb_network_offset("clock reset")
+        log.warning("clock reset", before=before, now=generator.csnstate(), newest=str(newest))
         return OrderDone(
             f"{absorbed_ns / 1e9:.3f} s that peers had pulled this clock are its own now; before: {before}; "
             f"now: {generator.csnstate()}; all CSNs from here on are greater than {newest}"
@@ -239,6 +258,7 @@ class Administration:
                 self._link(replicator, record, each) for each in record.members if each != around.host
             ),
             pending=served.replica.pending,
+            conflicts=len(served.replica.conflicts()),
             live=tuple(roster.live),
             over=tuple(roster.over),
             needs_initialisation=tuple(roster.lagging),

@@ -189,6 +189,7 @@ class HostedReplica:
             around.replication,
             around.trace,
             around.masters,
+            lambda: around.follower.known().present,
             offers,
         )
         self.state = "serving"

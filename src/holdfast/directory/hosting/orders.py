@@ -129,6 +129,8 @@ class ReplicaInfo(Struct, frozen=True, kw_only=True, tag="replica"):
     links: tuple[LinkInfo, ...] = ()
     pending: int = 0
     """Transactions on their way to the disk."""
+    conflicts: int = 0
+    """How many nobody has resolved."""
     live: tuple[ReplicaId, ...] = ()
     """The replicas that are counted."""
     over: tuple[ReplicaId, ...] = ()

@@ -23,7 +23,7 @@ from holdfast.directory.store import Batch
 from holdfast.machine.real_ports import MachineRandom
 from holdfast.model.csn import Csn
 from holdfast.model.errors import DiskFailed
-from holdfast.model.ids import HostId
+from holdfast.model.ids import HostId, ReplicaId
 from holdfast.model.ports import Trace
 
 
@@ -95,9 +95,11 @@ class ServedReplica:
         config: ReplicationConfig,
         trace: Trace,
         masters: Callable[[], Sequence[str]],
+        allotted: Callable[[], Sequence[ReplicaId]],
         copies: ShippedCopies,
     ) -> None:
-        """Begin to replicate with *peers*. *masters* says where a read-only replica sends writers."""
+        """Begin to replicate with *peers*. *masters* says where a read-only replica sends writers,
+        *allotted* which replicas there are as the authority knows it."""
         files, replica = self._files, self.replica
         rows = replica.kept()
         roster = Roster(decoded_own(dict(rows)[SELF]), rows)
@@ -108,6 +110,7 @@ class ServedReplica:
             maps=MAPS,
             peers=peers,
             masters=masters,
+            allotted=allotted,
             on_told_over=lambda: self.begin_again("its replica id is over"),
             on_failed=lambda why: files.fail(DiskFailed(why)),
         )

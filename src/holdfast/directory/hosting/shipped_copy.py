@@ -7,7 +7,6 @@ The store that is there keeps its mark *half copied* until then, so a crash at a
 on with the chunks that were fetched (W5).
 """
 
-import os
 import shutil
 from pathlib import Path
 from typing import Final
@@ -27,6 +26,7 @@ from holdfast.directory.replication.roster import (
     own_row,
 )
 from holdfast.directory.replication.taking import HALF_COPIED
+from holdfast.machine.files import rename_durably
 from holdfast.model.errors import DiskFailed, InvalidRequest
 from holdfast.shipping.checkout import check_out
 from holdfast.shipping.manifest import Contents
@@ -46,8 +46,7 @@ def take_file(contents: Contents, shelf: Path, directory: Path, own: Own) -> Non
         check_out(contents, shelf, editing, is_shared=False)
         _edit(editing, own)
         shutil.rmtree(directory / COPIED, ignore_errors=True)
-        editing.rename(directory / COPIED)
-        _sync(directory)
+        rename_durably(editing, directory / COPIED)
     except (lmdb.Error, OSError) as fault:
         raise DiskFailed(f"{editing}: the copy cannot be used: {fault}") from None
 
@@ -60,8 +59,7 @@ def put_in_place(directory: Path) -> bool:
     try:
         # A crash in between leaves the copy, and this is done again.
         shutil.rmtree(store, ignore_errors=True)
-        copied.rename(store)
-        _sync(directory)
+        rename_durably(copied, store)
     except OSError as fault:
         raise DiskFailed(f"{copied} cannot be put in place: {fault}") from None
     return True
@@ -102,11 +100,3 @@ def joined(own: Own, giver: Own, base: str) -> Own:
         known=tuple(sorted({*own.known, *giver.known, own.replica} - set(own.over))),
         over=tuple(sorted({*own.over, *giver.over})),
     )
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

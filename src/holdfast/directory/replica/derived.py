@@ -26,6 +26,8 @@ class Consequences:
     """Whether names changed that other entries are below."""
     touches_rules: bool = False
     """Whether access rules may have changed."""
+    odd: tuple[EntryId, ...] = ()
+    """Entries that lost their name, became glue, or are not where they were moved to."""
 
 
 NO_CONSEQUENCES: Final = Consequences()
@@ -44,6 +46,7 @@ class DerivedRows:
         """The tree has followed the changes of the entries in *before*, which has their states before
         them."""
         is_name_changed = is_tree_changed = touches_rules = False
+        odd = []
         touched = dict.fromkeys((*before, *self._tree.take_touched()))
         for entry, (was, now) in self.shown.write(touched, batch).items():
             state = self._state.entries.get(entry)
@@ -57,9 +60,11 @@ class DerivedRows:
             write_difference(self._schema, entry, old, new, batch)
             if was != now:
                 is_name_changed = True
+                if now is not None and state is not None and now.oddity & ~(was.oddity if was else 0):
+                    odd.append(entry)
                 # An entry without anyone below it changes no name but its own.
                 is_tree_changed = is_tree_changed or entry not in before or self._tree.has_children(entry)
             touches_rules = touches_rules or any(
                 old.get(each) != new.get(each) or (was != now and each in new) for each in RULE_ATTRIBUTES
             )
-        return Consequences(is_name_changed, is_tree_changed, touches_rules or is_tree_changed)
+        return Consequences(is_name_changed, is_tree_changed, touches_rules or is_tree_changed, tuple(odd))

@@ -376,10 +376,12 @@ class Replica:
                     for parent in change.leaves:
                         batch.put(LEFT, parent, self._state.left[parent].text().encode())
             batch.put(UPDATES, update_row(update.csn), encoded_update(update))
-        for entry in before:
-            if self._follow(self._state.entries[entry]):
-                self._ports.trace.note("directory_conflict", entry=bytes(entry).hex())
+        disputed = [entry for entry in before if self._follow(self._state.entries[entry])]
         consequences = self._derived.write(before, batch)
+        for entry in (*disputed, *consequences.odd):
+            # The same text at every master that has the same changes.
+            name = f"{bytes(entry).hex()}-{self._state.entries[entry].modified}"
+            self._ports.trace.note("directory_conflict", conflict=name)
         for entry, row in self._entries.take_changed():
             _put_entry(batch, entry, row)
         csns = [update.csn for update in updates] + list(marks) + ([] if own is None else [own])

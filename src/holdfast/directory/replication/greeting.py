@@ -45,11 +45,15 @@ def _surplus(hello: Hello, vector: Vector, own: Vector, roster: Roster) -> Refus
     for replica in (*roster.final, *(() if is_counted else roster.over)):
         newest, last = vector.get(replica), roster.last_of(replica, own)
         if newest is not None and (last is None or newest > last):
-            return Refused(
-                Reason.NEEDS_INITIALISATION,
-                f"you have changes of the retired replica {replica} up to {newest}, and nobody takes any "
-                f"after {last or 'the first'}; initialise your store, which loses them",
-            )
+            had = f"you have changes of replica {replica} up to {newest}"
+            if replica in roster.final:
+                why = f"{had}, which is retired, and nobody takes any after {last or 'the first'}; "
+                why += "initialise your store, which loses them"
+            else:
+                # Others may have retired it by now; who has heard them all would know.
+                why = f"{had}, which is over, and here they end with {last or 'none'}; if no third replica "
+                why += "brings them, initialise the one of the two stores that has fewer links"
+            return Refused(Reason.NEEDS_INITIALISATION, why)
     return None
 
 

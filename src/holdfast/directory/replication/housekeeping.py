@@ -8,7 +8,7 @@ one vector.
 *Retiring* waits until all live replicas have the same of a replica that is over (see :mod:`.roster`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.replication.ports import ReplicationConfig, ReplicationPorts
@@ -37,12 +37,14 @@ class Housekeeping:
         config: ReplicationConfig,
         keep: Keep,
         new_token: Callable[[Callable[[], None]], Token],
+        allotted: Callable[[], Iterable[ReplicaId]] = tuple,
     ) -> None:
         self._ports = ports
         self._roster = roster
         self._config = config
         self._keep = keep
         self._new_token = new_token
+        self._allotted = allotted
         self._looked_ns: int | None = None
         self._purged_ns: int | None = None
         vector = ports.replica.vector
@@ -139,6 +141,8 @@ class Housekeeping:
     def _purge(self) -> None:
         replica, roster = self._ports.replica, self._roster
         own = replica.vector
+        if any(each not in roster.counted for each in self._allotted()):
+            return  # who counted it may have lost his store since, and what it began with is not known
         target = roster.purged
         for each in (roster.purge_bound(own), *roster.followed_purges(own)):
             if each is not None:

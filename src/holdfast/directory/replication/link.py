@@ -129,6 +129,12 @@ class Link:
             self.supplier.pump()
         elif isinstance(message, CannotSupply):
             self._shortage = Vector.parse(message.least), message.why
+            self._ports.trace.note(
+                "directory_cannot_be_supplied",
+                peer=self.peer,
+                replica=self._roster.replica,
+                why=message.why,
+            )
         elif isinstance(message, Counted):
             self._owner.on_counted(Vector.parse(message.vector))
         else:

@@ -98,6 +98,10 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
     marked and needs initialisation."""
     log_updates: int = 1_000_000
     """How many updates the changelog may keep for such a replica."""
+    acknowledge_stores: int = 1
+    """On how many disks a change is before its client hears of it: 1, or 2 for the disk of another master as
+    well. With 2 every change takes a way to that master and back, and one that it does not confirm in time
+    is answered with an error that says *committed here only*. A client may ask for either with a control."""
     acknowledge_ns: int = 2 * SECOND
     """How long ``acknowledge=2`` waits for a second store."""
     waiting_max: int = 10_000
@@ -118,6 +122,7 @@ class ReplicationConfig(Struct, frozen=True, kw_only=True):
             "copy_window": 1 << 10,
             "copies_max": 16,
             "piece_bytes": 8 << 20,
+            "acknowledge_stores": 2,
         }
         problems = []
         for name in self.__struct_fields__:

@@ -5,7 +5,7 @@ commits, and timers. On each tick it gives up silent links, makes a statement if
 all agree about, trims the changelog and purges old state.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.update import Update
@@ -54,17 +54,20 @@ class Replicator:
         maps: Sequence[MapName],
         peers: Sequence[str] = (),
         masters: Callable[[], Sequence[str]] = tuple,
+        allotted: Callable[[], Iterable[ReplicaId]] = tuple,
         on_told_over: Callable[[], None] = lambda: None,
         on_failed: Callable[[str], None] = lambda why: None,
     ) -> None:
         """*maps*: those of the store that a copy has. *peers*: with whom it has links. *masters*: where a
-        read-only replica sends writers. *on_told_over*: others have retired this replica's id, or know that
+        read-only replica sends writers. *allotted*: the present replica ids of all hosts, as far as the
+        authority's word has come: purging waits for one whose sponsor lost his store, too (G7).
+        *on_told_over*: others have retired this replica's id, or know that
         its store was put back; open the store again, with another. *on_failed*: the process must end (D1).
         """
         insist_valid(config, "replication")
         self.roster = roster
         self._ports = ports
-        self._config = config
+        self.config = config
         self._masters = masters
         self._on_told_over = on_told_over
         self.on_failed = on_failed
@@ -87,7 +90,7 @@ class Replicator:
         )
         self.lag = LagMeter()
         self._givers = Givers(ports, config, tuple(maps), self._count)
-        self._housekeeping = Housekeeping(ports, roster, config, self.keep, self.new_token)
+        self._housekeeping = Housekeeping(ports, roster, config, self.keep, self.new_token, allotted)
         ports.replica.listen(self)
         ports.timers.set(config.tick_ns, TICK)
         self._maybe_ready()
@@ -106,7 +109,7 @@ class Replicator:
     def on_up(self, peer: str) -> None:
         """There is a new connection; one that was there before is over."""
         self.on_down(peer)
-        self.links[peer] = Link(peer, self._ports, self.roster, self._config, self.new_token, self)
+        self.links[peer] = Link(peer, self._ports, self.roster, self.config, self.new_token, self)
 
     def on_down(self, peer: str) -> None:
         self._givers.drop(peer)
@@ -176,6 +179,7 @@ class Replicator:
     def on_open(self, link: Link, *, is_ready: bool) -> None:
         self._unheard.pop(link.peer, None)
         self.lag.follow(link.peer)
+        self._ports.trace.note("directory_link_open", peer=link.peer, replica=link.replica)
         assert link.replica is not None
         if is_ready and self._ports.copies is not None:
             self._ports.copies.taken(link.replica)
@@ -215,7 +219,7 @@ class Replicator:
         self._maybe_ready()
         if not self._is_tell_set:
             self._is_tell_set = True
-            self._ports.timers.set(self._config.have_ns, TELL)
+            self._ports.timers.set(self.config.have_ns, TELL)
 
     # --- the replica (ReplicaListener)
 
@@ -245,7 +249,7 @@ class Replicator:
 
     def _may_issue(self) -> bool:
         """Whether peers have had their time to say that this store was put back since it was last opened."""
-        is_late = self._ports.clock.now() - self._began_ns >= self._config.hear_first_ns
+        is_late = self._ports.clock.now() - self._began_ns >= self.config.hear_first_ns
         return not self._is_nobody and (not self._unheard or is_late)
 
     def acknowledge(self, csn: Csn, answer: Answer) -> None:
@@ -271,7 +275,7 @@ class Replicator:
 
     def on_timer(self, tag: Hashable) -> None:
         if tag == TICK:
-            self._ports.timers.set(self._config.tick_ns, TICK)
+            self._ports.timers.set(self.config.tick_ns, TICK)
             self._tick()
         elif tag == RELAY:
             self._is_relay_set = False
@@ -285,7 +289,7 @@ class Replicator:
         now_ns = self._ports.clock.now()
         self.acknowledgements.on_time(now_ns)
         for link in list(self.links.values()):
-            if link.phase is not Phase.ENDED and now_ns - link.heard_ns > self._config.silence_ns:
+            if link.phase is not Phase.ENDED and now_ns - link.heard_ns > self.config.silence_ns:
                 self._ports.trace.note("directory_link_silent", peer=link.peer)
                 link.end()
                 self.on_down(link.peer)
@@ -295,7 +299,7 @@ class Replicator:
         if self.roster.replica in self.roster.over:
             self._become_nobody()
         self._refuse_over(self.roster.over)
-        if self._stated_ns is None or now_ns - self._stated_ns >= self._config.statement_ns:
+        if self._stated_ns is None or now_ns - self._stated_ns >= self.config.statement_ns:
             self._state()
         self._housekeeping.tick(now_ns)
 
@@ -378,4 +382,4 @@ class Replicator:
     def _relay_later(self) -> None:
         if not self._is_relay_set:
             self._is_relay_set = True
-            self._ports.timers.set(self._config.relay_ns, RELAY)
+            self._ports.timers.set(self.config.relay_ns, RELAY)

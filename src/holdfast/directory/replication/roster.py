@@ -124,6 +124,11 @@ class Roster:
         said.update(each for s in self.statements.values() for each in s.known)
         return sorted(said - set(self.over) - self.final.keys())
 
+    @property
+    def counted(self) -> set[ReplicaId]:
+        """All that are known here: live, over, or retired."""
+        return {*self.live, *self.over, *self.final}
+
     def is_counted(self, replica: ReplicaId) -> bool:
         return replica in self.live
 

@@ -8,7 +8,7 @@ replica serves.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -17,7 +17,7 @@ from holdfast.authority.directories import DirectoryRecord
 from holdfast.directory.hosting.administration import Administration
 from holdfast.directory.hosting.following import DirectoryFollower
 from holdfast.directory.hosting.hosted_replica import HostedReplica, ReplicaSurroundings
-from holdfast.directory.hosting.orders import Answer, OrderFailed, decode_order, encode
+from holdfast.directory.hosting.orders import Answer, OrderFailed, ReplicaInfo, decode_order, encode
 from holdfast.directory.hosting.peer_links import PeerLinks
 from holdfast.directory.hosting.serving import ServedReplica
 from holdfast.machine import MachineRandom
@@ -55,6 +55,8 @@ NAME: Final = DIRECTORY
 """The service's name, and under which the session says where it listens."""
 LDAP: Final = "ldap"
 """Under this name the session says where the LDAP door is."""
+LDAPS: Final = "ldaps"
+"""The same for LDAP within TLS, if the door has a certificate."""
 ADMITS: Final[Admission] = {
     Kind.DIRECTORY: frozenset({Role.HOST}),
     Kind.DIRECTORY_ASK: frozenset({Role.ADMIN}),
@@ -67,6 +69,16 @@ ORDERS_MAX: Final = 32
 
 Door = Callable[[ServedReplica | None], Awaitable[None]]
 log: Final = structlog.get_logger("holdfast.directory")
+
+
+class ClientCounts(NamedTuple):
+    """What a host's door has to do."""
+
+    connections: int
+    operations: int
+    """Since the replica began to serve."""
+    searches: int
+    """Under way."""
 
 
 class DirectoryService:
@@ -102,6 +114,8 @@ class DirectoryService:
         self._stopping: asyncio.Task[None] | None = None
         self._door: Door | None = None
         self._is_open = False
+        self.count_clients: Callable[[], ClientCounts] = lambda: ClientCounts(0, 0, 0)
+        """Set by the door."""
         self.replica: HostedReplica | None = None
 
     # --- its life
@@ -124,6 +138,9 @@ class DirectoryService:
         await self._links.shut()
         if self._server is not None:
             await self._server.close()
+
+    def show(self) -> ReplicaInfo:
+        return self._administration.show()
 
     async def set_door(self, door: Door) -> None:
         """Tell *door* which replica serves, now and whenever that changes."""

@@ -67,6 +67,7 @@ MACHINE: Final = (
     "net/connection.py",
     "net/connection_settings.py",
     "net/flow.py",
+    "net/layer.py",
     "net/link.py",
     "net/receiver.py",
     "net/requests.py",

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 from directory_links import CONFIG, Linked, Mesh
-from directory_replica import SUFFIX, person
+from directory_replica import ADMIN, SUFFIX, person
 from msgspec import structs
 
 from holdfast.clock.vector import Vector
+from holdfast.directory.replica.update import decoded_update
 from holdfast.directory.replication.admission import NotReady, ReferredElsewhere
 from holdfast.directory.replication.housekeeping import RetirementNeedsForce
 from holdfast.directory.replication.link import Phase
@@ -40,11 +41,13 @@ def updates_sent(mesh: Mesh) -> int:
     return sum(len(batch.updates) for each in mesh.masters.values() for batch in each.wires.of(Updates))
 
 
+@pytest.mark.covers("CSN-66")
 @pytest.mark.parametrize(
     "links", [((1, 2), (2, 3), (3, 4)), RING, tuple((a, b) for a in range(1, 5) for b in range(a + 1, 5))]
 )
 def test_chain_ring_and_mesh_end_alike(links: Any) -> None:
-    """Changes made anywhere arrive everywhere, through others where there is no link."""
+    """Changes made anywhere arrive everywhere, through others where there is no link. Store, links, clock and
+    timers are not those of a host: replication stands on ports, and its services can be exchanged."""
     mesh = populated(4, links)
     for number in range(1, 5):
         mesh[number].master.do(person(f"p{number}"))
@@ -53,6 +56,7 @@ def test_chain_ring_and_mesh_end_alike(links: Any) -> None:
     assert len(mesh[4].master.dns("(uid=*)")) == 4
 
 
+@pytest.mark.covers("CSN-62")
 def test_nothing_goes_round_in_circles() -> None:
     """In a ring each change is sent along each link once at most, and then no more."""
     mesh = populated(4, RING)
@@ -62,6 +66,29 @@ def test_nothing_goes_round_in_circles() -> None:
     assert 3 <= updates_sent(mesh) - before <= 4
 
 
+@pytest.mark.covers("CSN-54")
+def test_what_is_on_its_way_to_the_disk_is_neither_sent_nor_claimed() -> None:
+    """Of two changes that were begun the first is committed: it alone is sent, and the vector ends with it.
+    The second follows when it is on the disk, after the first."""
+    mesh = populated(2, ((1, 2),))
+    one = mesh[1]
+    before = len(one.wires.of(Updates))
+    first, second = (
+        one.replica.execute(person(each), ADMIN, lambda csn: None) for each in ("first", "second")
+    )
+    assert one.replica.vector.get(ReplicaId(1)) < first
+    one.fire()
+    assert [batch for batch in one.wires.of(Updates)[before:] if batch.updates] == []
+    one.master.store.commit(1)
+    sent = [decoded_update(each).csn for batch in one.wires.of(Updates)[before:] for each in batch.updates]
+    assert sent == [first]
+    assert one.replica.vector.get(ReplicaId(1)) == first
+    mesh.settle()
+    sent = [decoded_update(each).csn for batch in one.wires.of(Updates)[before:] for each in batch.updates]
+    assert sent == [first, second]
+
+
+@pytest.mark.covers("CSN-62")
 def test_a_mesh_sends_own_changes_once() -> None:
     """Who has a link to the issuer is not sent a change by a third: relays wait, and then know better."""
     mesh = populated(3, ((1, 2), (2, 3), (1, 3)))
@@ -255,6 +282,7 @@ def test_a_peer_whose_clock_is_far_ahead_is_refused_and_writes_go_on() -> None:
     assert mesh[1].master.do(person("ann")).timestamp < time_s + 60
 
 
+@pytest.mark.covers("CSN-40")
 def test_a_peer_with_our_own_id_is_refused() -> None:
     mesh = populated(1, ())
     refused = refusal(mesh[1], hello(mesh[1], replica=ReplicaId(1)))
@@ -262,6 +290,7 @@ def test_a_peer_with_our_own_id_is_refused() -> None:
     assert refused.reason is Reason.DUPLICATE
 
 
+@pytest.mark.covers("CSN-40")
 def test_two_peers_with_one_id_are_not_both_let_in() -> None:
     mesh = populated(1, ())
     assert refusal(mesh[1], hello(mesh[1])) is None

@@ -75,7 +75,7 @@ def giver() -> Linked:
     giver = mesh[1]
     giver.replicator._givers = Givers(
         giver.replicator._ports,
-        structs.replace(giver.replicator._config, piece_bytes=2_000),
+        structs.replace(giver.replicator.config, piece_bytes=2_000),
         MAPS,
         giver.replicator._count,
     )

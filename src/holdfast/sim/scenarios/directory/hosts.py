@@ -255,6 +255,7 @@ class Host:
             maps=ALL_MAPS,
             peers=self._site.peers[self.name],
             masters=lambda: self._site.names,
+            allotted=self._site.registry.present,
             on_told_over=lambda: self._begin_again("told that its id is over"),
             on_failed=lambda why: self._stop(DiskFailed(why)),
         )

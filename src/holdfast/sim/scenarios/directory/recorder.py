@@ -47,6 +47,8 @@ class Recorder:
         self.acknowledged_twice = 0
         self._replaced: dict[ReplicaId, None] = {}
         """Replicas whose stores have less than they once said."""
+        self._had: dict[tuple[str, Csn], None] = {}
+        """Which hosts have lost an update that was on their disks, with their stores."""
 
     # --- what happens
 
@@ -78,7 +80,9 @@ class Recorder:
     def second_store(self, host: str, csn: Csn) -> None:
         """A client has heard that two stores have its change."""
         self.acknowledged_twice += 1
-        if not any(self.has(each, csn) for each in self._site.names if each != host):
+        others = [each for each in self._site.names if each != host]
+        # Its word may be on its way while its store is put back.
+        if not any(self.has(each, csn) or (each, csn) in self._had for each in others):
             self._violation("G1", f"{host} says that a second store has {csn}, and none has")
 
     def committed(self, updates: tuple[Update, ...]) -> None:
@@ -111,6 +115,8 @@ class Recorder:
         for csn, issue in self.issues.items():
             if issue.is_void or issue.is_lost:
                 continue
+            if self.has(host, csn):
+                self._had[host, csn] = None
             is_elsewhere = any(self.has(each, csn) for each in self._site.names if each != host)
             is_left = replacement is not None and _has(replacement, csn)
             if not is_elsewhere and not is_left:

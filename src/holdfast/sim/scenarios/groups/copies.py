@@ -17,7 +17,7 @@ from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.sequence.startup import DIRECTORY
 from holdfast.storage.checkpoint import Framing, checkpoint_of
 from holdfast.storage.scratch import PREFIX
-from holdfast.styles.ports import NotCopied, Snapshot
+from holdfast.styles.ports import NoRoom, NotCopied, Snapshot
 
 TAKES_NS: Final = (1 * MILLISECOND, 400 * MILLISECOND)
 KILLED: Final = 0.1
@@ -51,6 +51,8 @@ class SimulatedCopies:
             pieces.append(framing.end())
         except NotCapturable as error:
             failure = NotCopied(str(error), is_of_state=True)
+        except NoRoom as error:
+            failure = NotCopied(str(error))
         self._running = (name, Written(framing.described, b"" if failure else snapshot.digest()), then)
         self._number += 1
         number, is_killed = self._number, self._random.random() < KILLED

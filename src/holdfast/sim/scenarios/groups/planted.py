@@ -8,8 +8,10 @@ import msgspec
 
 from holdfast.authority import groups, keys
 from holdfast.authority.contract import Change, Put
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.placement import IsListed, MayForget, may_forget
 from holdfast.authority.recipe import Recipe
+from holdfast.authority.views import View, ViewMember
 from holdfast.calling import requests
 from holdfast.clock.offsets import SteadyClock
 from holdfast.execution.capture import Capture
@@ -77,6 +79,11 @@ def _is_beginning(changes: Sequence[Change]) -> bool:
     """
     prefixes = [each.key.partition("/")[0] + "/" for each in changes if isinstance(each, Put)]
     return prefixes == [keys.GROUPS, keys.VIEWS]
+
+
+def _anew_where_listed(record: GroupRecord, view: View, member: ViewMember) -> bool:
+    """Lets a host whose store is gone begin its group anew, though others may hold what was acknowledged."""
+    return any(each.host == member.host and each.store != member.store for each in view.members)
 
 
 def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
@@ -256,6 +263,15 @@ PLANTED = (
         "change",
         changing(lambda compare: False, only=_is_beginning),
         profile="calm",
+    ),
+    _bug(
+        "begun-anew",
+        "V8",
+        "a listed host whose store is gone begins its group anew, also where operations were acknowledged",
+        GroupRecord,
+        "may_begin_anew",
+        _anew_where_listed,
+        profile="memory",
     ),
     _bug(
         "kept-away-for-good",

@@ -19,8 +19,8 @@ from holdfast.storage import checkpoint, checkpoints
 from holdfast.storage.batch import Place
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
 from holdfast.storage.identity import Ours, Store, StoreIdentity, Stranger
-from holdfast.storage.log import Holds, Log
-from holdfast.storage.record_map import Replay
+from holdfast.storage.log import Log
+from holdfast.storage.record_map import Holds, Replay
 from holdfast.storage.recovery import Scan
 from holdfast.storage.segments import FileHeader, Readable, encode_file_header, file_name
 from holdfast.storage.syncs import Syncs

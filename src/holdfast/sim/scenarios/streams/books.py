@@ -92,6 +92,7 @@ def _mixed(self: Any, info: LossInfo) -> Action:
     answers: tuple[Action, ...] = (
         Drop(),
         Recover(),
+        Recover(within_ms=30),
         Recover() | Suspend(),
         Recover(within_ms=40) | Drop(),
         Suspend() | Drop(),

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 
-from holdfast.app_code.annex_table import annexes_of
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.annex import AnnexOperation, AnnexPorts
 from holdfast.execution.definition import Definition
@@ -20,6 +19,7 @@ from holdfast.sim.scenarios.streams.books import class_of
 from holdfast.sim.scenarios.streams.observer import Key, StreamBook
 from holdfast.sim.scenarios.streams.sources import SourceStore
 from holdfast.streams.annex import Streams
+from holdfast.streams.annex import streams_of as made_streams
 from holdfast.streams.delivering import StreamState
 from holdfast.streams.handlers import Handlers
 from holdfast.streams.records import Ordered
@@ -33,7 +33,7 @@ def definition_of(record: GroupRecord) -> Definition:
         cls=cls,
         fresh=cls,
         created_ns=record.created_ns,
-        annexes=annexes_of(record, cls),
+        annexes=(made,) if (made := made_streams(record, cls)) is not None else (),
     )
 
 
@@ -71,14 +71,19 @@ class _WatchedState(StreamState):
     def apply(self, operation: AnnexOperation) -> None:
         ordered = self._decoded(operation.body)
         before = len(self.ledger.lacked)
-        super().apply(operation)
         streams = self._streams
         assert isinstance(streams, WatchedStreams)
+        has_given_up = streams.is_bound and streams.has_given_up(operation.body)
+        super().apply(operation)
         lacking: set[Key] = {
             (streams.group, each.origin.stream, each.origin.incarnation, number)
             for each in self.ledger.lacked[before:]
             for number in range(each.first, each.last + 1)
         }
+        if lacking and not has_given_up:
+            streams.book.world.violation(
+                "O1", f"{operation.first} is applied, and {min(lacking)} is not here"
+            )
         if lacking:
             streams.book.world.sometimes("a leader went on without ordered content")
             streams.book.gave_up[streams.group] = None

@@ -224,12 +224,4 @@ PLANTED = (
         "_content",
         _own_arrivals,
     ),
-    _bug(
-        "late-delivered",
-        "LOSS-72",
-        "a message that comes after it was dropped is ordered all the same",
-        StreamMark,
-        "is_done_with",
-        lambda mark, number: False,
-    ),
 )

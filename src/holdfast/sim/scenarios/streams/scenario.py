@@ -34,6 +34,7 @@ from holdfast.sim.scenarios.streams.observer import StreamBook
 from holdfast.sim.scenarios.streams.setup import drawn_sources, drawn_stage, group_of, kind_of
 from holdfast.streams.delivering import StreamState
 from holdfast.streams.ledger import Ledger
+from holdfast.streams.records import Decided
 
 DEAF_TO: Final = "stream_deaf"
 SENDING_NS: Final = 600 * MILLISECOND
@@ -91,7 +92,7 @@ class StreamsScenario(Groups):
 
     def _end_sources(self) -> None:
         for source in self.streams.sources.values():
-            source.is_over = True
+            source.end()
 
     def finish(self, world: World) -> None:
         for record in self.stage.groups:
@@ -170,6 +171,8 @@ class StreamsScenario(Groups):
                 and mark.mark == source.number
                 and not mark.holes
             )
+            if mark is None and kind_of(record).settings.late_join and not self._is_held(members, stream):
+                continue  # nobody has ever heard a message of it
             if not is_done and not self._may_halt(record, members, stream):
                 reached = (mark.origin.incarnation, mark.mark, mark.holes) if mark is not None else None
                 return f"{stream} is at {reached} of {(source.incarnation, source.number)}"
@@ -183,10 +186,23 @@ class StreamsScenario(Groups):
         for hosted in members.values():
             streams, ledger = streams_of(hosted), _ledger(hosted)
             mark = ledger.mark(stream) if ledger is not None else None
-            if streams is None or mark is None or streams.held(mark.origin, mark.mark + 1) is not None:
+            if streams is None or mark is None or ledger is None:
+                return False
+            has_suspended = any(
+                isinstance(each.decided, Decided)
+                and each.decided.action.startswith("suspend")
+                and (each.decided.origin, each.decided.first) == (mark.origin, mark.mark + 1)
+                for each in ledger.audit
+            )
+            if not has_suspended or streams.held(mark.origin, mark.mark + 1) is not None:
                 return False
         self.book.world.sometimes("a stream stands, because its policy is to suspend")
         return True
+
+    def _is_held(self, members: dict[str, HostedGroup], stream: str) -> bool:
+        found = [streams_of(hosted) for hosted in members.values()]
+        lives = [each.holding.newest(stream) for each in found if each is not None]
+        return any(each.numbers for each in lives if each is not None)
 
     def _hosted_members(self, world: World, record: GroupRecord) -> dict[str, HostedGroup]:
         found: dict[str, HostedGroup] = {}

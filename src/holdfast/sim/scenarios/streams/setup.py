@@ -18,7 +18,7 @@ from holdfast.streams.actions import Drop, Recover
 from holdfast.streams.config import StreamSettings
 
 GROUPS_MAX: Final = 2
-LOSSES: Final = (0.0, 0.0, 0.02, 0.1, 0.3)
+LOSSES: Final = (0.0, 0.0, 0.02, 0.1, 0.3, 0.5)
 """How often messages are lost on the way to one host."""
 UNCOMMITTED_MAX: Final = 4_000
 LOG_BYTES: Final = 150_000
@@ -44,7 +44,7 @@ def drawn_stage(world: World) -> Stage:
         min_in_sync=groups[0].min_in_sync,
         lag_limit=10 * UNCOMMITTED_MAX,
         hold_bytes=LOG_BYTES // 2,
-        notify_ns=rng.choice((0, base.config.sequence.notify_ns)),
+        notify_ns=rng.choice((MILLISECOND, base.config.sequence.notify_ns)),
     )
     config = msgspec.structs.replace(base.config, style=style, sequence=sequence)
     return replace(base, hosts=hosts, groups=groups, config=config, deadly=0, roles={})

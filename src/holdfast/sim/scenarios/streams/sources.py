@@ -58,6 +58,16 @@ class Source:
     def origin(self) -> Origin:
         return Origin(f"source-{self.stream}", self.stream, self.incarnation)
 
+    def end(self) -> None:
+        """Send a last burst, of which every host loses about half, and nothing any more: only heartbeats tell
+        of it."""
+        self.is_over = True
+        self.is_healed = False
+        self.loss = dict.fromkeys(self.hosts, 0.5)
+        for _ in range(2):
+            self._send(self._made())
+        self.is_healed = True
+
     def start(self) -> None:
         self.world.after(self.rng.randrange(100 * MILLISECOND), self._send_next)
         self.world.after(HEARTBEAT_NS, self._beat)
