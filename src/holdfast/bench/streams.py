@@ -22,13 +22,15 @@ import msgspec
 import structlog
 import uvloop
 
-from holdfast.agent.status_client import status_of
 from holdfast.bench import Progress, Result, compare
+from holdfast.bench.access import StartedDomain, admin_in, client_of
 from holdfast.bench.systems import Absent
 from holdfast.bench.systems.corosync import Corosync, Delivered, cpu_s, running
+from holdfast.bench.systems.ours import started_domain
+from holdfast.client.admin_client import Given, give
 from holdfast.client.domain import Domain
 from holdfast.client.source import Source
-from holdfast.demo.domain import LocalDomain, temporary_domain
+from holdfast.model.admin.groups import Order
 from holdfast.model.admin.streams import (
     BindStream,
     InspectStreams,
@@ -37,7 +39,8 @@ from holdfast.model.admin.streams import (
     StreamLost,
     StreamsInspected,
 )
-from holdfast.model.ids import HostId
+from holdfast.net import Address
+from holdfast.node.messages import DomainStatus
 from holdfast.streams.sending import LOOPBACK_BYTES, SourceConfig
 
 SIZES: Final = (64, 1_024)
@@ -83,11 +86,12 @@ async def _measure(rounds: int, messages: int, progress: Progress) -> dict[str, 
     lossy: dict[str, list[Delivered]] = {"drop": [], "recover": []}
     absent = ""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
-        app = Path(name) / "app"
-        app.mkdir()
-        shutil.copy(METER, app)
-        async with temporary_domain(app) as domain, await domain.client() as client:
-            meter = await Metered.made(domain, client)
+        shutil.copy(METER, name)
+        async with (
+            started_domain(Path(name), hosts=MEMBERS) as (domain, status),
+            client_of(domain, status) as client,
+        ):
+            meter = await Metered.made(domain, status, client)
             for number in range(1, rounds + 1):
                 for shape in SHAPES:
                     count = messages if shape.is_batched else messages // 10
@@ -166,29 +170,33 @@ def _rates(found: Sequence[Delivered]) -> list[float]:
 class Metered:
     """Groups of three members in memory, each with a stream."""
 
-    def __init__(self, domain: LocalDomain, client: Domain, pids: dict[HostId, int]) -> None:
+    def __init__(self, domain: StartedDomain, status: DomainStatus, client: Domain) -> None:
         self._domain = domain
         self._client = client
-        self._pids = pids
+        self._pids = [host.pid for host in status.hosts if host.pid is not None]
+        self._hosts = [Address.parse(str(host.address)) for host in status.hosts]
 
     @classmethod
-    async def made(cls, domain: LocalDomain, client: Domain) -> "Metered":
-        pids = {}
+    async def made(cls, domain: StartedDomain, status: DomainStatus, client: Domain) -> "Metered":
         for policy in ("drop", "recover"):
             await client.create(
                 "meter:Meter", name=policy, style="active", durability="memory", min_in_sync=1, args=[policy]
             )
-            await domain.wait_in_sync(policy, members=MEMBERS, within_s=SETTLE_S)
+            async with asyncio.timeout(SETTLE_S):
+                while not any(
+                    each.name == policy and len(each.in_sync) == MEMBERS for each in await client.groups()
+                ):
+                    await asyncio.sleep(0.1)
             await client.submit(BindStream(name=policy, group=policy, levels=2), StreamList)
-        for host in (await status_of(domain.layout, domain.layout.read())).hosts:
-            if host.pid is not None:
-                pids[host.id] = host.pid
-        return cls(domain, client, pids)
+        return cls(domain, status, client)
+
+    async def _ask(self, host: Address, order: Order, kind: type[Given]) -> Given:
+        return await give([host], admin_in(self._domain), order, kind)
 
     async def run(self, shape: Shape, count: int, *, policy: str = "drop", loss: float = 0.0) -> Delivered:
         """Send *count* messages, and wait until every member has delivered or passed over all of them."""
-        for host in self._pids:
-            await self._domain.ask(LoseStream(name=policy, part=loss), StreamLost, host=host)
+        for host in self._hosts:
+            await self._ask(host, LoseStream(name=policy, part=loss), StreamLost)
         size = min(BATCH * (shape.bytes + 16), LOOPBACK_BYTES) if shape.is_batched else 512 + shape.bytes
         payload = b"x" * shape.bytes
         async with Source(
@@ -196,7 +204,7 @@ class Metered:
         ) as source:
             await source.send_many([payload] * WARM, priority=1)
             await source.delivered(timeout_s=SETTLE_S)
-            spent = sum(map(cpu_s, self._pids.values())) + time.process_time()
+            spent = sum(map(cpu_s, self._pids)) + time.process_time()
             began = time.monotonic()
             if shape.is_batched:
                 chunk = [payload] * 1_000
@@ -209,7 +217,7 @@ class Metered:
             await source.delivered(timeout_s=SETTLE_S)
             await self._everywhere(policy, source.highest, source.incarnation)
             took_s = time.monotonic() - began
-            spent = sum(map(cpu_s, self._pids.values())) + time.process_time() - spent
+            spent = sum(map(cpu_s, self._pids)) + time.process_time() - spent
         return Delivered(
             rate=count / took_s, per_cpu_s=MEMBERS * count / max(spent, 1e-6), p50_us=0.0, p99_us=0.0
         )
@@ -217,9 +225,9 @@ class Metered:
     async def _everywhere(self, stream: str, number: int, incarnation: int) -> None:
         order = InspectStreams(name=stream)
         async with asyncio.timeout(SETTLE_S):
-            for host in self._pids:
+            for host in self._hosts:
                 while True:
-                    found = await self._domain.ask(order, StreamsInspected, host=host)
+                    found = await self._ask(host, order, StreamsInspected)
                     figures = found.streams[0]
                     if figures.incarnation == incarnation and figures.delivered >= number:
                         break

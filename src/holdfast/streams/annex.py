@@ -120,7 +120,12 @@ class Streams:
         if mark is None and self._is_over(origin):
             held.figures.late += len(given)
             return
-        for message in given:
+        floor = mark.mark if mark is not None else 0
+        is_beyond = bool(given) and given[0].number > floor and given[-1].number <= floor + SPAN_MAX
+        if is_beyond and self.holding.take_run(held, given, now):
+            is_new = True
+            held.figures.recovered += len(given) if place else 0
+        for message in given if not is_new else ():
             number = message.number
             if mark is not None and mark.is_done_with(number):
                 held.figures.late += 1

@@ -163,6 +163,26 @@ class Holding:
         self.bytes += size
         return True
 
+    def take_run(self, held: HeldStream, messages: tuple[Message, ...], now: int) -> bool:
+        """Hold messages that follow each other and come after all that are held, at once, as most do; whether
+        they are such and there is room. If not, nothing is held of them, and :meth:`take` judges each."""
+        first, count = messages[0].number, len(messages)
+        numbers = [each.number for each in messages]
+        if numbers != list(range(first, first + count)) or (held.numbers and first <= held.numbers[-1]):
+            return False
+        size = sum([len(each.payload) for each in messages]) + MESSAGE_BYTES * count
+        if len(held.messages) + count > self._messages_max or self.bytes + size > self._bytes_max:
+            return False
+        figures = held.figures
+        figures.received += count
+        figures.first_ns = figures.first_ns or now
+        figures.last_ns = now
+        held.messages.update(zip(numbers, messages, strict=True))
+        held.numbers += numbers
+        held.highest = max(held.highest, numbers[-1])
+        self.bytes += size
+        return True
+
     def release(self, origin: Origin, up_to: int) -> None:
         """Let go of the messages of *origin* up to a number, and of earlier lives of its stream."""
         lives = self._streams.get(origin.stream, {})
@@ -187,8 +207,9 @@ class Holding:
         return 2 * len(held.messages) >= self._messages_max or 2 * self.bytes >= self._bytes_max
 
     def _remove(self, held: HeldStream, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            self.bytes -= len(held.messages.pop(number).payload) + MESSAGE_BYTES
+        pop = held.messages.pop
+        gone = [len(pop(number).payload) for number in numbers]
+        self.bytes -= sum(gone) + MESSAGE_BYTES * len(gone)
 
     def _forget(self, held: HeldStream) -> None:
         self._remove(held, list(held.messages))

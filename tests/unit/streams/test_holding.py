@@ -1,5 +1,7 @@
 """What a member holds: in order, without repetitions, and within bounds (LOSS-100)."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from stream_group import ORIGIN, message
 
 from holdfast.streams.config import STREAMS_MAX
@@ -69,3 +71,24 @@ def test_there_are_at_most_so_many_streams() -> None:
     for number in range(STREAMS_MAX):
         assert made.held(Origin("s", f"stream {number}", 1)) is not None
     assert made.held(Origin("s", "one more", 1)) is None
+
+
+@given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=6), max_size=8), st.integers(1, 40))
+def test_a_run_is_taken_as_its_messages_one_by_one_would_be(runs: list[list[int]], room: int) -> None:
+    """Whatever comes, the quick way holds the same as the plain one, or declines and holds nothing."""
+    quick, held = holding_of(messages_max=room)
+    plain, other = holding_of(messages_max=room)
+    for run in runs:
+        given_ = tuple(message(number) for number in run)
+        before = list(held.numbers)
+        is_taken = quick.take_run(held, given_, 5)
+        if not is_taken:
+            assert held.numbers == before
+            for each in given_:
+                quick.take(held, each, 5)
+        else:
+            assert run == list(range(run[0], run[0] + len(run)))
+        for each in given_:
+            plain.take(other, each, 5)
+        assert (held.numbers, held.messages, held.highest) == (other.numbers, other.messages, other.highest)
+        assert (quick.bytes, held.figures) == (plain.bytes, other.figures)
