@@ -12,6 +12,10 @@ MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 DIST   ?= dist
 
+# Processes are started by the hundred here, and half of what a start costs is compiling, where nobody may keep
+# what was compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup etcd ldap run demo test check dist checklists settings sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
@@ -27,6 +31,7 @@ $(RUNS): pyproject.toml requirements/runtime.txt requirements/transitive.txt
 	@echo "setting up $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet -r requirements/runtime.txt setuptools wheel -c requirements/transitive.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(STAMP): $(RUNS) $(REQS)
@@ -90,6 +95,7 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@bash scripts/ensure-debian redis-server redis-server
 	@bash scripts/ensure-debian /usr/sbin/slapd slapd
 	@bash scripts/ensure-debian ldclt 389-ds-base
+	@bash scripts/ensure-debian strace strace
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
 fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=..., of tests/fuzz/table.py; MINUTES=10)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from file_order import Stopwatch, longest_first, read_seconds
@@ -68,6 +69,20 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for each in config.stash[LEFT]:
         terminalreporter.line(f"LEFT RUNNING, and ended now: {each}", red=True)
+
+
+# --- no test changes what the next one logs
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Put the process's log back as it was before the test. A program that wants warnings alone would silence
+    the lines that a test of another file waits for."""
+    was_configured, config = structlog.is_configured(), structlog.get_config()
+    yield
+    structlog.reset_defaults()
+    if was_configured:
+        structlog.configure(**config)
 
 
 # --- fixtures

@@ -1,34 +1,42 @@
-"""Holdfast: fault tolerance for Python services."""
+"""Holdfast: fault tolerance for Python services.
 
-from holdfast.calling.config import CallPolicy
-from holdfast.client.domain import connect
-from holdfast.client.sync import connect_sync
-from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
-from holdfast.execution.context import NotOrdered, OutsideOperation, context
-from holdfast.execution.interface import BadCall, interleaved, query, slow
-from holdfast.execution.method import CannotAwait, NotAwaited
-from holdfast.execution.sends import OutboxFull
-from holdfast.execution.stored import Database, Stored
-from holdfast.execution.timers import BadSchedule, TooManyTimers
-from holdfast.model.calls import CallOutcomeUnknown, RequestId
-from holdfast.model.conversion import ResultDoesNotFit
-from holdfast.model.errors import (
-    HoldfastError,
-    InvalidRequest,
-    NoSuchGroup,
-    OutcomeUnknown,
-    Overloaded,
-    Rejected,
-    Unavailable,
-)
-from holdfast.model.outcome import (
-    CallCycle,
-    CallPoisoned,
-    CallRefused,
-    MethodRaised,
-    NestedNotExecuted,
-    NestedOutcomeUnknown,
-)
+A public name is loaded when it is first used: every process of a domain and every command imports this
+package, and most of them call no group.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from holdfast.calling.config import CallPolicy
+    from holdfast.client.domain import connect
+    from holdfast.client.sync import connect_sync
+    from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
+    from holdfast.execution.context import NotOrdered, OutsideOperation, context
+    from holdfast.execution.interface import BadCall, interleaved, query, slow
+    from holdfast.execution.method import CannotAwait, NotAwaited
+    from holdfast.execution.sends import OutboxFull
+    from holdfast.execution.stored import Database, Stored
+    from holdfast.execution.timers import BadSchedule, TooManyTimers
+    from holdfast.model.calls import CallOutcomeUnknown, RequestId
+    from holdfast.model.conversion import ResultDoesNotFit
+    from holdfast.model.errors import (
+        HoldfastError,
+        InvalidRequest,
+        NoSuchGroup,
+        OutcomeUnknown,
+        Overloaded,
+        Rejected,
+        Unavailable,
+    )
+    from holdfast.model.outcome import (
+        CallCycle,
+        CallPoisoned,
+        CallRefused,
+        MethodRaised,
+        NestedNotExecuted,
+        NestedOutcomeUnknown,
+    )
 
 __version__ = "0.1.0"
 
@@ -72,3 +80,39 @@ __all__ = [
     "query",
     "slow",
 ]
+
+_HOMES: Final = {
+    "holdfast.calling.config": "CallPolicy",
+    "holdfast.client.domain": "connect",
+    "holdfast.client.sync": "connect_sync",
+    "holdfast.execution.capture": "InvalidState InvalidUpdate NoStateAvailable NoUpdateAvailable",
+    "holdfast.execution.context": "NotOrdered OutsideOperation context",
+    "holdfast.execution.interface": "BadCall interleaved query slow",
+    "holdfast.execution.method": "CannotAwait NotAwaited",
+    "holdfast.execution.sends": "OutboxFull",
+    "holdfast.execution.stored": "Database Stored",
+    "holdfast.execution.timers": "BadSchedule TooManyTimers",
+    "holdfast.model.calls": "CallOutcomeUnknown RequestId",
+    "holdfast.model.conversion": "ResultDoesNotFit",
+    "holdfast.model.errors": (
+        "HoldfastError InvalidRequest NoSuchGroup OutcomeUnknown Overloaded Rejected Unavailable"
+    ),
+    "holdfast.model.outcome": (
+        "CallCycle CallPoisoned CallRefused MethodRaised NestedNotExecuted NestedOutcomeUnknown"
+    ),
+}
+"""The modules that define the public names. Type checkers read the imports above."""
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # to a type checker a name that does not exist is a mistake
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(home), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return __all__

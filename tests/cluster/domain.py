@@ -24,7 +24,7 @@ TRIES_MAX = 5
 def is_starved(said: str) -> bool:
     """Whether an upgrade was refused because the machine is too busy for its trial, which gives way to all
     that serves: whoever orders it again may succeed, at most ``TRIES_MAX`` times."""
-    return "s to try it" in said
+    return "too busy: " in said
 
 
 class Domain:

@@ -16,7 +16,7 @@ from transcript import GROUP, HOSTS, Domain
 from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.execution.records import Call, Sent, encode_arguments, encode_calls
 from holdfast.groups.host_groups import HostGroups
-from holdfast.groups.ports import GroupsConfig
+from holdfast.groups.settings import GroupsConfig
 from holdfast.model.calls import Calls, Replies, Seen, Settle, ToHost, Turned
 from holdfast.model.ids import MILLISECOND, SECOND, ClientId, GroupId, HostId, Nonce, StoreId
 from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome

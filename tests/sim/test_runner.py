@@ -68,9 +68,11 @@ def test_ranges_merge_into_their_sums() -> None:
 
 def test_a_failure_is_kept_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
     """Of many faults only those that matter remain, and the file alone reproduces the failure."""
-    summary = run_seeds("register", range(3), planted=BUG, jobs=1, keep=tmp_path)
+    said: list[str] = []
+    summary = run_seeds("register", range(3), planted=BUG, jobs=1, keep=tmp_path, say=said.append)
     assert summary.violation_count >= 1
     found = summary.violations[0]
+    assert said[0].startswith(f"register, seed {found.seed}: {found.rule}: ")
     path = Path(found.replay.removeprefix("holdfast sim replay "))
     failure = load_failure(path)
     assert failure.original == expand("register", found.seed, planted=BUG)

@@ -218,7 +218,8 @@ def run(main: Callable[[World], Awaitable[T]]) -> T:
 
 @contextmanager
 def logged() -> Iterator[list[MutableMapping[str, Any]]]:
-    """What is logged meanwhile, as in a program that has set up its log."""
+    """What is logged meanwhile, as in a program that has set up its log and wants every line."""
+    structlog.reset_defaults()
     structlog.configure()
     try:
         with structlog.testing.capture_logs() as lines:

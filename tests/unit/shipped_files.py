@@ -101,9 +101,15 @@ class FetchingHost:
         self.shelf = Shelf(disk, self, self.failures.append)
         self.shelf.open(lambda: None)
 
-    def begin(self, contents: Contents, sources: Sequence[str], config: FetchConfig) -> Fetch:
+    def begin(
+        self,
+        contents: Contents,
+        sources: Sequence[str],
+        config: FetchConfig,
+        instead_of: Contents | None = None,
+    ) -> Fetch:
         ports = FetchPorts(self.ports.clock, self.ports.timers, self, self)
-        self.fetch = Fetch(contents, sources, self.shelf, ports, self.ended.append, config)
+        self.fetch = Fetch(contents, sources, self.shelf, ports, self.ended.append, config, instead_of)
         self.fetch.start()
         return self.fetch
 

@@ -19,6 +19,7 @@ NET_SHAPES: Final = 4
 LOG_BATCHES: Final = 4
 SYSTEMS: Final = 8
 CALL_ROWS: Final = 6
+PATH_DOMAINS: Final = 4
 DETECTED: Final = 6
 """The number of kinds of faults."""
 HARM_S: Final = 5.0
@@ -160,6 +161,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
             {"rounds": group_rounds, "seconds": load_s},
             group_rounds * SYSTEMS * (2 * load_s + SYSTEM_S),
         ),
+        Part("path", {"seconds": load_s}, PATH_DOMAINS * (3 * load_s + SYSTEM_S)),
         Part(
             "growth",
             {"seconds": load_s, "groups": groups},

@@ -34,6 +34,8 @@ NAME: Final = "documents"
 BODY_BYTES: Final = 64 << 10
 FILLING: Final = 8
 """How many callers fill the archive; each document is acknowledged before the next."""
+FEEDING: Final = 4
+"""How many callers feed it afterwards, together at the rate that is asked for."""
 P99_TARGET: Final = 2.0
 MEMORY_MB_MAX: Final = 300.0
 SENT_TARGET: Final = 1.1
@@ -72,13 +74,19 @@ class _Feed:
             self.bytes += BODY_BYTES
 
     async def steadily(self, bytes_per_s: float) -> None:
-        began, already = _clock.now(), self.bytes
-        while True:
-            due = already + bytes_per_s * (_clock.now() - began) / 1e9
-            if self.bytes < due:
-                await self.put(1)
-            else:
-                await asyncio.sleep(BODY_BYTES / bytes_per_s / 4)
+        began, begun = _clock.now(), self.bytes
+
+        async def feed() -> None:
+            nonlocal begun
+            while True:
+                due = bytes_per_s * (_clock.now() - began) / 1e9
+                if begun < due:
+                    begun += BODY_BYTES
+                    await self.put(1)
+                else:
+                    await asyncio.sleep(BODY_BYTES / bytes_per_s / 4)
+
+        await asyncio.gather(*(feed() for _ in range(FEEDING)))
 
 
 def run_archive_bench(

@@ -5,10 +5,16 @@ the other, a slow method computes on a thread of its group's primary, a worker p
 and a worker process of every host keeps its interpreter. The host's own measure of its loop is taken: by how
 much one turn in a hundred was late. Each is compared with the quiet time of its round.
 
+A processor that computes is slower for everybody beside it, whoever computes: caches, the other thread of a
+core, the machine below a virtual one. So the same number of processes that are no host's compute as well, at
+the same low priority. What workers cost beyond that is Holdfast's own doing, and what they cost up to it is
+the machine's.
+
 No host may be suspected meanwhile: no peer is silent, and no group has another view.
 """
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +49,17 @@ LEAST_MS: Final = 0.05
 """Below it lateness is not told apart from none: the loop's clock is no finer."""
 QUIET: Final = "quiet"
 SLOW, SPIN, HOLD = "a slow method", "workers that spin", "workers that keep their interpreter"
+STRANGERS: Final = "strangers that spin"
+_SPINS: Final = """
+import sys, time
+from holdfast.machine.process_tuning import lower_priority
+from holdfast.machine.worker_process import NICENESS
+lower_priority(NICENESS)
+until = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < until:
+    pass
+"""
+"""What a worker that spins does, in a process that is no host's."""
 
 
 @dataclass(slots=True)
@@ -70,6 +87,17 @@ def run_busy_bench(*, rounds: int = 3, progress: Progress = lambda _: None) -> d
         )
         for name in (SLOW, SPIN, HOLD)
     ]
+    results.append(
+        compare(
+            f"busy: p99 of the loop's lateness beside {SPIN}",
+            found.late_ms[SPIN],
+            found.late_ms[STRANGERS],
+            unit="ms",
+            other_name=f"beside {STRANGERS}",
+            target=TARGET,
+            is_at_most=True,
+        )
+    )
     failures = [f"{found.suspicions} times a healthy host was suspected"] if found.suspicions else []
     return {
         "results": [msgspec.to_builtins(each) for each in results],
@@ -94,6 +122,7 @@ async def _measure(directory: Path, rounds: int, progress: Progress) -> Measured
         parts: dict[str, Callable[[], Awaitable[object]]] = {
             QUIET: lambda: asyncio.sleep(BUSY_S),
             SLOW: lambda: miller.call(Miller.grind, BUSY_S),
+            STRANGERS: lambda: _spin_beside(len(addresses)),
             SPIN: lambda: _keep_busy(addresses, admin, "spin"),
             HOLD: lambda: _keep_busy(addresses, admin, "hold"),
         }
@@ -138,3 +167,16 @@ async def _keep_busy(
 ) -> None:
     order = KeepBusy(how=how, seconds=BUSY_S)
     await asyncio.gather(*(give([each], admin, order, KeptBusy) for each in addresses))
+
+
+async def _spin_beside(count: int) -> None:
+    """Let so many processes compute that no host knows of."""
+    said = (sys.executable, "-c", _SPINS, str(BUSY_S))
+    processes = [await asyncio.create_subprocess_exec(*said) for _ in range(count)]
+    try:
+        await asyncio.gather(*(each.wait() for each in processes))
+    finally:
+        for each in processes:
+            if each.returncode is None:
+                each.kill()
+                await each.wait()

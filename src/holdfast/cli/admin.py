@@ -1,14 +1,13 @@
 """Gives orders to a domain, on this machine or elsewhere, for the commands."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.agent.status_client import address_of, addresses_of
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.cli.output import talk
 from holdfast.cli.where import Remote, Target
 from holdfast.client.admin_client import AboutGroups, give
-from holdfast.client.domain import Domain
 from holdfast.model.admin.groups import Answer, CreateGroup, GroupInfo, GroupList, ListGroups, Order
 from holdfast.model.admin.hosts import HostInfo, HostList, ListHosts
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -17,6 +16,9 @@ from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role, Tls
 from holdfast.net.secret_file import read_secret
 from holdfast.node.endpoints import admin_endpoint, expecting
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+
+if TYPE_CHECKING:
+    from holdfast.client.domain import Domain
 
 Given = TypeVar("Given", bound=Answer)
 
@@ -33,8 +35,10 @@ async def give_at(target: Target, wanted: Order, kind: type[Given], *, host: Hos
     return await give(addresses, endpoint_at(target), wanted, kind)
 
 
-async def connect_at(target: Target, policy: CallPolicy | None = None) -> Domain:
+async def connect_at(target: Target, policy: CallPolicy | None = None) -> "Domain":
     """A client of the domain, to be entered: ``async with await connect_at(target) as domain``."""
+    from holdfast.client.domain import Domain  # most commands call no group
+
     return Domain(
         endpoint_at(target),
         await addresses_at(target),

@@ -20,7 +20,6 @@ from holdfast.authority.identity import Identity
 from holdfast.authority.server_process import FILE_NAME, AuthorityService, lock_directory, open_store
 from holdfast.authority.sqlite_file import Contents, open_database, read_contents, read_identity, restored
 from holdfast.authority.sqlite_file import restore as restore_file
-from holdfast.cli.authority_move import add_to
 from holdfast.cli.complaint import complain
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant, log_to_stderr
@@ -34,7 +33,16 @@ from holdfast.net.secret_file import ensure_secret, read_secret
 from holdfast.settings.file import read_applied
 
 app = App(name="authority", help="Serve and inspect an authority, move the domain to another.")
-add_to(app)
+app.command(
+    "holdfast.cli.authority_move:move",
+    name="move",
+    help="Move the domain to another authority while it runs.",
+)
+app.command(
+    "holdfast.cli.authority_move:where",
+    name="where",
+    help="Say where the domain's authority is, and whether it is being moved.",
+)
 
 Directory = Annotated[Path, Parameter(name="--dir")]
 """Where the authority keeps its file."""

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 import uvloop
-from cyclopts import App
 
 from holdfast.agent.status_client import signal_holder
 from holdfast.authority.move.copying import COPY_BYTES_MAX, list_all
@@ -354,9 +353,3 @@ def _say_end(output: Output, ends: str, place: Place | str, **facts: Any) -> int
     shown = "; ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
     talk.print(f"{ends}: the authority is {place}{f' ({shown})' if shown else ''}", soft_wrap=True)
     return EXIT_DONE
-
-
-def add_to(app: App) -> None:
-    """Add these commands to ``holdfast authority``."""
-    app.command(move)
-    app.command(where)

@@ -163,6 +163,18 @@ def tls(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> N
 
 
 @app.command
+def path(*, seconds: float = 2.0, output: Output = "table") -> None:
+    """What a call costs in each process, counted: Python calls, encodings, system calls, turns, syncs.
+
+    Parameters
+    ----------
+    seconds: How long each load is counted; its rate says nothing, for everything runs under a profiler.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show_path(_measure("path", seconds=seconds), output)
+
+
+@app.command
 def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
     """Groups beside etcd, PySyncObj and Redis, three members each: rate, latency, CPU, failover.
 
@@ -339,6 +351,16 @@ def _show_groups(found: dict[str, Any], output: Output) -> None:
     _tell_missed(results)
 
 
+def _show_path(found: dict[str, Any], output: Output) -> None:
+    if output == "json":
+        print_json(found)
+        return
+    rows = import_module("holdfast.bench.path")
+    print_table(rows.COLUMNS, [rows.cells(msgspec.convert(each, rows.Row)) for each in found["rows"]])
+    if found["absent"]:
+        talk.print(styled(("NOT COUNTED:", "bold red"), f" {found['absent']}"))
+
+
 def _show_ldap(found: dict[str, Any], output: Output) -> None:
     """Show one table with a column for each peer, and below it how each was set up and asked."""
     if output == "json":
@@ -434,6 +456,7 @@ def _tell_missed(results: Sequence[bench.Result]) -> None:
 SHOWN: Final = {
     "detect": _show_detect,
     "growth": _show_growth,
+    "path": _show_path,
     "groups": _show_groups,
     "control": _show_control,
     "control_on_etcd": _show_control,

@@ -43,8 +43,6 @@ from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.node.messages import DomainStatus
-from holdfast.settings import file as settings_file
-from holdfast.settings.contract import FLAGS
 from holdfast.storage.lock import holder_of
 
 REFRESH_S = 0.25
@@ -112,6 +110,9 @@ def up(
     detach
         Return once every host is alive; stop the domain later with `holdfast down`.
     """
+    from holdfast.settings import file as settings_file
+    from holdfast.settings.contract import FLAGS
+
     check_hosts(hosts)
     wanted = [_wanted_group(each) for each in group or ()]
     layout = Layout(dir)

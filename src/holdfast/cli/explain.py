@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 
 import uvloop
 
-from holdfast.app_code.known_code import code_says
 from holdfast.cli.admin import give_at
-from holdfast.cli.directory.explaining import explained
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.cli.where import HERE, Where
 from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ViewInfo
@@ -31,6 +29,8 @@ def explain(name: str, *, at: Where = HERE, output: Output = "table") -> int:
         `table` for people, `json` for machines.
     """
     if "=" in name:
+        from holdfast.cli.directory.explaining import explained  # only here is a directory needed
+
         says = explained(at.dir, name)
         if output == "json":
             print_json({"suffix": name, "says": says})
@@ -85,6 +85,8 @@ def print_history(history: GroupHistory) -> None:
 
 def print_codes(group: GroupInfo) -> None:
     """Print the group's code, whether or not anybody serves it now, and which hosts have other code."""
+    from holdfast.app_code.known_code import code_says  # only here is code read
+
     if group.code is not None:
         talk.print(f"the code of {group.name} is {group.code.code}", markup=False, soft_wrap=True)
     for line in code_says(group):

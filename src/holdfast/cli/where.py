@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from holdfast.client.domain import parse_url
+from holdfast.client.url import parse_url
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Address
 from holdfast.node.endpoints import ADMIN_ID

@@ -58,6 +58,8 @@ ORDER_S: Final = 20.0
 ASK_S: Final = 3.0
 """How long one host may take to answer a question while there are others to ask: it may be cut off from the
 authority while they are not."""
+TRIAL_S: Final = 100.0
+"""How long a host may take to try new code: on a busy machine that gives way to everything else."""
 Marked = (
     CreateGroup
     | CreateObject
@@ -144,7 +146,7 @@ async def give(
             failure = error
             continue
         try:
-            deadline_s = ASK_S if is_asked_on else ORDER_S
+            deadline_s = TRIAL_S if isinstance(wanted, TryUpgrade) else ASK_S if is_asked_on else ORDER_S
             body = await receiver.requests.ask(Kind.GROUP_ORDER, order, deadline_s=deadline_s)
         except OutcomeUnknown as error:
             if is_asked_on:

@@ -16,12 +16,13 @@ from holdfast.client.faults import Faults
 from holdfast.client.proxy import Group
 from holdfast.client.resources import NONE, Members, ObjectFactory, Properties
 from holdfast.client.routing import GroupLookup, HostReach, new_client
+from holdfast.client.url import parse_url
 from holdfast.execution.interface import Interface
 from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
 from holdfast.model.ids import SECOND, ClientId
-from holdfast.model.reference import NAME_CHARACTERS_MAX, SCHEME, is_sendable
+from holdfast.model.reference import NAME_CHARACTERS_MAX, is_sendable
 from holdfast.model.validation import insist_valid
 from holdfast.net import (
     Address,
@@ -91,16 +92,6 @@ def _credentials(domain: str, key: str | None, dir: str | Path | None) -> Creden
 
 def type_id_of(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def parse_url(url: str) -> tuple[str, list[Address], str | None]:
-    """The domain's name, the addresses, and the client's key in *url*. Raises ``InvalidRequest``."""
-    hosts, slash, domain = url.removeprefix(SCHEME).partition("/")
-    key, at, hosts = hosts.rpartition("@")
-    if not url.startswith(SCHEME) or not slash:
-        shown = f"{SCHEME}...@{hosts}" if at else url
-        raise InvalidRequest(f"{shown!r}: must be {SCHEME}[NAME:KEY@]host:port[,host:port...]/domain")
-    return domain, [Address.parse(text) for text in hosts.split(",")], key if at else None
 
 
 class Domain:

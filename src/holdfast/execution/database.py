@@ -30,9 +30,9 @@ Value = str | int | float | bytes | None
 Row = tuple[Any, ...]
 
 WAL_PAGES_MAX: Final = 16_384
-"""The most pages in the WAL, 64 MB: beyond, a flush brings them into the main file itself. While operations
-follow each other without a pause, one is always under way that began before the last ones were brought there,
-so that SQLite never begins the WAL anew by itself."""
+"""The most pages in the WAL, 64 MB: beyond, they are brought into the main file between two operations. While
+operations follow each other without a pause, one is always under way that began before the last ones were
+brought there, so that SQLite never begins the WAL anew by itself."""
 ROWS_MAX: Final = 100_000
 """The most rows that one statement may return; more would hold up the host's loop."""
 CACHE_KIB: Final = 16 << 10
@@ -152,6 +152,8 @@ class ObjectDatabase:
         """The position that the file holds: that of the last flush."""
         self.head = b""
         """What was flushed with it."""
+        self.is_changed = False
+        """Whether anything was executed on it since it was opened."""
 
     # --- for the object's methods
 
@@ -160,6 +162,7 @@ class ObjectDatabase:
         with self._guarded():
             connection = self._opened()
             if not is_query and not connection.in_transaction:
+                self.is_changed = True
                 self._run("BEGIN IMMEDIATE")
             cursor = connection.cursor()
             if is_query:
@@ -182,23 +185,26 @@ class ObjectDatabase:
         """Let the file hold everything executed up to *position*, together with *head*."""
         with self._guarded():
             connection = self._opened()
+            self.is_changed = True
             if not connection.in_transaction:
                 self._run("BEGIN IMMEDIATE")
             self._write_head(position, head)
             self._run("COMMIT")
-            if self._wal_pages > WAL_PAGES_MAX:
-                settle(connection)
             self._find_shadows()
         self.position, self.head = position, head
 
     def _write_head(self, position: Position, head: bytes) -> None:
         self._run(f"INSERT OR REPLACE INTO {HEAD_TABLE} VALUES (1, ?, ?, ?)", (position, head, self.digest()))
 
-    def settle(self) -> None:
-        """Bring everything flushed into the main file and sync it: only where no other connection can be
-        made (:attr:`Place.is_exclusive`)."""
+    @property
+    def is_wal_long(self) -> bool:
+        return self._wal_pages > WAL_PAGES_MAX
+
+    def settle(self) -> int:
+        """Bring everything flushed into the main file and sync it, where no other connection can be made
+        (:attr:`Place.is_exclusive`) or the WAL is to be begun anew; returns what :func:`settle` does."""
         with self._guarded():
-            settle(self._opened())
+            return settle(self._opened())
 
     def digest(self) -> bytes:
         """The sum of the rows; equal for members that executed the same."""
@@ -312,11 +318,13 @@ class ObjectDatabase:
         return self._failure
 
 
-def settle(connection: apsw.Connection) -> None:
-    """Bring everything committed into the main file, and sync it. Raises apsw's errors."""
+def settle(connection: apsw.Connection) -> int:
+    """Bring everything committed into the main file, and sync it; returns how many frames of the WAL are
+    there. Raises apsw's errors."""
     frames, done = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     if done < frames:
         raise apsw.BusyError(f"only {done} of {frames} frames went into the main file")
+    return done
 
 
 def translated(error: apsw.Error, path: str) -> HoldfastError:

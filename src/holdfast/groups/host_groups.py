@@ -33,8 +33,9 @@ from holdfast.groups.liveness_checks import LivenessChecks
 from holdfast.groups.other_hosts import OtherHosts
 from holdfast.groups.outbound.domains import OutboundDomains
 from holdfast.groups.outbound.groups import OutboundCalls
-from holdfast.groups.ports import DiskGuard, GroupsConfig, GroupsPorts, OpenStore
+from holdfast.groups.ports import DiskGuard, GroupsPorts, OpenStore
 from holdfast.groups.scheduler import Scheduler
+from holdfast.groups.settings import GroupsConfig
 from holdfast.groups.stale_reads import StaleReads
 from holdfast.groups.stamps import Stamps, TimeCheck
 from holdfast.groups.stored_objects import StoredObjects

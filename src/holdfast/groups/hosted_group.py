@@ -17,8 +17,8 @@ from holdfast.execution.definition import Definition, NotMade
 from holdfast.groups.backend import Backend
 from holdfast.groups.checkpoint_jobs import CopyJobs, ReplayJobs
 from holdfast.groups.group_history import GroupHistory
-from holdfast.groups.ports import EndingTimers, GroupsConfig, MakeTimers
-from holdfast.groups.settings import is_self_kept, tuned
+from holdfast.groups.ports import EndingTimers, MakeTimers
+from holdfast.groups.settings import GroupsConfig, is_self_kept, tuned
 from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.model.ports import Timers

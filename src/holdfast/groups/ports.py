@@ -7,37 +7,32 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import Struct
-
 from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import AuthorityPort
 from holdfast.authority.views import View
-from holdfast.calling.config import ClientConfig
 from holdfast.execution.crash_attempts import Slot
 from holdfast.execution.database import ObjectDatabase, Place, StorageFailed
 from holdfast.execution.definition import Definition
 from holdfast.faults.monitor import Relief, Suspicion
+from holdfast.groups.object_file import Scratch
 from holdfast.model.calls import ToClient
 from holdfast.model.code import Code
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.model.reference import OtherDomain
-from holdfast.sequence.catchup_limiter import ASKING_MAX
-from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.lease_note import LeaseNote
 from holdfast.sequence.ports import Kept
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
-from holdfast.storage.free_space import FreeSpace, SpaceConfig
+from holdfast.storage.free_space import FreeSpace
 from holdfast.storage.log import Log
 from holdfast.storage.record import Record
 from holdfast.storage.scratch import ScratchStore
 from holdfast.storage.segments import Readable
-from holdfast.styles.config import StyleConfig
 from holdfast.styles.ports import CallObserver, NotCopied, SlowPort, Snapshot, Waits
 
 
@@ -193,20 +188,26 @@ class FilesPort(Protocol):
         """Remove databases with all that SQLite keeps beside them. Nothing has them open."""
         ...
 
+    @property
+    def directory(self) -> Scratch:
+        """The directory itself."""
+        ...
+
     def settle(
         self,
         database: ObjectDatabase,
-        work: Callable[[Readable], Contents],
+        before: Callable[[], None],
+        after: Callable[[int], Contents],
         then: Callable[[Contents | HoldfastError], None],
     ) -> None:
-        """Bring everything that was flushed into the database's main file, sync it, and do *work* on the
-        directory."""
+        """Do *before*, bring everything that was flushed into the database's main file, sync it, and do
+        *after* with the number of frames of its WAL that are there."""
         ...
 
     def describe(
-        self, work: Callable[[Readable], Contents], then: Callable[[Contents | HoldfastError], None]
+        self, work: Callable[[], Contents], then: Callable[[Contents | HoldfastError], None]
     ) -> None:
-        """Do *work* on the directory."""
+        """Do *work*, which reads the directory."""
         ...
 
     def write(self, name: str, data: Iterable[bytes], then: Callable[[], None]) -> None:
@@ -217,8 +218,8 @@ class FilesPort(Protocol):
         """Remove the file *name* of the store, if it is there."""
         ...
 
-    def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
-        """Let other hosts fetch the manifest's files from *source* of the directory."""
+    def offer(self, contents: Contents, source: Readable) -> None:
+        """Let other hosts fetch the manifest's files from *source*."""
         ...
 
     def withdraw(self, manifest: ManifestId) -> None: ...
@@ -234,9 +235,20 @@ class FilesPort(Protocol):
         sources: Sequence[HostId],
         name: str,
         then: Callable[[HoldfastError | None], None],
+        *,
+        removed: Sequence[str] = (),
+        instead_of: Contents | None = None,
     ) -> None:
         """Fetch the manifest from one of these hosts, check it, and put its *file* here as *name*, durably.
-        Calls *then* with None, or with why it did not come."""
+        Calls *then* with None, or with why it did not come.
+
+        The databases *removed* are removed before, durably. What the shelf has of *instead_of* may then be
+        overwritten: nobody else has it any more."""
+        ...
+
+    def take(self, contents: Contents) -> None:
+        """Let the shelf have nothing of that manifest any more, durably, before its file, which is in its
+        place here, changes. Called on whatever thread settles. Raises ``Unavailable``."""
         ...
 
     def unshelve(self, contents: Contents) -> None:
@@ -328,20 +340,6 @@ class GroupsPorts:
     """Keeps the databases of stored objects; None if this host can have none."""
     old_code: OldCodePort | None = None
     """Runs older code; None if only records made by the current version of a class can be replayed."""
-
-
-class GroupsConfig(Struct, frozen=True, kw_only=True):
-    """The settings for the groups of a host."""
-
-    leases: LeaseConfig = LeaseConfig()
-    sequence: SequenceConfig = SequenceConfig()
-    """``min_in_sync`` is not set here; it comes with each group's record."""
-    style: StyleConfig = StyleConfig()
-    calling: ClientConfig = ClientConfig()
-    """The settings for calls from groups to groups."""
-    space: SpaceConfig = SpaceConfig()
-    asking_max: int = ASKING_MAX
-    """How many members may ask one other host for a state at the same time."""
 
 
 class DiskGuard:

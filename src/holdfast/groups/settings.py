@@ -1,12 +1,14 @@
-"""Translates a group's properties into settings for its member on this host (FTC-165, FTC-306)."""
+"""The settings for the groups of a host, and what a group's properties make of them for its member on this
+host (FTC-165, FTC-306)."""
 
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.calling.config import ClientConfig
 from holdfast.faults.representatives import Monitored
-from holdfast.groups.ports import GroupsConfig
 from holdfast.model.group_options import BY_NAME
 from holdfast.model.ids import MILLISECOND
 from holdfast.model.properties import (
@@ -21,6 +23,9 @@ from holdfast.model.properties import (
     MonitoringStyle,
     merged,
 )
+from holdfast.sequence.catchup_limiter import ASKING_MAX
+from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.storage.free_space import SpaceConfig
 from holdfast.styles.config import StyleConfig
 
 UNIT_NS: Final = 100
@@ -34,6 +39,20 @@ else."""
 TIMEOUT_LEAST_NS: Final = 200 * MILLISECOND
 """The shortest monitoring timeout. An event loop can pause for some ten milliseconds, to capture a state or
 to collect garbage, and a shorter timeout would end healthy hosts because of that."""
+
+
+class GroupsConfig(Struct, frozen=True, kw_only=True):
+    """The settings for the groups of a host."""
+
+    leases: LeaseConfig = LeaseConfig()
+    sequence: SequenceConfig = SequenceConfig()
+    """``min_in_sync`` is not set here; it comes with each group's record."""
+    style: StyleConfig = StyleConfig()
+    calling: ClientConfig = ClientConfig()
+    """The settings for calls from groups to groups."""
+    space: SpaceConfig = SpaceConfig()
+    asking_max: int = ASKING_MAX
+    """How many members may ask one other host for a state at the same time."""
 
 
 def tuned(config: GroupsConfig, record: GroupRecord) -> GroupsConfig:

@@ -1,16 +1,16 @@
 """The files of one stored object: opened, made into checkpoints, offered and fetched (W7, W8).
 
 Each stored object has one database. A checkpoint of it is made in three steps. The object's execution flushes
-it between two calls. Beside the loop, what was flushed goes into the main file, is synced and hashed: that
-makes a manifest. Last, a small checkpoint file is written, which has what belongs to the object and the
-manifest. Until the next checkpoint the main file does not change, so other hosts fetch it as it is.
+it between two calls. Beside the loop, what was flushed goes into the main file, is synced, and what changed
+is hashed: that makes a manifest (:mod:`.object_file`). Last, a small checkpoint file is written, which has
+what belongs to the object and the manifest. Others fetch the file as it was, also while it changes.
 
 A member that is sent such a checkpoint fetches the files of its manifest before the checkpoint counts: they
-get the manifest's name, and the object is made from them. A file that belongs to no checkpoint is removed
-when an object is opened.
+get the manifest's name, and the object is made from them. The file on the shelf is the same one until the
+object changes it. A file that belongs to no checkpoint is removed when an object is opened.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -21,47 +21,30 @@ from holdfast.execution.capture import NotCapturable
 from holdfast.execution.database import ObjectDatabase, StorageLost
 from holdfast.execution.saved_state import Saved, head_of
 from holdfast.execution.stored import StoredState, stored_state
+from holdfast.groups.object_file import FILE, ObjectFile, OfferedFile
 from holdfast.groups.ports import FilesPort, Written
 from holdfast.model.errors import DISK_ERRORS, HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.ids import SECOND, Epoch, GroupId, HostId, Position
+from holdfast.model.ids import SECOND, GroupId, HostId, Position
 from holdfast.model.ports import Clock
 from holdfast.sequence.ports import Kept, chunks_of
-from holdfast.shipping.manifest import Contents, decode_manifest, describe
+from holdfast.shipping.manifest import Contents, decode_manifest
 from holdfast.storage.checkpoint import Framing
-from holdfast.storage.segments import Readable
 from holdfast.styles.ports import NotCopied, Snapshot
 
-FILE: Final = "database"
-"""The name of an object's file in its manifest."""
 SUFFIX: Final = ".db"
+ASIDE: Final = ".aside"
+"""What others are still fetching of a database that has changed since."""
 NEW: Final = "new"
 """The tag of a database that was made here; one that was fetched has its manifest's id."""
 TAG_CHARACTERS: Final = 32
-HOLD_NS: Final = 10 * SECOND
-"""How long a checkpoint may be put off because somebody fetches the file as it is. The log grows
-meanwhile."""
-WANTED_NS: Final = 3 * SECOND
-"""How long after a member has asked for a state it may be about to fetch the file. *Without it:* checkpoints
+WANTED_NS: Final = 20 * SECOND
+"""How long after a member was told of a state it may be about to fetch the file. *Without it:* checkpoints
 follow each other, and whatever state a member is sent, its file has changed before the first chunk is asked
 for."""
+OFFERS_MAX: Final = 3
+"""How many manifests of one object are offered at a time. Of each but the newest, what has changed since is
+kept aside."""
 Then = Callable[[Written | NotCopied], None]
-
-
-class OneFile:
-    """One file of a directory under the name that manifests give it (:class:`Readable`)."""
-
-    def __init__(self, directory: Readable, name: str) -> None:
-        self._directory = directory
-        self._name = name
-
-    def list(self) -> list[str]:
-        return [FILE]
-
-    def size(self, name: str) -> int:
-        return self._directory.size(self._name)
-
-    def read(self, name: str, offset: int, length: int) -> bytes:
-        return self._directory.read(self._name, offset, length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +79,15 @@ class StoredObject:
         self._soon = soon
         self._on_damage = on_damage
         self._database: ObjectDatabase | None = None
-        self._name = self._named(NEW)
+        self._file = self._file_named(self._named(NEW))
+        self._shelved: Contents | None = None
+        """The manifest whose file on the shelf may be this very file, because it was fetched."""
+        self._checked: Contents | None = None
+        """The manifest whose file was fetched, and with that hashed, by this process."""
         self._copy: _Copy | None = None
         self._is_settling = False
-        self._offered: tuple[Contents, str] | None = None
-        self._put_off_at: int | None = None
-        self._wanted_at: int | None = None
-        """When a member last asked for a state."""
+        self._offers: dict[bytes, OfferedFile] = {}
+        """What others may fetch, by the encoded manifest, the newest last."""
         self._promised = ""
         """The file of a state that is being received: it belongs to no checkpoint yet."""
 
@@ -130,8 +115,14 @@ class StoredObject:
             raise StorageLost(said)
         self._remove_others()
         self._files.unshelve(contents)
+        if names[0] == self._named(_tag(contents)):
+            self._shelved = contents
         if database.position == position:
-            self._check(contents, names[0])
+            if self._checked is not None and self._checked.id == contents.id:
+                self._file.known = contents
+                self._offer(contents)
+            else:
+                self._check(contents)
         return database
 
     def _made(self, name: str, *, is_new: bool) -> ObjectDatabase:
@@ -143,53 +134,45 @@ class StoredObject:
         self._withdraw()
         if self._database is not None:
             self._database.close()
-        self._database, self._name = database, name
+        self._database, self._file, self._shelved = database, self._file_named(name), None
         if is_new:
             self._files.remove([each for each in self._own_files() if each != self._promised])
+        self._files.remove(self._own_files(ASIDE))
 
-    def _check(self, contents: Contents, name: str) -> None:
+    def _check(self, contents: Contents) -> None:
         """Read the file as an earlier process left it, beside the loop. If it is whole, others may fetch it;
         otherwise the object is not what it was."""
         self._is_settling = True
-        work = self._described(contents.manifest.position, contents.manifest.epoch, name)
+        file, about = self._file, contents.manifest
 
         def checked(found: Contents | HoldfastError) -> None:
             self._is_settling = False
-            if name != self._name or self._database is None:
+            if file is not self._file or self._database is None:
                 return
             if isinstance(found, Contents) and found.id == contents.id:
-                self._offer(found, name)
+                file.known = found
+                self._offer(found)
             elif isinstance(found, Contents):
-                self._on_damage(f"the database {name} is damaged: it is not as its checkpoint says")
+                self._on_damage(f"the database {file.name} is damaged: it is not as its checkpoint says")
             else:
                 self._on_damage(str(found))
 
-        self._files.describe(work, checked)
+        work = partial(file.described, self._files.directory, about.position, about.epoch)
+        self._files.describe(partial(self._read, file, work), checked)
 
-    def _described(self, position: Position, epoch: Epoch, name: str) -> Callable[[Readable], Contents]:
-        subject = f"group {self._group}"
-
-        def work(directory: Readable) -> Contents:
-            try:
-                return describe(
-                    OneFile(directory, name),
-                    [FILE],
-                    subject=subject,
-                    epoch=epoch,
-                    position=position,
-                    chunk_bytes=self._files.chunk_bytes,
-                )
-            except DISK_ERRORS:
-                if name in directory.list():
-                    raise
-                raise Unavailable(f"{name} was removed meanwhile") from None
-
-        return work
+    def _read(self, file: ObjectFile, work: Callable[[], Contents]) -> Contents:
+        """Do *work*, which reads that file."""
+        try:
+            return work()
+        except DISK_ERRORS:
+            if file.name in self._files.directory.list():
+                raise
+            raise Unavailable(f"{file.name} was removed meanwhile") from None
 
     # --- checkpoints
 
     def begin(self, name: str, framing: Framing, snapshot: Snapshot, then: Then) -> bool:
-        if self._copy is not None or self._is_settling or self._is_put_off():
+        if self._copy is not None or self._is_settling:
             return False
         try:
             copy = _Copy(name, framing, b"".join(snapshot.pieces()), snapshot.digest(), then)
@@ -197,10 +180,20 @@ class StoredObject:
             self._soon(partial(then, NotCopied(str(error), is_of_state=True)))
             return True
         self._copy, self._is_settling = copy, True
-        self._withdraw()
+        self._withdraw(but=self._fetched_now())
         assert self._database is not None
-        work = self._described(snapshot.position, framing.described.point.epoch, self._name)
-        self._files.settle(self._database, work, partial(self._settled, copy, self._name))
+        file, offers, shelved = self._file, tuple(self._offers.values()), self._shelved
+        position, epoch, directory = snapshot.position, framing.described.point.epoch, self._files.directory
+
+        def before() -> None:
+            if shelved is not None:
+                self._files.take(shelved)
+            file.about_to_settle(directory, offers)
+
+        def after(frames: int) -> Contents:
+            return self._read(file, lambda: file.settled(directory, frames, offers, position, epoch))
+
+        self._files.settle(self._database, before, after, partial(self._settled, copy, file))
         return True
 
     def cancel(self) -> None:
@@ -208,22 +201,22 @@ class StoredObject:
             self._files.discard(self._copy.name)
             self._copy = None
 
-    def _is_put_off(self) -> bool:
-        """Whether somebody fetches the file, which a checkpoint would change, or is about to, and not for too
-        long yet."""
-        now = self._clock.now()
-        is_wanted = self._wanted_at is not None and now - self._wanted_at < WANTED_NS
-        if self._offered is None or not (is_wanted or self._files.is_asked(self._offered[0].id)):
-            self._put_off_at = None
-            return False
-        if self._put_off_at is None:
-            self._put_off_at = now
-        return now - self._put_off_at < HOLD_NS
+    def _fetched_now(self) -> tuple[bytes, ...]:
+        """The manifests that somebody fetches, or is about to."""
+        wanted_since = self._clock.now() - WANTED_NS
+        found = [
+            each
+            for each, offer in self._offers.items()
+            if self._files.is_asked(offer.contents.id)
+            or (offer.wanted_ns is not None and offer.wanted_ns >= wanted_since)
+        ]
+        return tuple(found[1 - OFFERS_MAX :])
 
-    def _settled(self, copy: _Copy, name: str, found: Contents | HoldfastError) -> None:
+    def _settled(self, copy: _Copy, file: ObjectFile, found: Contents | HoldfastError) -> None:
         self._is_settling = False
-        if self._database is not None and name == self._name and isinstance(found, Contents):
-            self._offer(found, name)
+        if self._database is not None and file is self._file and isinstance(found, Contents):
+            self._shelved = None
+            self._offer(found)
         if copy is not self._copy:
             return
         if isinstance(found, HoldfastError):
@@ -232,7 +225,7 @@ class StoredObject:
             return
         saved = msgspec.msgpack.decode(copy.head, type=Saved)
         attributes = stored_state(saved.state).attributes
-        state = StoredState(attributes, found.encoded, self._tag_of(name))
+        state = StoredState(attributes, found.encoded, self._tag_of(file.name))
         saved = msgspec.structs.replace(saved, state=msgspec.msgpack.encode(state))
         framing = copy.framing
         data = [framing.header, *framing.framed(msgspec.msgpack.encode(saved)), framing.end()]
@@ -249,11 +242,13 @@ class StoredObject:
 
     def offers(self, kept: Kept | None) -> bool:
         """Whether others can fetch what this checkpoint stands on. It is asked because one wants to."""
-        self._wanted_at = self._clock.now()
         if kept is None:
             return True
         found = stored_state(head_of(chunks_of(kept)).state).manifest
-        return not found or (self._offered is not None and self._offered[0].encoded == found)
+        offer = self._offers.get(found)
+        if offer is not None:
+            offer.wanted_ns = self._clock.now()
+        return not found or offer is not None
 
     def for_others(self, kept: Kept | None) -> Kept | None:
         """That state, as long as others can fetch its files."""
@@ -274,30 +269,47 @@ class StoredObject:
             then(None)
             return
         name = self._named(_tag(contents))
+        removed, instead_of = [], None
         if name in self._own_files():
             # Whatever became of it since it was fetched, it is not known to be what the manifest says.
-            if name == self._name:
-                self.close()
-            self._files.remove([name])
+            removed.append(name)
+        if self._shelved is not None and self._database is not None and not self._database.is_changed:
+            # Nothing was executed since it was fetched: it is of no use to anybody, and most of it is right.
+            removed.append(self._file.name)
+            instead_of = self._shelved
+        if self._file.name in removed:
+            self.close()
         self._promised = name
-        self._files.fetch(contents, FILE, sources, name, then)
+        self._checked = None
 
-    def _offer(self, contents: Contents, name: str) -> None:
-        self._withdraw()
-        self._offered = (contents, name)
-        self._put_off_at = None
-        self._files.offer(contents, partial(OneFile, name=name))
+        def ended(error: HoldfastError | None) -> None:
+            if error is None and self._promised == name:
+                self._checked = contents
+            then(error)
 
-    def _withdraw(self) -> None:
-        if self._offered is not None:
-            self._files.withdraw(self._offered[0].id)
-            self._offered = None
+        self._files.fetch(contents, FILE, sources, name, ended, removed=removed, instead_of=instead_of)
+
+    def _offer(self, contents: Contents) -> None:
+        known = self._offers.pop(contents.encoded, None)
+        if known is None:
+            aside = self._named(_tag(contents)).removesuffix(SUFFIX) + ASIDE
+            known = OfferedFile(self._files.directory, self._file.name, aside, contents)
+            self._files.offer(contents, known)
+        self._offers[contents.encoded] = known
+
+    def _withdraw(self, but: Container[bytes] = ()) -> None:
+        for each in [each for each in self._offers if each not in but]:
+            offer = self._offers.pop(each)
+            offer.end()
+            self._files.withdraw(offer.contents.id)
+            self._files.remove([offer.aside])
 
     # --- the end
 
     def close(self) -> None:
         self._withdraw()
         self.cancel()
+        self._shelved = None
         database, self._database = self._database, None
         if database is not None:
             database.close()
@@ -316,12 +328,15 @@ class StoredObject:
     def _tag_of(self, name: str) -> str:
         return name.removesuffix(SUFFIX).partition("-")[2]
 
-    def _own_files(self) -> list[str]:
+    def _file_named(self, name: str) -> ObjectFile:
+        return ObjectFile(self._group, name, self._files.chunk_bytes)
+
+    def _own_files(self, suffix: str = SUFFIX) -> list[str]:
         prefix = f"{self._group:020d}-"
-        return [name for name in self._files.list() if name.startswith(prefix) and name.endswith(SUFFIX)]
+        return [name for name in self._files.list() if name.startswith(prefix) and name.endswith(suffix)]
 
     def _remove_others(self) -> None:
-        kept = (self._name, self._promised)
+        kept = (self._file.name, self._promised)
         self._files.remove([name for name in self._own_files() if name not in kept])
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from holdfast.groups.disk_space import DiskSpace
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.other_hosts import OtherHosts
-from holdfast.groups.ports import DiskGuard, GroupsConfig
+from holdfast.groups.ports import DiskGuard
+from holdfast.groups.settings import GroupsConfig
 from holdfast.model.ids import GroupId
 
 

@@ -75,6 +75,14 @@ class WorkerProcess:
         ``msgspec.ValidationError`` for a longer one."""
         return await next_frame(self._output, most)
 
+    def without_core_s(self) -> float:
+        """How long its main thread was ready to run and had to wait for a core, which others had;
+        0 where the kernel does not say."""
+        with suppress(OSError, ValueError, IndexError):
+            said = Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii")
+            return int(said.split()[1]) / 1e9
+        return 0.0
+
     async def wait(self) -> int:
         """Wait for its end; returns the exit code, negative for a signal."""
         return await self._process.wait()

@@ -2,11 +2,11 @@
 
 Theory. An operation that calls another group blocks the queue of its own group until it has the answer. So a
 queued call waits for the operation that runs in that group, and that operation waits for the call it made: a
-chain of :class:`Waits` from group to group. A call that is refused for lack of room, again and again until a
-checkpoint frees some, waits as well: there is no checkpoint while the operation runs. If the chain comes back
-to an operation that is already on it, all of them wait for ever. One call of the cycle must give way: the
-call with the youngest root, no matter who finds the cycle and where. So several finders refuse the same call
-and no second one.
+chain of :class:`Waits` from group to group. A call that is refused for lack of room, again and again until
+the queue is shorter or a checkpoint frees some of the log, waits as well: neither happens while the operation
+runs. If the chain comes back to an operation that is already on it, all of them wait for ever. One call of
+the cycle must give way: the call with the youngest root, no matter who finds the cycle and where. So several
+finders refuse the same call and no second one.
 
 A probe is a hint that may be lost, late or duplicated at any time (W1). What it says about each link was true
 at its own moment, and a link ends only when the next one does: the operation continues when its call is

@@ -26,7 +26,8 @@ from holdfast.calling.connections import HostConnections, HostEvents
 from holdfast.execution.crash_attempts import Slot
 from holdfast.faults.backlog import Reports
 from holdfast.groups.host_groups import HostGroups
-from holdfast.groups.ports import Finding, GroupsConfig, GroupsPorts
+from holdfast.groups.ports import Finding, GroupsPorts
+from holdfast.groups.settings import GroupsConfig
 from holdfast.machine import LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.model.calls import ToClient

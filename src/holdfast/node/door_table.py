@@ -7,12 +7,14 @@ one. So the table names each door's class by its module, which is imported when 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import HostId
-from holdfast.node.gateway import Gateway
 from holdfast.node.layout import Description, Layout
+
+if TYPE_CHECKING:
+    from holdfast.node.gateway import Gateway  # commands read the table, and need nothing of a host
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class DoorEntry:
         """The session says under this name why the door is closed although it should be open."""
         return f"{self.name}_problem"
 
-    def make(self, layout: Layout, description: Description, host: HostId) -> Gateway:
+    def make(self, layout: Layout, description: Description, host: HostId) -> "Gateway":
         module, _, name = self.factory.partition(":")
         door: Gateway = getattr(import_module(module), name)(layout, description.domain, host, description)
         return door
@@ -47,7 +49,7 @@ DOORS: Final[tuple[DoorEntry, ...]] = (
 """In the order in which they open."""
 
 
-def make_doors(layout: Layout, description: Description, host: HostId) -> Sequence[Gateway]:
+def make_doors(layout: Layout, description: Description, host: HostId) -> "Sequence[Gateway]":
     """The doors of one host, not yet open."""
     roles = description.roles_of(host)
     return [

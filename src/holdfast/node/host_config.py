@@ -12,7 +12,7 @@ from holdfast.calling.config import ClientConfig
 from holdfast.clock.errors import ClockConfig
 from holdfast.control.coordination.config import ControlConfig
 from holdfast.directory.replication.ports import ReplicationConfig
-from holdfast.groups.ports import GroupsConfig
+from holdfast.groups.settings import GroupsConfig
 from holdfast.net.limits import Limits
 from holdfast.node.heartbeats import HeartbeatConfig
 from holdfast.sequence.config import LeaseConfig, SequenceConfig

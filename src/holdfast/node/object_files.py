@@ -17,8 +17,9 @@ import structlog
 
 from holdfast.execution.database import ObjectDatabase, Place, connect, settle
 from holdfast.execution.database import translated as translated_by_sqlite
+from holdfast.groups.object_file import Scratch
 from holdfast.machine import MachineClock
-from holdfast.machine.files import make_durably, rename_durably
+from holdfast.machine.files import make_durably, open_private, rename_durably, sync_directory
 from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND, HostId
 from holdfast.shipping.checkout import check_out
@@ -36,8 +37,9 @@ DIRECTORY: Final = "databases"
 FETCHED: Final = ".fetched"
 BESIDE: Final = ("", "-wal", "-shm")
 """What SQLite keeps of one database."""
-ASKED_NS: Final = 2 * SECOND
-"""A file that was asked for within this time is being fetched."""
+ASKED_NS: Final = 10 * SECOND
+"""A file that was asked for within this time is being fetched. Who fetches may read and hash for long before
+it asks for more."""
 KEPT_S: Final = 600.0
 """How long the shelf keeps what was fetched. Until a member is in sync it may need a newer state, most of
 which it has then."""
@@ -71,12 +73,17 @@ class ObjectDirectory:
         self._clock = MachineClock()
         self._hashing = ThreadPoolExecutor(1, "objects")
         self._placing = ThreadPoolExecutor(1, "objects-fetched")
+        self._scratch = ScratchDirectory(self._directory)
         try:
             make_durably(self._directory)
         except OSError as error:
             raise translated(error, str(self._directory)) from error
 
     # --- databases
+
+    @property
+    def directory(self) -> Scratch:
+        return self._scratch
 
     def place(self, name: str) -> Place:
         return Place(str(self._directory / name))
@@ -95,31 +102,45 @@ class ObjectDirectory:
     def settle(
         self,
         database: ObjectDatabase,
-        work: Callable[[Readable], Contents],
+        before: Callable[[], None],
+        after: Callable[[int], Contents],
         then: Callable[[Contents | HoldfastError], None],
     ) -> None:
         place, began_ns = database.place, self._clock.now()
 
-        def job() -> Contents:
+        def settled() -> int:
+            before()
             try:
                 connection = connect(place)
             except apsw.CantOpenError as error:
                 raise Unavailable(f"{place.path} was removed meanwhile: {error}") from error
             try:
-                settle(connection)
+                return settle(connection)
             finally:
                 connection.close(True)
-            found = work(Directory(self._directory))
+
+        def hashed(frames: int) -> Contents:
+            found = after(frames)
             took_ms = round((self._clock.now() - began_ns) / MILLISECOND)
             log.info("a stored object was settled", files=repr(found), bytes=found.bytes, took_ms=took_ms)
             return found
 
-        self._begin(self._hashing, job, then)
+        if not database.is_wal_long:
+            self._begin(self._hashing, lambda: hashed(settled()), then)
+            return
+        # Before the next operation begins, so that SQLite begins its WAL anew with it.
+        try:
+            before()
+            frames = database.settle()
+        except Unavailable as error:
+            self._loop.call_soon(then, error)
+        else:
+            self._begin(self._hashing, lambda: hashed(frames), then)
 
     def describe(
-        self, work: Callable[[Readable], Contents], then: Callable[[Contents | HoldfastError], None]
+        self, work: Callable[[], Contents], then: Callable[[Contents | HoldfastError], None]
     ) -> None:
-        self._begin(self._hashing, lambda: work(Directory(self._directory)), then)
+        self._begin(self._hashing, work, then)
 
     # --- checkpoint files
 
@@ -150,14 +171,10 @@ class ObjectDirectory:
 
     # --- shipping
 
-    def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
-        def job() -> None:
-            self._shipping()[0].offer_from(contents, source(Directory(self._directory)))
-
-        self._begin(self._hashing, job, self._note)
+    def offer(self, contents: Contents, source: Readable) -> None:
+        self._begin(self._hashing, lambda: self._shipping()[0].offer_from(contents, source), self._note)
 
     def withdraw(self, manifest: ManifestId) -> None:
-        # It is done before the file changes, because one thread does both.
         self._begin(self._hashing, lambda: self._shipping()[0].withdraw(manifest), self._note)
 
     def is_asked(self, manifest: ManifestId) -> bool:
@@ -174,34 +191,59 @@ class ObjectDirectory:
         sources: Sequence[HostId],
         name: str,
         then: Callable[[HoldfastError | None], None],
+        *,
+        removed: Sequence[str] = (),
+        instead_of: Contents | None = None,
     ) -> None:
-        def place(_: Progress) -> None:
-            self._check_room(contents.bytes)
-            aside = self._directory / (name + FETCHED)
-            shutil.rmtree(aside, ignore_errors=True)
-            try:
-                check_out(contents, self._shipping()[1], aside, is_shared=False)
-            except Corruption as error:
-                raise Unavailable(f"the next fetch mends it: {error}") from error
-            try:
-                rename_durably(aside / file, self._directory / name)
-                aside.rmdir()
-            except OSError as error:
-                raise translated(error, name) from error
+        def begin() -> "Future[Progress]":
+            if removed:
+                self.remove(removed)
+                sync_directory(self._directory)
+            return self._shipping()[0].fetch(contents, sources, instead_of)
+
+        def begun(found: "Future[Progress] | HoldfastError") -> None:
+            if isinstance(found, HoldfastError):
+                then(found)
+            else:
+                found.add_done_callback(fetched)
 
         def fetched(future: "Future[Progress]") -> None:
-            self._placing.submit(lambda: self._answer(lambda: place(future.result()), ended))
+            self._placing.submit(
+                lambda: self._answer(lambda: self._put(contents, file, name, future.result()), ended)
+            )
 
         def ended(error: HoldfastError | None) -> None:
             if error is None:
                 log.info("files of an object were fetched", files=repr(contents), bytes=contents.bytes)
             then(error)
 
+        self._begin(self._placing, begin, begun)
+
+    def _put(self, contents: Contents, file: str, name: str, progress: Progress) -> None:
+        """Put a fetched file into its place: the same file, where the disk has hard links."""
+        shelf, aside = self._shipping()[1], self._directory / (name + FETCHED)
+        shutil.rmtree(aside, ignore_errors=True)
         try:
-            self._check_room(2 * contents.bytes)  # on the shelf, and in its place
-            self._shipping()[0].fetch(contents, sources).add_done_callback(fetched)
-        except Unavailable as error:
-            self._loop.call_soon(then, error)
+            try:
+                check_out(contents, shelf, aside, is_shared=True)
+            except DiskFailed as error:
+                log.info("a fetched file is copied, which takes longer", why=str(error))
+                self._check_room(contents.bytes)
+                check_out(contents, shelf, aside, is_shared=False)
+        except Corruption as error:
+            raise Unavailable(f"the next fetch mends it: {error}") from error
+        try:
+            self.remove([name])  # what SQLite may have left beside it
+            rename_durably(aside / file, self._directory / name)
+            aside.rmdir()
+        except OSError as error:
+            raise translated(error, name) from error
+        log.info("shipped", found=progress.found, received=progress.received, repeated=progress.repeated)
+
+    def take(self, contents: Contents) -> None:
+        shipping, shelf = self._shipping()
+        shipping.drop(contents).result()
+        sync_directory(shelf)
 
     def _check_room(self, wanted: int) -> None:
         """Raise ``Unavailable`` if *wanted* bytes would use up what the host's log needs: a full disk
@@ -265,3 +307,14 @@ class ObjectDirectory:
     def _note(self, found: object) -> None:
         if isinstance(found, HoldfastError):
             log.warning("a stored object is not offered", why=str(found))
+
+
+class ScratchDirectory(Directory):
+    """A directory in which files can be made, too, that only this process needs."""
+
+    def append(self, name: str, data: bytes) -> None:
+        try:
+            with open_private(self._path / name, os.O_WRONLY | os.O_APPEND) as file:
+                file.write(data)
+        except OSError as error:
+            raise translated(error, name) from error

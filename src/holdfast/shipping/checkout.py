@@ -5,8 +5,7 @@ Called in a thread or a worker: it reads and writes as much as the files hold.
 
 import os
 import shutil
-from collections.abc import Iterator
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +16,12 @@ from holdfast.machine.files import (
     rename_durably,
     sync_directory,
 )
-from holdfast.model.errors import Corruption, HoldfastError, InvalidRequest
-from holdfast.shipping.manifest import DIGEST_BYTES, Contents, FileEntry
+from holdfast.model.errors import Corruption, InvalidRequest
+from holdfast.shipping.manifest import Chunk, Contents, digest_of
 from holdfast.shipping.shelf import file_name
 from holdfast.storage.volume import translated
 
 ASIDE: Final = ".new"
-PIECE_BYTES: Final = 1 << 20
 
 
 def check_out(contents: Contents, shelf: Path, into: Path, *, is_shared: bool) -> None:
@@ -46,7 +44,7 @@ def check_out(contents: Contents, shelf: Path, into: Path, *, is_shared: bool) -
             if is_shared:
                 os.link(shelf / file_name(file), target)
             else:
-                _copy(shelf / file_name(file), target, file)
+                _copy(shelf / file_name(file), target, contents.chunks(file))
         for directory in (aside, *_directories(aside)):
             sync_directory(directory)
         rename_durably(aside, into)
@@ -54,26 +52,22 @@ def check_out(contents: Contents, shelf: Path, into: Path, *, is_shared: bool) -
         raise translated(error, str(into)) from error
 
 
-def _copy(source: Path, target: Path, file: FileEntry) -> None:
-    found = blake2b(digest_size=DIGEST_BYTES)
+def _copy(source: Path, target: Path, chunks: Iterable[Chunk]) -> None:
     with source.open("rb", buffering=0) as read, open_private(target, os.O_WRONLY) as written:
-        while piece := read.read(PIECE_BYTES):
-            found.update(piece)
-            written.write(piece)
+        for chunk in chunks:
+            data = os.pread(read.fileno(), chunk.length, chunk.offset)
+            found = digest_of(data)
+            if found != chunk.digest:
+                raise Corruption(
+                    "a file on the shelf; fetch its manifest again, which mends it",
+                    file=chunk.file.name,
+                    offset=chunk.offset,
+                    expected=chunk.digest.hex()[:12],
+                    found=found.hex()[:12],
+                )
+            written.write(data)
         written.flush()
         os.fsync(written.fileno())
-    if found.digest() != file.digest:
-        raise _damage(file, found.digest())
-
-
-def _damage(file: FileEntry, found: bytes) -> HoldfastError:
-    return Corruption(
-        "a file on the shelf; fetch its manifest again, which mends it",
-        file=file.name,
-        offset=0,
-        expected=file.digest.hex()[:12],
-        found=found.hex()[:12],
-    )
 
 
 def _directories(directory: Path) -> Iterator[Path]:

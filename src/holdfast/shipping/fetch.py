@@ -12,7 +12,6 @@ A fetch that fails, or whose process ends, leaves on the shelf what it has; the 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
@@ -22,7 +21,7 @@ from holdfast.model.errors import Corruption, HoldfastError, InvalidRequest, Una
 from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.model.validation import Problem, below
-from holdfast.shipping.manifest import DIGEST_BYTES, Chunk, Contents, FileEntry, digest_of
+from holdfast.shipping.manifest import Chunk, Contents, FileEntry, digest_of
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent
 from holdfast.shipping.progress import Phase, Progress
 from holdfast.shipping.rate import Rate
@@ -84,8 +83,11 @@ class Fetch:
         ports: FetchPorts,
         on_end: Callable[[HoldfastError | None], None],
         config: FetchConfig,
+        instead_of: Contents | None = None,
     ) -> None:
+        """Files of *instead_of* that are on the shelf become those of *contents* in place."""
         self.contents: Final = contents
+        self._instead_of = instead_of
         self.progress: Final = Progress(contents.bytes)
         self._sources = tuple(sources)
         self._source = 0
@@ -112,8 +114,8 @@ class Fetch:
         self._dirty: dict[str, None] = {}
         self._unsynced = 0
         self._is_syncing = False
-        self._whole: set[int] = set()
-        """The files whose every byte was hashed since it was last written, by index."""
+        self._finished: set[int] = set()
+        """The files that were there, by index: they are hashed whole, whatever this process knows of them."""
         self._checks = 0
 
     @property
@@ -122,7 +124,7 @@ class Fetch:
         return self._in_flight + self._unsynced
 
     def start(self) -> None:
-        self._shelf.begin(self.contents, self._begun)
+        self._shelf.begin(self.contents, self._begun, self._instead_of)
 
     def stop(self) -> None:
         """Do nothing any more; *on_end* is not called."""
@@ -184,6 +186,7 @@ class Fetch:
             self._go_on()
         else:
             self._is_pausing = False
+            self._heard_ns = self._clock.now()  # the next source is silent from now on, not since before
             self._go_on()
 
     # --- search
@@ -204,9 +207,14 @@ class Fetch:
         for index, file in enumerate(self.contents.files):
             if self._shelf.is_finished(file):
                 self.progress.found += file.size
+                self._finished.add(index)
                 continue
             for number in self.contents.numbers(index):
-                self._lack(number)
+                chunk = self.contents.chunk(number)
+                if self._shelf.is_checked(chunk):
+                    self.progress.found += chunk.length
+                else:
+                    self._lack(number)
                 yield LOOK_COST
 
     def _searching(self, places: Iterable[Place]) -> Iterator[int]:
@@ -358,28 +366,24 @@ class Fetch:
         self._work()
 
     def _checking(self) -> Iterator[int]:
+        chunk_bytes = self.contents.manifest.chunk_bytes
         for index, file in enumerate(self.contents.files):
-            if index in self._whole:
-                continue
-            whole, is_whole = blake2b(digest_size=DIGEST_BYTES), True
             for number in self.contents.numbers(index):
                 chunk = self.contents.chunk(number)
+                if index not in self._finished and self._shelf.is_checked(chunk):
+                    yield LOOK_COST
+                    continue
                 data = self._shelf.read(self._shelf.place_of(chunk))
-                whole.update(data)
                 found = digest_of(data)
-                if found != chunk.digest:
+                if found == chunk.digest:
+                    self._shelf.note_checked(chunk, chunk_bytes)
+                else:
                     self._note_damage(chunk, found, "on this disk")
                     self._lack(number)
-                    is_whole = False
                     if self._shelf.is_finished(file):
                         self._shelf.reopen(file)
                 yield len(data)
-            if is_whole and whole.digest() != file.digest:
-                said = f"{self.contents!r}: the hashes of {file.name!r} contradict each other"
-                self._end(InvalidRequest(said))
-                return
-            if is_whole:
-                self._whole.add(index)
+            self._finished.discard(index)
 
     def _checked(self) -> None:
         self._checks += 1

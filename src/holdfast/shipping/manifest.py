@@ -8,8 +8,9 @@ whoever holds a :class:`Contents` may use its names, sizes and numbers.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import chain
 from typing import Final, NamedTuple, NewType
 
 import msgspec
@@ -47,12 +48,13 @@ class FileEntry(Struct, frozen=True, array_like=True):
     """A relative path with ``/`` between its parts."""
     size: int
     digest: bytes
-    """The hash of the whole file (``b2sum -l 256`` prints the same)."""
+    """What the file is called by: the hash of its size and of the hashes of its chunks. So the digest of a
+    file that changed in places costs no more than the changed chunks do (decision 67)."""
     chunks: bytes
     """The hashes of its chunks, one after the other. Every chunk but the last has the manifest's size."""
 
 
-class Manifest(Struct, frozen=True, kw_only=True, tag="manifest-1"):
+class Manifest(Struct, frozen=True, kw_only=True, tag="manifest-2"):
     """The files of one thing at one position. A later form gets another tag, and older readers refuse it."""
 
     subject: str
@@ -76,6 +78,11 @@ class Chunk(NamedTuple):
 
 def digest_of(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def file_digest(size: int, chunks: bytes) -> bytes:
+    """The digest of a file of that size whose chunks have these hashes."""
+    return digest_of(size.to_bytes(8, "big") + chunks)
 
 
 class Contents:
@@ -164,13 +171,47 @@ def describe(
     )
 
 
-def _entry(source: Readable, name: str, chunk_bytes: int) -> FileEntry:
-    whole, chunks, size = blake2b(digest_size=DIGEST_BYTES), [], source.size(name)
-    for offset in range(0, size, chunk_bytes):
-        data = source.read(name, offset, chunk_bytes)
-        whole.update(data)
-        chunks.append(digest_of(data))
-    return FileEntry(name, size, whole.digest(), b"".join(chunks))
+def renewed(
+    known: Contents,
+    source: Readable,
+    changed: Mapping[str, Iterable[int]],
+    *,
+    epoch: Epoch,
+    position: Position,
+) -> Contents:
+    """The manifest of the same files at a later position, when of each only these chunks, by their index,
+    have been written since, and what it has grown by.
+
+    It reads and hashes no other chunk, so whoever calls it must be sure of that: a chunk with the hash of
+    what it was is damage to everybody who fetches it. Raises as :func:`describe` does.
+    """
+    chunk_bytes = known.manifest.chunk_bytes
+    files = tuple(
+        _entry(source, file.name, chunk_bytes, file, changed.get(file.name, ()))
+        for file in known.manifest.files
+    )
+    return Contents(msgspec.structs.replace(known.manifest, epoch=epoch, position=position, files=files))
+
+
+def _entry(
+    source: Readable,
+    name: str,
+    chunk_bytes: int,
+    known: FileEntry | None = None,
+    changed: Iterable[int] = (),
+) -> FileEntry:
+    size = source.size(name)
+    count = -(-size // chunk_bytes)
+    was, same = (known.chunks, min(known.size, size) // chunk_bytes) if known is not None else (b"", 0)
+    if known is not None and known.size == size:
+        same = count  # the last chunk may be a short one
+    hashes = bytearray(was[: same * DIGEST_BYTES].ljust(count * DIGEST_BYTES, b"\0"))
+    for index in chain(sorted({each for each in changed if each < same}), range(same, count)):
+        digest = digest_of(
+            source.read(name, index * chunk_bytes, min(chunk_bytes, size - index * chunk_bytes))
+        )
+        hashes[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
+    return FileEntry(name, size, file_digest(size, bytes(hashes)), bytes(hashes))
 
 
 _encode: Final[Callable[[Manifest], bytes]] = msgspec.msgpack.Encoder().encode
@@ -205,8 +246,8 @@ def _file_problems(file: FileEntry, chunk_bytes: int) -> Iterator[str]:
         yield wrong
     if file.size < 0 or len(file.chunks) != -(-file.size // chunk_bytes) * DIGEST_BYTES:
         yield f"{file.name!r} has {file.size} bytes and {len(file.chunks)} bytes of hashes"
-    if len(file.digest) != DIGEST_BYTES:
-        yield f"{file.name!r} has a hash of {len(file.digest)} bytes, not {DIGEST_BYTES}"
+    elif file.digest != file_digest(file.size, file.chunks):
+        yield f"the digest of {file.name!r} is not that of its chunks"
 
 
 def name_problem(name: str) -> str | None:
@@ -234,6 +275,3 @@ def _clashes(files: tuple[FileEntry, ...]) -> Iterator[str]:
         parts = file.name.split("/")
         if any("/".join(parts[:depth]) in names for depth in range(1, len(parts))):
             yield f"a directory of {file.name!r} is a file too"
-    sizes = {file.digest: file.size for file in files}
-    if any(sizes[file.digest] != file.size for file in files):
-        yield "two files of one hash have different sizes"

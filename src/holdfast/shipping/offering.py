@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.model.errors import Corruption, DiskFailed
+from holdfast.model.errors import Corruption, DiskFailed, Unavailable
 from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.shipping.manifest import Contents, ManifestId, digest_of
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent
@@ -103,7 +103,7 @@ class Offering:
         chunk = offer.contents.chunk(ask.number)
         try:
             data = offer.source.read(chunk.file.name, chunk.offset, chunk.length)
-        except DiskFailed as error:
+        except (DiskFailed, Unavailable) as error:
             return NotSent(ask.manifest, ask.number, str(error)[:100])
         found = digest_of(data)
         if found != chunk.digest:

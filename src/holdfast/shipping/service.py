@@ -190,8 +190,11 @@ class Fetcher:
             self.guard(self.shelf.open, partial(_resolve, self._opened))
         await self._opened
 
-    async def fetch(self, contents: Contents, sources: Sequence[HostId]) -> Progress:
-        """Fetch a manifest's files from these hosts; it counts when this returns.
+    async def fetch(
+        self, contents: Contents, sources: Sequence[HostId], instead_of: Contents | None = None
+    ) -> Progress:
+        """Fetch a manifest's files from these hosts; it counts when this returns. Files of *instead_of*,
+        which nobody needs any more, become its own in place.
 
         Called for a manifest that counts already, it hashes everything again and mends what is damaged.
         Raises ``Unavailable`` when no source gives what is lacking or the disk has too little room: what was
@@ -202,17 +205,19 @@ class Fetcher:
             raise Overloaded(f"{self._waiting} fetches wait for their turn")
         self._waiting += 1
         try:
-            return await self._fetch_in_turn(contents, sources)
+            return await self._fetch_in_turn(contents, sources, instead_of)
         finally:
             self._waiting -= 1
 
-    async def _fetch_in_turn(self, contents: Contents, sources: Sequence[HostId]) -> Progress:
+    async def _fetch_in_turn(
+        self, contents: Contents, sources: Sequence[HostId], instead_of: Contents | None
+    ) -> Progress:
         async with self._turn:
             if self.failure is not None:
                 raise self.failure
             await self.open()
-            self._require_room(contents)
-            running = self._running = _Running(self, contents, sources)
+            self._require_room(contents, instead_of)
+            running = self._running = _Running(self, contents, sources, instead_of)
             try:
                 await running.connected()
                 self.guard(running.fetch.start)
@@ -229,8 +234,10 @@ class Fetcher:
             self.guard(self.shelf.keep_only, manifests)
 
     async def drop(self, contents: Contents) -> None:
-        """Remove one manifest from the shelf, and what belongs to no other, between two fetches."""
-        async with self._turn:
+        """Remove one manifest from the shelf, and what belongs to no other. It waits for no fetch: one that
+        finds a file removed asks for its chunks."""
+        if self.failure is None:
+            await self.open()
             self.guard(self.shelf.drop, contents)
 
     async def close(self) -> None:
@@ -270,9 +277,9 @@ class Fetcher:
     def config(self) -> FetchConfig:
         return self._config
 
-    def _require_room(self, contents: Contents) -> None:
+    def _require_room(self, contents: Contents, instead_of: Contents | None) -> None:
         found = os.statvfs(self._directory)
-        free, needed = found.f_bavail * found.f_frsize, self.shelf.room_needed(contents)
+        free, needed = found.f_bavail * found.f_frsize, self.shelf.room_needed(contents, instead_of)
         if needed and free - needed < self._free_bytes_min:
             raise Unavailable(
                 f"{contents!r} needs {needed} bytes; {free} are free at {self._directory}, "
@@ -302,13 +309,19 @@ def _resolve(waited: asyncio.Future[None]) -> None:
 class _Running:
     """One fetch with its connections and timers: the Network port of its core, and the answers' receiver."""
 
-    def __init__(self, fetcher: Fetcher, contents: Contents, sources: Sequence[HostId]) -> None:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        contents: Contents,
+        sources: Sequence[HostId],
+        instead_of: Contents | None,
+    ) -> None:
         self._fetcher = fetcher
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._timers: list[LoopTimers] = []
         self.fetch: Final = Fetch(
-            contents, sources, fetcher.shelf, fetcher.fetch_ports(self), self.end, fetcher.config
+            contents, sources, fetcher.shelf, fetcher.fetch_ports(self), self.end, fetcher.config, instead_of
         )
         self._is_up = asyncio.Event()
         self._links = {host: fetcher.link(host, self) for host in sources}

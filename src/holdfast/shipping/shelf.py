@@ -9,6 +9,10 @@ what can be relied upon.
 Bytes and names that an earlier process left may be in memory only, where a sync that failed has left them,
 and no later sync would write them (D1). Bytes of a ``.part`` file are therefore read, hashed and written
 again; a manifest's name is given again when the shelf is opened, and a file's when its manifest is finished.
+
+A file that changes, as a database does, is fetched again and again while a member catches up. Its half-made
+file becomes that of the next manifest, in place; so does a finished one if its owner gives it up for that.
+What this process has read there after its sync, and found right, is not read again (decision 67).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +20,14 @@ from typing import Final, NamedTuple
 
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ports import Disk, Token, Trace
-from holdfast.shipping.manifest import Chunk, Contents, FileEntry, ManifestId, decode_manifest
+from holdfast.shipping.manifest import (
+    DIGEST_BYTES,
+    Chunk,
+    Contents,
+    FileEntry,
+    ManifestId,
+    decode_manifest,
+)
 from holdfast.storage.syncs import Syncs
 
 PART: Final = ".part"
@@ -35,6 +46,29 @@ class Place(NamedTuple):
     digest: bytes
 
 
+class _Checked:
+    """The chunks of one file that this process has read after their sync and found right, by their hashes."""
+
+    def __init__(self, chunk_bytes: int) -> None:
+        self.chunk_bytes = chunk_bytes
+        self._hashes = bytearray()
+
+    def has(self, chunk: Chunk) -> bool:
+        at = self._at(chunk)
+        return self._hashes[at : at + DIGEST_BYTES] == chunk.digest
+
+    def put(self, chunk: Chunk, digest: bytes) -> None:
+        at = self._at(chunk)
+        self._hashes.extend(bytes(max(0, at - len(self._hashes))))
+        self._hashes[at : at + DIGEST_BYTES] = digest
+
+    def _at(self, chunk: Chunk) -> int:
+        return chunk.offset // self.chunk_bytes * DIGEST_BYTES
+
+
+_UNCHECKED: Final = bytes(DIGEST_BYTES)
+
+
 class Shelf:
     """One directory of shipped files. One fetch at a time may use it."""
 
@@ -48,6 +82,7 @@ class Shelf:
         """The files of each manifest that was finished."""
         self._durable: dict[str, None] = {}
         """The final names of files that no power cut takes away."""
+        self._checked: dict[str, _Checked] = {}
 
     def open(self, then: Callable[[], None]) -> None:
         """Find what is here; call *then* when it can be relied upon. Until then no manifest counts."""
@@ -92,9 +127,14 @@ class Shelf:
         """A manifest that counts. Raises ``InvalidRequest`` when the disk has damaged it."""
         return self._load(manifest.hex() + MANIFEST)
 
-    def room_needed(self, contents: Contents) -> int:
+    def room_needed(self, contents: Contents, instead_of: Contents | None = None) -> int:
         """How many bytes on the disk a fetch of it takes, besides those that are taken already."""
-        return sum(file.size for file in contents.files if self._current_name(file) not in self._names)
+        needed = 0
+        for file in contents.files:
+            if self._current_name(file) not in self._names:
+                base = self._base_of(contents, file, instead_of)
+                needed += max(0, file.size - (self._disk.size(base) if base is not None else 0))
+        return needed
 
     def keep_only(self, manifests: Iterable[Contents]) -> None:
         """Remove everything that belongs to none of these manifests, finished or not."""
@@ -117,8 +157,30 @@ class Shelf:
 
     # --- making a manifest's files
 
-    def begin(self, contents: Contents, then: Callable[[list[FileEntry]], None]) -> None:
-        """Make room for what is lacking. When it is durable, call *then* with the files found half made."""
+    def begin(
+        self,
+        contents: Contents,
+        then: Callable[[list[FileEntry]], None],
+        instead_of: Contents | None = None,
+    ) -> None:
+        """Make room for what is lacking. When it is durable, call *then* with the files found half made.
+
+        Files of *instead_of* become those of *contents* in place: nobody else has them or needs them any
+        more."""
+        # Written again even if it is there: only this process knows that its own bytes are synced (D1).
+        wanted = contents.id.hex() + WANTED
+        if wanted in self._names:
+            self._remove(wanted)
+        self._create(wanted, contents.encoded)
+        # Durable before a file loses the name by which an older manifest knows it.
+        self._syncs.after([wanted], lambda: self._make_room(contents, then, instead_of), directory=True)
+
+    def _make_room(
+        self,
+        contents: Contents,
+        then: Callable[[list[FileEntry]], None],
+        instead_of: Contents | None,
+    ) -> None:
         half_made = []
         for file in contents.files:
             name = file_name(file)
@@ -126,17 +188,44 @@ class Shelf:
                 continue
             part = name + PART
             if part not in self._names:
-                self._allocate(part, file.size)
-                continue
+                base = self._base_of(contents, file, instead_of)
+                if base is None:
+                    self._allocate(part, file.size)
+                    continue
+                self._durable.pop(base, None)
+                self._rename(base, part)
             half_made.append(file)
             if self._disk.size(part) != file.size:
                 self._disk.truncate(part, file.size)
-        # Written again even if it is there: only this process knows that its own bytes are synced (D1).
-        wanted = contents.id.hex() + WANTED
-        if wanted in self._names:
-            self._remove(wanted)
-        self._create(wanted, contents.encoded)
-        self._syncs.after([wanted], lambda: then(half_made), directory=True)
+        self._forget_replaced(contents)
+        self._syncs.after((), lambda: then(half_made), directory=True)
+
+    def _base_of(self, contents: Contents, file: FileEntry, instead_of: Contents | None) -> str | None:
+        """The file that becomes *file* in place, if there is one: given up for that, or half made for an
+        older manifest of the same subject."""
+        if not file.size:
+            return None
+        own = {file_name(each) for each in contents.files}
+        for other in self._kept(WANTED):
+            if other.id != contents.id and other.manifest.subject == contents.manifest.subject:
+                for each in other.files:
+                    name = file_name(each)
+                    if each.name == file.name and name not in own and name + PART in self._names:
+                        return name + PART
+        for each in instead_of.files if instead_of is not None else ():
+            name = file_name(each)
+            if each.name == file.name and name not in own and name in self._names:
+                return name
+        return None
+
+    def _forget_replaced(self, contents: Contents) -> None:
+        """Remove older manifests of the same subject of which nothing is here any more."""
+        for suffix in (WANTED, MANIFEST):
+            for other in list(self._kept(suffix)):
+                is_older = other.id != contents.id and other.manifest.subject == contents.manifest.subject
+                if is_older and not any(self._current_name(each) in self._names for each in other.files):
+                    self._remove(other.id.hex() + suffix)
+                    self._counting.pop(other.id, None)
 
     def is_finished(self, file: FileEntry) -> bool:
         """Whether the file has its final name."""
@@ -158,7 +247,23 @@ class Shelf:
                     yield from _places_in(name, other, file)
 
     def read(self, place: Place) -> bytes:
+        """What is at *place*; nothing if its file was removed meanwhile."""
+        if place.name not in self._names:
+            return b""
         return self._disk.read(place.name, place.offset, place.length)
+
+    def is_checked(self, chunk: Chunk) -> bool:
+        """Whether this process has read that chunk in its place, after its sync, and found it right, and has
+        not written there since."""
+        checked = self._checked.get(self._current_name(chunk.file))
+        return checked is not None and checked.has(chunk)
+
+    def note_checked(self, chunk: Chunk, chunk_bytes: int) -> None:
+        name = self._current_name(chunk.file)
+        checked = self._checked.get(name)
+        if checked is None or checked.chunk_bytes != chunk_bytes:
+            checked = self._checked[name] = _Checked(chunk_bytes)
+        checked.put(chunk, chunk.digest)
 
     def place_of(self, chunk: Chunk) -> Place:
         """Where a chunk of the manifest that is being made belongs."""
@@ -167,6 +272,9 @@ class Shelf:
     def write(self, chunk: Chunk, data: bytes) -> str:
         """Write a chunk whose hash is right into its half-made file; return the name to be synced."""
         part = file_name(chunk.file) + PART
+        checked = self._checked.get(part)
+        if checked is not None:
+            checked.put(chunk, _UNCHECKED)
         self._disk.write_at(part, chunk.offset, data)
         return part
 
@@ -219,10 +327,14 @@ class Shelf:
         self._disk.rename(old, new)
         del self._names[old]
         self._names[new] = None
+        checked = self._checked.pop(old, None)
+        if checked is not None:
+            self._checked[new] = checked
 
     def _remove(self, name: str) -> None:
         self._disk.remove(name)
         del self._names[name]
+        self._checked.pop(name, None)
 
     # --- manifests on the disk
 

@@ -106,10 +106,12 @@ class ShippingThread:
         """For how long nobody has asked for a chunk of that offer; infinite when it is not offered."""
         return float(self._call(self._opened()[1].unasked_s, manifest))
 
-    def fetch(self, contents: Contents, sources: Sequence[HostId]) -> "Future[Progress]":
+    def fetch(
+        self, contents: Contents, sources: Sequence[HostId], instead_of: Contents | None = None
+    ) -> "Future[Progress]":
         """Like :meth:`.service.Fetcher.fetch`; the future may be cancelled."""
         loop, _, fetcher = self._opened()
-        return asyncio.run_coroutine_threadsafe(fetcher.fetch(contents, sources), loop)
+        return asyncio.run_coroutine_threadsafe(fetcher.fetch(contents, sources, instead_of), loop)
 
     def keep_only(self, manifests: Iterable[Contents]) -> "Future[None]":
         """Remove from the shelf what belongs to none of these, between two fetches."""

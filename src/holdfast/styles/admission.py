@@ -46,6 +46,11 @@ def in_circle(group: str, chain: tuple[str, ...]) -> bytes:
     return encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
 
 
+def nested_in_line_max(config: StyleConfig) -> int:
+    """The length of the queue up to which calls of other groups are still accepted."""
+    return config.in_line_max * 2
+
+
 def nested_log_bytes_max(config: StyleConfig) -> float:
     """The log size up to which calls of other groups are still accepted."""
     return config.log_bytes_max * 1.25

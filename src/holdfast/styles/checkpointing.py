@@ -83,8 +83,7 @@ class Checkpointing:
         self._copies = CheckpointCopies(ports, self._copied, self._kept_copy)
         self._awaited: Execution | None = None  # the object that is captured at its next moment at rest
         self._committed = Position(0)
-        self.state_bytes = 0
-        """The size of the last state captured or installed."""
+        self.state_bytes = 0  # the size of the last state captured or installed
         self._not_before = 0
         self._copies_left = 0
         """How many more captures use a copy although the state is small."""
@@ -116,13 +115,14 @@ class Checkpointing:
         return copying is not None and copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether a checkpoint is due: the interval is over and something happened in it, or the log has
-        grown long. While a capture already waits for the object to be at rest, a long log makes one due only
-        from time to time. *Without it:* a log is long and a method waits for another group; each record that
-        says a checkpoint is due makes the next one due, until the log is full."""
+        """Whether a checkpoint is due: the interval is over and something happened in it, somebody needs one,
+        or the log has grown long. While a capture already waits for the object to be at rest, a long log
+        makes one due only from time to time, and nothing else does. *Without it:* a log is long, or a learner
+        needs a checkpoint, and a method waits for another group; each record that says a checkpoint is due
+        makes the next one due, until the log is full."""
         if self._is_busy or self.is_pausing:
             return False
-        if self._is_wanted and execution.position > self.kept:
+        if self._is_wanted and execution.position > self.kept and not self.awaits(execution):
             return self._has_room
         if self._bytes >= self._checkpoint_bytes(execution):
             return self._has_room

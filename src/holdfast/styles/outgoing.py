@@ -128,8 +128,9 @@ def held_up(
     rest, until all waiting operations have ended; and if too many wait already, until any has ended. In the
     second case a cycle may resolve by itself, but it is broken anyway, because nobody knows whether it will.
 
-    Without room a call is refused until a checkpoint frees some, and that waits until all waiting operations
-    have ended. Such a call is not queued here, and can give way all the same.
+    Without room a call is refused: until a checkpoint frees some of the log, and that waits until all waiting
+    operations have ended; or until the queue is shorter, which waits for them as the queued calls do. Such a
+    call is not queued here, and can give way all the same.
     """
     line = execution.line
     own = line.outgoing_of(request)

@@ -434,7 +434,7 @@ class Replica(ReplicaBase):
         if not execution.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
-        if execution.sends.issued and self.has_room and not execution.line.slow:
+        if execution.sends.issued and self._has_room_in_log and not execution.line.slow:
             # Without room their ends are executed, not ordered: the object is made anew and sends again.
             for outgoing in self._sending.to_send(execution.sends, execution.position, committed):
                 self._ports.call_out(outgoing)

@@ -36,7 +36,7 @@ from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavail
 from holdfast.model.ids import HostId, Position
 from holdfast.model.ports import Clock
 from holdfast.sequence.messages import PeerMessage
-from holdfast.styles.admission import Repetitions, nested_log_bytes_max
+from holdfast.styles.admission import Repetitions, nested_in_line_max, nested_log_bytes_max
 from holdfast.styles.annexes import MemberAnnexes
 from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.checkpointing import Checkpointing
@@ -219,7 +219,7 @@ class ReplicaBase(ABC):
         other groups have some extra room. *Without it:* the queue or the log is full and waits for a group
         that calls this one; that call is refused again and again (E10)."""
         config, group = self._config, self.definition.group
-        if in_line >= config.in_line_max * (2 if is_nested else 1):
+        if in_line >= (nested_in_line_max(config) if is_nested else config.in_line_max):
             raise Overloaded(f"group {group}: {in_line} calls stand in line")
         if self.sequence.log_bytes > (nested_log_bytes_max(config) if is_nested else config.log_bytes_max):
             why_none = self._checkpointing.why_none
@@ -228,7 +228,14 @@ class ReplicaBase(ABC):
 
     @property
     def has_room(self) -> bool:
-        """Whether the log accepts calls of other groups (E10)."""
+        """Whether calls of other groups are accepted: neither the queue nor the log is too full for them
+        (E10)."""
+        execution = self.execution
+        in_line = execution.line.waiting if execution is not None else 0
+        return in_line < nested_in_line_max(self._config) and self._has_room_in_log
+
+    @property
+    def _has_room_in_log(self) -> bool:
         return self._log_bytes() <= nested_log_bytes_max(self._config)
 
     def _final(self) -> Position:

@@ -162,8 +162,11 @@ class Warm(Passive):
 
     def keep_up(self) -> None:
         """Replay what the primary has not sent yet. This is not done if the primary sends updates, because
-        the next one would apply what was replayed once more; such a backup is as fresh as the last update."""
-        if self._code_replay.is_met:
+        the next one would apply what was replayed once more; such a backup is as fresh as the last update.
+        A member that gave up its object takes the primary's state instead (O3). *Without it:* a query makes
+        an object from what is left here, a newer checkpoint of it is kept, and the state that comes is not
+        the newest."""
+        if self._code_replay.is_met or self._absence.is_absent:
             return
         behind = self._execution is None or self._execution.position < self.sequence.committed
         if behind and self._work is None and not self._serving_state.is_primary:

@@ -11,7 +11,8 @@ from call_server import Cluster
 from net_world import CLIENT
 
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.client.domain import Domain, parse_url
+from holdfast.client.domain import Domain
+from holdfast.client.url import parse_url
 from holdfast.net import Address
 
 PIECES = (1, 3, 700, 20_000)

@@ -16,9 +16,9 @@ from net_world import SECRET
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.client.domain import parse_url
 from holdfast.client.proxy import Group
 from holdfast.client.routing import HostReach, new_client
+from holdfast.client.url import parse_url
 from holdfast.execution.interface import BadCall
 from holdfast.execution.records import Sent, decode_calls
 from holdfast.model.admin.groups import CreateGroup, GroupInfo, GroupList, ListGroups

@@ -19,6 +19,10 @@ from holdfast.styles.config import StyleConfig
 
 HERE, CALLED = GroupId(1), GroupId(2)
 ME, OTHER = HostId("me"), HostId("other")
+FULL = pytest.mark.parametrize(
+    "full", [StyleConfig(log_bytes_max=0), StyleConfig(in_line_max=0)], ids=["log", "line"]
+)
+"""Reasons for which calls of other groups are kept out. Found by seeds 228 and 450 of the scenario groups."""
 YOUNG, OLD = Root(1 << 62, "far", A, 1), Root(1, "far", A, 1)
 
 
@@ -101,24 +105,26 @@ def host(request: pytest.FixtureRequest) -> Host:
     return Host(request.param)
 
 
-def test_a_question_goes_on_for_a_call_that_the_full_log_keeps_out(host: Host) -> None:
+@FULL
+def test_a_question_goes_on_for_a_call_that_finds_no_room(host: Host, full: StyleConfig) -> None:
     """E10: the call is in no queue, yet it waits for the operation that waits here."""
     probe = Probe(HERE, A, 9, (far(7),))
     host.circling.on_message(OTHER, probe)
     assert host.take() == []
-    host.replica.tune(StyleConfig(log_bytes_max=0))
+    host.replica.tune(full)
     host.circling.on_message(OTHER, probe)
     (found,) = host.take()
     assert (found.group, found.path[-1]) == (CALLED, host.own)
     assert found.path[0].is_unbegun
 
 
-def test_a_call_that_the_full_log_keeps_out_gives_way_for_good(host: Host) -> None:
-    """E10: with two full logs no call of the circle is queued. What gave way is remembered: a copy that comes
-    when there is room again is not executed."""
+@FULL
+def test_a_call_that_finds_no_room_gives_way_for_good(host: Host, full: StyleConfig) -> None:
+    """E10: if both groups are full, no call of the circle is queued. What gave way is remembered: a copy that
+    comes when there is room again is not executed."""
     host.give_way(9, host.own)
     assert 9 not in host.ends(), "there is room: the call will be queued when it comes"
-    host.replica.tune(StyleConfig(log_bytes_max=0))
+    host.replica.tune(full)
     host.give_way(9, far(8))
     host.give_way(9, host.own)
     host.replica.tune(StyleConfig())
@@ -127,10 +133,11 @@ def test_a_call_that_the_full_log_keeps_out_gives_way_for_good(host: Host) -> No
     assert host.ends()[9].code == "call_cycle"
 
 
-def test_a_call_is_asked_about_while_the_full_log_keeps_others_out() -> None:
-    """E10: nobody stands in line, as everybody is refused."""
+@FULL
+def test_a_call_is_asked_about_while_others_find_no_room(full: StyleConfig) -> None:
+    """E10: no call of another group stands in line, as every one is refused."""
     host = Host("warm", is_nested=False)
-    host.replica.tune(StyleConfig(log_bytes_max=0))
+    host.replica.tune(full)
     host.circling.watch(host.hosted, host.outgoing)
     host.made.clock.time_ns += FIRST_NS
     host.on_timer("ask")

@@ -5,11 +5,11 @@ import pytest
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.faults.representatives import Monitored
-from holdfast.groups.ports import GroupsConfig
 from holdfast.groups.settings import (
     CHECKPOINT_LEAST_NS,
     INTERVAL_LEAST_NS,
     TIMEOUT_LEAST_NS,
+    GroupsConfig,
     monitored,
     tuned,
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,15 +13,19 @@ from group_classes import call, definition, run
 import holdfast as hf
 from holdfast.execution.database import StorageLost
 from holdfast.execution.execution import Execution
+from holdfast.groups.object_file import FILE, ObjectFile
 from holdfast.groups.ports import Written
-from holdfast.groups.stored_object import StoredObject
+from holdfast.groups.stored_object import OFFERS_MAX, StoredObject
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import Epoch, GroupId
 from holdfast.node.object_files import DIRECTORY, ObjectDirectory
+from holdfast.shipping import manifest
+from holdfast.shipping.manifest import CHUNK_BYTES, Contents, digest_of
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, read_chunks, read_header
 from holdfast.storage.disk import Directory
 from holdfast.storage.record import Point
+from holdfast.storage.segments import Readable
 from holdfast.styles.ports import Snapshot
 
 WAIT_S = 60.0
@@ -47,15 +52,13 @@ async def answered(begin: Callable[[Callable[[Any], None]], object]) -> Any:
 class Member:
     """One member's files and object."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, shipping: Callable[[], Any] = no_shipping) -> None:
         self.store = directory / "store"
         self.store.mkdir(exist_ok=True)
         self.adopted: list[str] = []
         self.failed: list[HoldfastError] = []
         self.damaged: list[str] = []
-        self.files = ObjectDirectory(
-            directory, self.store, self.adopted.append, self.failed.append, no_shipping
-        )
+        self.files = ObjectDirectory(directory, self.store, self.adopted.append, self.failed.append, shipping)
         loop = asyncio.get_running_loop()
         self.stored = StoredObject(
             GroupId(1), Words.schema, self.files, MachineClock(), loop.call_soon, self.damaged.append
@@ -101,22 +104,69 @@ def test_a_checkpoint_is_small_and_the_next_process_goes_on_with_the_file(tmp_pa
     asyncio.run(life())
 
 
-def test_a_checkpoint_waits_for_a_member_that_wants_the_file(tmp_path: Path) -> None:
-    """The file does not change while a member that asked for a state may be about to fetch it."""
+class Offers:
+    """Shipping that only notes what is offered (in place of a thread with sockets)."""
+
+    def __init__(self) -> None:
+        self.sources: dict[bytes, tuple[Contents, Readable]] = {}
+
+    def offer_from(self, contents: Contents, source: Readable) -> None:
+        self.sources[contents.id] = (contents, source)
+
+    def withdraw(self, manifest: bytes) -> None:
+        self.sources.pop(manifest, None)
+
+    def asked_ns(self, manifest: bytes) -> int | None:
+        return MachineClock().now()
+
+    def drop(self, contents: Contents) -> "Future[None]":
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+
+def is_right(contents: Contents, source: Readable) -> bool:
+    (file,) = contents.files
+    chunks = contents.chunks(file)
+    return all(digest_of(source.read(FILE, each.offset, each.length)) == each.digest for each in chunks)
+
+
+def test_what_is_fetched_stays_as_it_was_and_only_what_changed_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W8. Checkpoints go on while others fetch: each manifest is what hashing the whole file comes to, and
+    each that is fetched is served as it was, until nobody wants it."""
+    offers, hashed = Offers(), 0
+
+    def counted(data: bytes) -> bytes:
+        nonlocal hashed
+        hashed += len(data)
+        return digest_of(data)
 
     async def life() -> None:
-        member = Member(tmp_path)
+        nonlocal hashed
+        member = Member(tmp_path, lambda: (offers, tmp_path))
         execution = Execution(member.definition)
-        run(execution, call(1, "add", "one"))
+        run(execution, *(call(number, "add", str(number) * 1000) for number in range(1, 2000)))
         await member.checkpoint(execution)
-        run(execution, call(2, "add", "two"))
-        (file,) = (tmp_path / DIRECTORY).glob("*.db")
-        before = file.read_bytes()
-        assert member.stored.offers(None)
-        framing = Framing(GroupId(1), Point(execution.position, Epoch(1), 7), salt=1, chunk_bytes=1 << 16)
-        snapshot = Snapshot(execution.position, execution.pieces, execution.digest)
-        assert not member.stored.begin("put off", framing, snapshot, lambda _: None)
-        assert file.read_bytes() == before
+        size, numbers = next((tmp_path / DIRECTORY).glob("*.db")).stat().st_size, iter(range(2000, 2100))
+        assert size > 30 * CHUNK_BYTES
+        monkeypatch.setattr(manifest, "digest_of", counted)
+        seen = dict(offers.sources)
+        for _ in range(5):
+            hashed = 0
+            run(execution, *(call(next(numbers), "add", "word" * 100) for _ in range(10)))
+            await member.checkpoint(execution)
+            assert hashed < 8 * CHUNK_BYTES, "a few pages and the table's own"
+            whole = ObjectFile(GroupId(1), member.stored._file.name, CHUNK_BYTES)
+            (newest, _) = list(offers.sources.values())[-1]
+            about = newest.manifest
+            assert whole.described(member.files.directory, about.position, about.epoch).id == newest.id
+            assert all(is_right(*each) for each in offers.sources.values())
+            seen |= offers.sources
+        assert (len(seen), len(offers.sources)) == (6, OFFERS_MAX)
+        assert len(list((tmp_path / DIRECTORY).glob("*.aside"))) <= OFFERS_MAX
+        assert member.failed == []
 
     asyncio.run(life())
 

@@ -11,7 +11,7 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MICROSECOND, SECOND
 from holdfast.shipping.manifest import Contents, FileEntry
 from holdfast.shipping.progress import Phase
-from holdfast.shipping.shelf import MANIFEST, PART, WANTED, file_name
+from holdfast.shipping.shelf import MANIFEST, PART, WANTED, Place, file_name
 
 FILES = {"data.db": pattern(40 * CHUNK + 17), "empty": b"", "log/1": pattern(3 * CHUNK, salt=1)}
 
@@ -211,6 +211,53 @@ def test_a_source_that_is_damaged_is_left_for_another(pair: Pair) -> None:
     assert (manifest, damage.file, damage.offset) == (contents.id, "data.db", 0)
 
 
+def test_a_source_is_not_silent_before_it_was_asked(pair: Pair) -> None:
+    """A pause may be longer than the silence after which a source is left: the silence begins after it."""
+    contents, _ = pair.offer(FILES, by=("b",))
+    paused = msgspec.structs.replace(CONFIG, pause_first_ns=2 * CONFIG.silence_ns, pause_most_ns=SECOND)
+    pair.fetch(contents, "a", "b", config=paused)
+    assert pair.c.ended == [None]
+    assert [kind for kind, _ in pair.c.notes].count("shipping-source-left") == 1, "a, which offers nothing"
+
+
+def count_reads(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> list[Place]:
+    """The places of the shelf that are read from now on."""
+    reads: list[Place] = []
+    read = pair.c.shelf.read
+
+    def counted(place: Place) -> bytes:
+        reads.append(place)
+        return read(place)
+
+    monkeypatch.setattr(pair.c.shelf, "read", counted)
+    return reads
+
+
+def test_a_later_version_takes_the_place_of_one_that_was_given_up(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W5. Only what changed is written and read, in the file that is there; after a restart all of it is read
+    and written again."""
+    first, _ = pair.offer({"data.db": pattern(40 * CHUNK)})
+    pair.fetch(first)
+    for position, is_restarted in ((2, False), (3, True)):
+        changed = bytearray(pattern((40 + position) * CHUNK))
+        changed[5 * CHUNK] ^= position
+        later, _ = pair.offer({"data.db": bytes(changed)}, position)
+        if is_restarted:
+            pair.restart()
+        reads = count_reads(pair, monkeypatch)
+        fetch = pair.c.begin(later, ("a",), CONFIG, instead_of=first)
+        pair.run(10_000)
+        assert pair.c.ended[-1] is None
+        assert_whole(pair, later, {"data.db": bytes(changed)})
+        assert not pair.c.shelf.holds(first.id)
+        new = 3 if position == 2 else 2
+        assert fetch.progress.received == new * CHUNK
+        assert (len(reads) > 40) == is_restarted, reads
+        first = later
+
+
 def test_a_silent_source_is_left_for_another(pair: Pair) -> None:
     contents, _ = pair.offer(FILES, by=("a", "b"))
     pair.a.is_mute = True
@@ -291,21 +338,13 @@ def test_a_source_keeps_its_rate() -> None:
     assert received(pair) == contents.bytes
 
 
-def test_a_manifest_that_contradicts_itself_never_counts(pair: Pair) -> None:
+def test_a_manifest_that_contradicts_itself_is_refused(pair: Pair) -> None:
     """Its chunks are right, its whole is not: whoever made it made a mistake."""
-    contents, held = pair.offer({"f": pattern(3 * CHUNK)})
+    contents, _ = pair.offer({"f": pattern(3 * CHUNK)})
     (file,) = contents.files
-    wrong = Contents(
-        msgspec.structs.replace(
-            contents.manifest, files=(FileEntry(file.name, file.size, bytes(32), file.chunks),)
-        )
-    )
-    pair.a.offering.offer(wrong, held)
-    pair.fetch(wrong)
-    (error,) = pair.c.ended
-    assert isinstance(error, InvalidRequest)
-    assert "contradict" in str(error)
-    assert not pair.c.shelf.holds(wrong.id)
+    wrong = FileEntry(file.name, file.size, bytes(32), file.chunks)
+    with pytest.raises(InvalidRequest, match="the digest of 'f' is not that of its chunks"):
+        Contents(msgspec.structs.replace(contents.manifest, files=(wrong,)))
 
 
 def test_a_disk_that_damages_everything_is_given_up(pair: Pair) -> None:

@@ -1,10 +1,8 @@
 """Manifests: what they say of files, and everything that is refused before it is used."""
 
-from hashlib import blake2b
-
 import msgspec
 import pytest
-from shipped_files import CHUNK, manifest_of, pattern
+from shipped_files import CHUNK, Held, manifest_of, pattern
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Position
@@ -19,10 +17,12 @@ from holdfast.shipping.manifest import (
     Manifest,
     decode_manifest,
     digest_of,
+    file_digest,
+    renewed,
 )
 
 FILES = {"data.db": pattern(3 * CHUNK + 5), "empty": b"", "index/one": pattern(CHUNK, salt=1)}
-EMPTY = digest_of(b"")
+EMPTY = file_digest(0, b"")
 
 
 def made(*files: FileEntry, chunk_bytes: int = CHUNK, subject: str = "files") -> Manifest:
@@ -40,7 +40,7 @@ def test_a_manifest_says_every_hash() -> None:
     contents = manifest_of(FILES)
     file = contents.manifest.files[0]
     assert (file.name, file.size) == ("data.db", 3 * CHUNK + 5)
-    assert file.digest == blake2b(FILES["data.db"], digest_size=DIGEST_BYTES).digest()
+    assert file.digest == digest_of(file.size.to_bytes(8, "big") + file.chunks)
     for number in range(contents.count):
         chunk = contents.chunk(number)
         assert digest_of(FILES[chunk.file.name][chunk.offset : chunk.offset + chunk.length]) == chunk.digest
@@ -54,6 +54,27 @@ def test_a_manifest_is_known_by_its_content() -> None:
     contents = manifest_of(FILES)
     assert decode_manifest(contents.encoded).id == contents.id
     assert manifest_of(FILES | {"data.db": pattern(3 * CHUNK + 5, salt=9)}).id != contents.id
+
+
+@pytest.mark.parametrize("size", [0, 5, CHUNK, 3 * CHUNK, 3 * CHUNK + 5, 3 * CHUNK + 6, 9 * CHUNK + 1])
+def test_a_manifest_is_renewed_in_what_was_written(size: int) -> None:
+    """Only the chunks that were written are read, and those that a file has grown by; the result is what
+    hashing everything comes to."""
+    before, after = bytearray(pattern(3 * CHUNK + 5)), bytearray(pattern(size))
+    for at in range(CHUNK, min(size, CHUNK + 3)):
+        after[at] ^= 1
+    reads: list[int] = []
+
+    class Counted(Held):
+        def read(self, name: str, offset: int, length: int) -> bytes:
+            reads.append(offset // CHUNK)
+            return super().read(name, offset, length)
+
+    known = manifest_of({"f": bytes(before)})
+    found = renewed(known, Counted({"f": bytes(after)}), {"f": [1, 99]}, epoch=Epoch(1), position=Position(1))
+    assert found.id == manifest_of({"f": bytes(after)}).id
+    assert 0 not in reads or size < CHUNK
+    assert 2 not in reads or size < 3 * CHUNK
 
 
 def test_files_of_the_same_content_count_once() -> None:
@@ -86,11 +107,11 @@ def test_ordinary_names_are_taken(name: str) -> None:
         (named("a/b", "a"), "is a file too"),
         (made(FileEntry("a", -1, EMPTY, b"")), "-1 bytes"),
         (made(FileEntry("a", CHUNK + 1, EMPTY, bytes(DIGEST_BYTES))), "513 bytes and 32 bytes of hashes"),
-        (made(FileEntry("a", 0, b"short", b"")), "a hash of 5 bytes"),
+        (made(FileEntry("a", 0, b"short", b"")), "the digest of 'a' is not that of its chunks"),
         (made(chunk_bytes=0), "chunks of 0 bytes"),
         (made(chunk_bytes=CHUNK_BYTES_MAX + 1), "chunks of"),
         (made(subject=""), "subject"),
-        (made(FileEntry("a", 0, EMPTY, b""), FileEntry("b", 1, EMPTY, EMPTY)), "different sizes"),
+        (made(FileEntry("a", 0, EMPTY, b""), FileEntry("b", 1, EMPTY, EMPTY)), "the digest of 'b' is not"),
         (named(*map(str, range(FILES_MAX + 1))), "files, more than"),
     ],
 )
@@ -102,7 +123,7 @@ def test_what_cannot_be_used_is_refused(manifest: Manifest, said: str) -> None:
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(InvalidRequest) as refused:
         Contents(made(FileEntry("../x", 1, b"", b""), subject=""))
-    assert all(said in str(refused.value) for said in ("subject", "../x", "hashes", "a hash of 0 bytes"))
+    assert all(said in str(refused.value) for said in ("subject", "../x", "bytes of hashes"))
 
 
 def test_too_many_chunks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

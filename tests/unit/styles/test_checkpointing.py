@@ -592,6 +592,22 @@ def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) ->
     assert made.replicas["a"].sequence.tail <= tail + 1
 
 
+@pytest.mark.parametrize("style", ALL)
+def test_a_wanted_checkpoint_is_due_once_while_a_method_waits(style: str) -> None:
+    """A learner needs a checkpoint while a method waits for another group, which may take minutes. *Without
+    it:* every mark makes the next one due, and the log fills up to its very end, so that not even the record
+    that breaks a circle of calls has room (E10)."""
+    made = group(style, config=StyleConfig(checkpoint_interval_ns=10**6 * SECOND))
+    replica = made.replicas["a"]
+    replica.on_calls("t", sent(call(1, "ask", "asked")))
+    made.settle()
+    tail = replica.sequence.tail
+    replica._checkpointing.make_due()
+    for _ in range(20):
+        made.settle()
+    assert replica.sequence.tail <= tail + 1
+
+
 def test_a_copy_that_waits_for_its_digest_is_not_dropped_for_the_next() -> None:
     """E8: marks may follow each other faster than a primary writes. *Without it:* a backup that lags drops
     each copy before it was compared, and its log is never pruned. Once the primary has told a later digest,

@@ -11,6 +11,8 @@ import holdfast as hf
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import SECOND
 from holdfast.model.outcome import Raised, Returned, encode_outcome
+from holdfast.sequence.ports import Captured
+from holdfast.styles import replay
 
 
 @pytest.mark.covers("FTC-11", "FTC-127")
@@ -174,6 +176,55 @@ def test_a_warm_backup_that_claims_replays_what_is_committed_before_it_has_won()
     write(made, 3)
     made.settle()
     assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+    assert made.faults == []
+
+
+def test_a_member_without_its_object_makes_none_to_be_read_from() -> None:
+    """O3: it takes the primary's state. *Without it:* it makes an object of what it has, keeps a checkpoint
+    of that, and the state that comes is older than what the next object is made from."""
+    made = group("warm")
+    write(made, 1)
+    pass_interval(made)
+    backup = made.replicas["b"]
+    backup.readiness.renew("it lacks a message", made.members["b"].committed)
+    write(made, 2)
+    made.settle()
+    backup.keep_up()
+    made.settle()
+    assert backup.execution is None
+    made.members["b"].keep(kept := made.replicas["a"].capture())  # type: ignore[arg-type]  # a small state
+    assert kept is not None
+    backup.install(kept)
+    backup.keep_up()
+    assert lines(made, "b") == ["line 1", "line 2"]
+
+
+def test_a_backup_whose_copy_outran_its_object_goes_on_from_the_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Replaying takes long, and is done in slices. A copy of an earlier object that was written meanwhile
+    counts now, and the log begins behind it. *Without it:* the next record that it needs is gone."""
+    monkeypatch.setattr(replay, "PAGE_POSITIONS", 2)
+    made = group("warm", config=msgspec.structs.replace(CONFIG, slice_ns=1))
+    write(made, 1, 2)
+    write(made, 3, 4)
+    write(made, 5, 6)
+    made.settle()
+    made.wake()
+    backup, member = made.replicas["b"], made.members["b"]
+    backup.keep_up()
+    for _ in range(50):
+        if not backup.reached:
+            backup.turn()
+    assert 0 < backup.reached < member.committed
+    captured = made.replicas["a"].capture()
+    assert isinstance(captured, Captured)
+    member.keep(captured)
+    backup.keeps(captured)
+    made.wake()
+    backup.keep_up()
+    made.wake()
+    assert lines(made, "b") == [f"line {number}" for number in range(1, 7)]
     assert made.faults == []
 
 

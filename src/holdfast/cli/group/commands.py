@@ -12,7 +12,6 @@ from holdfast.cli.explain import print_codes, print_history, print_poisoned, pri
 from holdfast.cli.group.members import add_member, primary_set, remove_member, sends, set_primary
 from holdfast.cli.group.move import hosts_in, move
 from holdfast.cli.group.recover import EXIT_DECLINED, recover
-from holdfast.cli.group.upgrade import upgrade
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
 from holdfast.cli.where import HERE, Where
@@ -35,7 +34,11 @@ app.command(remove_member)
 app.command(set_primary)
 app.command(move)
 app.command(set_group, name="set")
-app.command(upgrade)
+app.command(
+    "holdfast.cli.group.upgrade:upgrade",
+    name="upgrade",
+    help="Let a group continue with its class as it is in the application's directory now; no call is lost.",
+)
 app.command(sends)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +25,8 @@ from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 EXIT_REFUSED = 1
 PATIENCE_S = 30.0
-"""How long to repeat a question while hosts restart: long enough for the group to get another primary."""
+"""How long to repeat a question while hosts restart: long enough for the group to get another primary. A
+trial that was begun meanwhile is waited for."""
 POLL_S = 0.2
 ASKED_MAX = 10
 
@@ -54,7 +56,7 @@ def upgrade(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Let a group continue with its class as it is in the application's directory now, without a lost call.
+    """Let a group continue with its class as it is in the application's directory now; no call is lost.
 
     Its hosts are restarted one after the other, backups first, each back in sync before the next; then a
     member with the new code takes the group over. It is safe to interrupt, and continues when run again.
@@ -100,19 +102,17 @@ def upgrade(
 
 async def _tried(layout: Layout, name: str, *, replay: bool) -> UpgradeTried:
     """Try the code at the primary, whose state is the newest; at the next primary if it dies."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                (info,) = await _groups(layout, name)
-                if not info.primary:
-                    raise NothingToTry(f"{name} has no member yet to try it on")
-                with suppress(Unavailable, OutcomeUnknown):
-                    wanted = TryUpgrade(name=name, replays=replay)
-                    return await give_at(layout, wanted, UpgradeTried, host=info.primary)
-                await asyncio.sleep(POLL_S)
-    except TimeoutError:
-        said = f"nobody could try it on the state of {name} within {PATIENCE_S:g} s"
-        raise NothingToTry(f"{said}; `holdfast explain {name}` says why") from None
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        (info,) = await _groups(layout, name)
+        if not info.primary:
+            raise NothingToTry(f"{name} has no member yet to try it on")
+        with suppress(Unavailable, OutcomeUnknown):
+            wanted = TryUpgrade(name=name, replays=replay)
+            return await give_at(layout, wanted, UpgradeTried, host=info.primary)
+        await asyncio.sleep(POLL_S)
+    said = f"nobody could try it on the state of {name} within {PATIENCE_S:g} s"
+    raise NothingToTry(f"{said}; `holdfast explain {name}` says why")
 
 
 async def _groups(layout: Layout, name: str) -> tuple[GroupInfo, ...]:

@@ -129,6 +129,8 @@ def run_seeds(
             cpu_ns += result.cpu_ns
             for outcome in result.outcomes:
                 tally.add(outcome)
+                for violation in outcome.violations[:1]:
+                    say(f"{scenario}, seed {outcome.seed}: {violation.rule}: {violation.message}")
             progress(tally.seeds, len(seeds), len(tally.failing))
     replays = {outcome.seed: _replay_of(outcome, pieces[0]) for outcome in tally.failing}
     if keep is not None:

@@ -154,7 +154,6 @@ class Parcels:
         self._awaited: dict[str, int] = {}
         """The parcels that are not cleared and hold the member up, each with since when."""
         self._asked_at = 0
-        self._made = 0
 
     def state(self) -> ParcelState:
         return ParcelState(self)
@@ -248,8 +247,8 @@ class Parcels:
         record, book = self._record, self._book
         assert record is not None
         assert book is not None
-        self._made += 1
-        parcel = Parcel(f"{self._process}/{self._made}", rng.randint(1, 3))
+        # Counted by the book: a member may leave and come back to the same process with a new annex.
+        parcel = Parcel(f"{self._process}/{len(book.made) + 1}", rng.randint(1, 3))
         book.made[record.group, parcel.name] = parcel
         self._clear(parcel.name)
         for peer in ports.peers():

@@ -1,12 +1,14 @@
 """Bugs planted in objects with files of their own (W7, W8)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.execution.database import ObjectDatabase
 from holdfast.execution.definition import Definition
 from holdfast.execution.object_state import ObjectState
 from holdfast.execution.saved_state import Saved
+from holdfast.execution.wal import WalPages
+from holdfast.groups.object_file import OfferedFile
 from holdfast.groups.stored_objects import FilesReceiver
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Kept
@@ -43,6 +45,19 @@ def _believe_at_once(
         receiver._fetch(bytes(receiver._state), lambda _: None)
 
 
+def _all_but_one(pages: WalPages, chunk_bytes: int) -> set[int]:
+    """Takes the last chunk that was written for what it was."""
+    found = _chunks(pages, chunk_bytes)
+    return found - {max(found, default=0)}
+
+
+_chunks = WalPages.chunks
+
+
+def _keep_nothing(offered: OfferedFile, chunks: Iterable[int]) -> None:
+    """Overwrites what others are still fetching."""
+
+
 _bug: Final = Planting("groups", runs_max=150)
 
 PLANTED = (
@@ -69,5 +84,21 @@ PLANTED = (
         FilesReceiver,
         "finish",
         _believe_at_once,
+    ),
+    _bug(
+        "keeps-the-hash-of-what-was",
+        "W8",
+        "a chunk that was written since the last manifest keeps its hash",
+        WalPages,
+        "chunks",
+        _all_but_one,
+    ),
+    _bug(
+        "overwrites-what-is-fetched",
+        "W8",
+        "what others are still fetching is overwritten, and not put aside before",
+        OfferedFile,
+        "keep",
+        _keep_nothing,
     ),
 )

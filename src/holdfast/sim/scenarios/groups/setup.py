@@ -9,7 +9,7 @@ import msgspec
 from holdfast.authority.groups import DISK, MEMORY, RESTART, WAIT, GroupRecord, Placement
 from holdfast.calling.config import ClientConfig
 from holdfast.execution.definition import Definition
-from holdfast.groups.ports import GroupsConfig
+from holdfast.groups.settings import GroupsConfig
 from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND

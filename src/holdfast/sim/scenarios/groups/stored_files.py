@@ -5,13 +5,15 @@ end. Chunks are damaged on their way now and then, which their receiver must not
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from holdfast.execution.database import ObjectDatabase, Place, StorageFailed
+from holdfast.groups.object_file import ObjectFile, Scratch
 from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
-from holdfast.model.ids import HostId
+from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import Token
 from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
 from holdfast.shipping.manifest import Contents, ManifestId, digest_of
@@ -30,6 +32,8 @@ TAKES_NS: Final = (1 * MILLISECOND, 300 * MILLISECOND)
 """How long it takes to hash a database, or to put it into its place."""
 GARBLED: Final = 0.03
 """How often a chunk is damaged on its way."""
+RATES: Final = (4 << 20, 40_000)
+"""How fast a process serves files. With the lower one a file changes several times while it is fetched."""
 ASKED_NS: Final = 500 * MILLISECOND
 ASIDE: Final = ".fetched"
 BESIDE: Final = ("", "-wal", "-shm")
@@ -69,8 +73,9 @@ class SimulatedFiles:
         self._writing: dict[int, Callable[[], None]] = {}
         self._placing: dict[int, Callable[[], None]] = {}
         self._shelf_disk = ports.disk(SHELF, self._on_shelf_synced)
+        rate = self._random.choice(RATES)
         self._offering = Offering(
-            ports.clock, ports.timers, self, ports.trace, self._on_damage, bytes_per_s=4 << 20
+            ports.clock, ports.timers, self, ports.trace, self._on_damage, bytes_per_s=rate
         )
         self._is_open = False
         self._fetch: Fetch | None = None
@@ -92,20 +97,39 @@ class SimulatedFiles:
                 if self._disk.exists(each):
                     self._disk.remove(each)
 
+    @property
+    def directory(self) -> Scratch:
+        return self._disk
+
     def settle(
         self,
         database: ObjectDatabase,
-        work: Callable[[Readable], Contents],
+        before: Callable[[], None],
+        after: Callable[[int], Contents],
         then: Callable[[Contents | HoldfastError], None],
     ) -> None:
-        database.settle()
+        try:
+            before()
+        except Unavailable as error:
+            self._later(partial(then, error))
+            return
+        found = after(database.settle())
         self._ports.node.world.sometimes("a stored object was flushed")
-        self.describe(work, then)
+        self._compare(found, database.place.path)
+        self._later(lambda: then(found))
+
+    def _compare(self, found: Contents, name: str) -> None:
+        """Hash the whole file, which production does not, and say so if the manifest is not that (W8)."""
+        about = found.manifest
+        whole = ObjectFile(GroupId(int(name[:20])), name, self.chunk_bytes)
+        if whole.described(self._disk, about.position, about.epoch).id != found.id:
+            world = self._ports.node.world
+            world.violation("W8", f"{self._ports.name}: the manifest {found!r} is not that of its file")
 
     def describe(
-        self, work: Callable[[Readable], Contents], then: Callable[[Contents | HoldfastError], None]
+        self, work: Callable[[], Contents], then: Callable[[Contents | HoldfastError], None]
     ) -> None:
-        found = work(self._disk)  # the file does not change meanwhile: what is read later is the same
+        found = work()  # the file does not change meanwhile: what is read later is the same
         self._later(lambda: then(found))
 
     def _later(self, work: Callable[[], None]) -> None:
@@ -148,8 +172,8 @@ class SimulatedFiles:
 
     # --- shipping
 
-    def offer(self, contents: Contents, source: Callable[[Readable], Readable]) -> None:
-        self._offering.offer(contents, source(self._disk))
+    def offer(self, contents: Contents, source: Readable) -> None:
+        self._offering.offer(contents, source)
 
     def withdraw(self, manifest: ManifestId) -> None:
         self._offering.withdraw(manifest)
@@ -167,7 +191,12 @@ class SimulatedFiles:
         sources: Sequence[HostId],
         name: str,
         then: Callable[[HoldfastError | None], None],
+        *,
+        removed: Sequence[str] = (),
+        instead_of: Contents | None = None,
     ) -> None:
+        self.remove(removed)
+
         def begin() -> None:
             shelf = self._shelf
             if not self._is_open or self._fetch is not None:
@@ -187,7 +216,7 @@ class SimulatedFiles:
                     then(error)
                 self._next()
 
-            self._fetch = Fetch(contents, sources, shelf, ports, ended, CONFIG)
+            self._fetch = Fetch(contents, sources, shelf, ports, ended, CONFIG, instead_of)
             self._fetch.start()
 
         self._later(begin)
@@ -220,6 +249,11 @@ class SimulatedFiles:
         self._placing[self._number] = synced
         self._disk.sync(name + ASIDE, self._number)
 
+    def take(self, contents: Contents) -> None:
+        if not self._is_open:
+            raise Unavailable("the shelf is not open yet")
+        self._shelf.drop(contents)
+
     def unshelve(self, contents: Contents) -> None:
         if self._is_open and self._fetch is None:
             self._shelf.drop(contents)
@@ -235,7 +269,9 @@ class SimulatedFiles:
         self._shelf.on_synced(token, ok)
 
     def _on_damage(self, manifest: ManifestId, damage: Corruption) -> None:
-        self._ports.trace.note("offered-file-damaged", damage=str(damage))
+        # No fault strikes these files (`sound` above), so whatever is not as it was said to be is our doing.
+        world = self._ports.node.world
+        world.violation("W8", f"{self._ports.name} offers what it does not have: {damage}")
 
     def send(self, peer: str, message: object) -> None:
         if isinstance(message, ChunkSent) and message.data and self._random.random() < GARBLED:

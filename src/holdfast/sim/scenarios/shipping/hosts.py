@@ -18,6 +18,8 @@ from holdfast.sim.scenarios.shipping.library import PUBLISH_NS, ROT, Library
 from holdfast.sim.scenarios.shipping.library import SHELF as DIRECTORY
 
 AGAIN_NS: Final = 60 * MILLISECOND
+IN_PLACE: Final = 0.4
+"""How often the files of one version become those of the next."""
 SOURCES: Final = ("a", "b")
 
 
@@ -115,6 +117,12 @@ class Fetcher:
         self.fetch: Fetch | None = None
         self.done = 0
         """The position of the newest version that counted here, by this process."""
+        self._had: Contents | None = None
+        """That version. Now and then its files become those of the next one in place."""
+        self._is_carried = False
+        """Whether this process may rely on what it has read in an earlier fetch: rot since then is not
+        seen."""
+        self._rot_at_first = len(self._node.disk.rot)
         self._checked_at: int | None = None
         self.shelf.open(self._opened)
 
@@ -129,9 +137,13 @@ class Fetcher:
         ports = FetchPorts(self._ports.clock, self._ports.timers, self, self)
         sources = list(SOURCES)
         self._ports.random.stream("sources").shuffle(sources)
-        self.fetch = Fetch(
-            self._library.newest, sources, self.shelf, ports, self._ended, self._library.config
-        )
+        instead_of = self._had if self._ports.random.stream("places").random() < IN_PLACE else None
+        newest, config = self._library.newest, self._library.config
+        if instead_of is not None and instead_of.id != newest.id:
+            self._library.world.sometimes("files became those of a later version in place")
+            self._library.given_up(self._node)
+            self._is_carried = True
+        self.fetch = Fetch(newest, sources, self.shelf, ports, self._ended, config, instead_of)
         self.fetch.start()
 
     def _refuse_trap(self) -> None:
@@ -148,14 +160,17 @@ class Fetcher:
             if not self.shelf.holds(contents.id):
                 world.violation("W5", f"{self._ports.name}: {contents!r} is done and does not count")
             rot_before = len(self._node.disk.rot) if self._checked_at is None else self._checked_at
-            self._library.counts(self._node, contents.id, rot_before)
-            self.done = contents.manifest.position
+            if not self._is_carried or len(self._node.disk.rot) == self._rot_at_first:
+                self._library.counts(self._node, contents.id, rot_before)
+            self._is_carried = False
+            self.done, self._had = contents.manifest.position, contents
             world.operation()
             if self.fetch.progress.found:
                 world.sometimes("chunks were found on the shelf")
             self.shelf.keep_only([contents])
         else:
             world.sometimes("a fetch was given up")
+            self._is_carried = True
         self.fetch = None
         self._timers.set(AGAIN_NS, "again")
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from holdfast.model.ids import Epoch, Position
 from holdfast.shipping.fetch import FetchConfig
-from holdfast.shipping.manifest import Contents, FileEntry, Manifest, ManifestId, describe
+from holdfast.shipping.manifest import Contents, FileEntry, Manifest, ManifestId, describe, file_digest
 from holdfast.shipping.messages import Ask, ChunkSent
 from holdfast.shipping.shelf import PART, Shelf, file_name
 from holdfast.sim.engine.node import Life, SimNode
@@ -104,7 +104,7 @@ class Library:
             subject="a trap",
             epoch=Epoch(1),
             position=Position(1),
-            files=(FileEntry(name, 0, bytes(32), b""),),
+            files=(FileEntry(name, 0, file_digest(0, b""), b""),),
         )
 
     # --- what must hold
@@ -139,6 +139,10 @@ class Library:
         """Note that a manifest counts, and look."""
         self._counted[node.name] = manifest
         self.check_manifest(node, manifest, rot_before)
+
+    def given_up(self, node: SimNode) -> None:
+        """Note that the files of the version that counted there become those of the next one in place."""
+        self._counted.pop(node.name, None)
 
     def check_manifest(self, node: SimNode, manifest: ManifestId, rot_before: int) -> None:
         """Require that a manifest's files are whole, but for rot from *rot_before* on, in the disk's list."""

@@ -72,9 +72,14 @@ def _count_unsynced_names(shelf: Shelf, contents: Contents, then: Callable[[], N
 _finish = Shelf.finish
 
 
-def _begin_anew(shelf: Shelf, contents: Contents, then: Callable[[list[FileEntry]], None]) -> None:
+def _begin_anew(
+    shelf: Shelf,
+    contents: Contents,
+    then: Callable[[list[FileEntry]], None],
+    instead_of: Contents | None = None,
+) -> None:
     """Forgets what an earlier process has fetched."""
-    _begin(shelf, contents, lambda half_made: then([]))
+    _begin(shelf, contents, lambda half_made: then([]), instead_of)
 
 
 _begin = Shelf.begin
