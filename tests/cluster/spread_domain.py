@@ -57,11 +57,20 @@ class SpreadDomain:
             self.make_certificates(machine)
             self.init(machine)
             self.start(machine)
+            if machine == AUTHORITY:
+                self._wait_for_authority()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop(*(machine for machine in list(self._agents) if machine != AUTHORITY))
         self.stop(AUTHORITY)
+
+    def _wait_for_authority(self) -> None:
+        """Wait until machines can join: on a busy one its start takes longer than a join waits."""
+        output, until = self.layout(AUTHORITY).output("authority"), time.monotonic() + WAIT_S
+        while not output.exists() or "listening" not in output.read_text(errors="replace"):
+            assert time.monotonic() < until, self.said(AUTHORITY, "agent")
+            time.sleep(0.1)
 
     # --- its machines
 
