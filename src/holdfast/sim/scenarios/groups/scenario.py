@@ -100,7 +100,8 @@ def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, tuple[int,
 
 
 def _taking_up(world: World, stage: Stage) -> Iterator[object]:
-    """Yield how far primaries are that still make their objects ready: what these have to do is not seen yet."""
+    """Yield how far primaries are that still make their objects ready: what those have to do is not seen
+    yet."""
     for name in stage.hosts:
         for hosted in _hosted(world, name):
             if hosted.is_primary and not hosted.is_ready:
