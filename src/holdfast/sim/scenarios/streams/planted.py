@@ -41,12 +41,6 @@ def _never_asked_again(deciding: Deciding, loss: Loss, now: int) -> None:
         loss.phase, loss.has_rules_ordered = Phase.ACTING, False
 
 
-def _plan_of_long_ago(ordering: Ordering, ledger: Ledger, now: int) -> None:
-    if ordering._kept is not None:
-        ordering._kept = (ordering._ports.term(), ordering._kept[1])
-    _turn(ordering, ledger, now)
-
-
 def _plan_of_what_is_executed(ordering: Ordering, ledger: Ledger, now: int) -> None:
     ordering._kept = None
     _turn(ordering, ledger, now)
@@ -119,14 +113,6 @@ PLANTED = (
         Deciding,
         "_after_failure",
         _never_asked_again,
-    ),
-    _bug(
-        "plan-of-an-earlier-term",
-        "O4",
-        "a new leader goes on from what it had ordered in an earlier term, which may never have committed",
-        Ordering,
-        "turn",
-        _plan_of_long_ago,
     ),
     _bug(
         "plan-of-what-is-executed",
