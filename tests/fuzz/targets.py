@@ -13,7 +13,7 @@ from holdfast.faults.filters.tree import written
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.shipping.manifest import Contents, FileEntry, Manifest, decode_manifest, digest_of
+from holdfast.shipping.manifest import Contents, FileEntry, Manifest, decode_manifest, digest_of, file_digest
 
 HERE: Final = Location.parse("hostC/procB", "hostname", "processname")
 EVENTS: Final = (
@@ -67,9 +67,8 @@ def events(data: bytes) -> None:
 
 
 def manifest_of(names: tuple[str, ...], chunk_bytes: int) -> Manifest:
-    files = (
-        FileEntry(name, 700, digest_of(b"f"), digest_of(b"c") * -(-700 // chunk_bytes)) for name in names
-    )
+    chunks = digest_of(b"c") * -(-700 // chunk_bytes)
+    files = (FileEntry(name, 700, file_digest(700, chunks), chunks) for name in names)
     return Manifest(
         subject="s", epoch=Epoch(1), position=Position(2), chunk_bytes=chunk_bytes, files=tuple(files)
     )

@@ -12,13 +12,12 @@ group's, so that it hears nothing else.
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 import struct
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
-
-import structlog
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net.address import Address
@@ -41,7 +40,8 @@ _FLEETING: Final = frozenset(
 """What may happen without being wrong: nobody listens yet, or the queue is full. UDP promises nothing."""
 
 Sender = tuple[str, int]
-log: Final = structlog.get_logger("holdfast.udp")
+log: Final = logging.getLogger("holdfast.udp")
+"""The standard one: sources and destinations use this module, and a client has nothing else."""
 
 
 class UdpSocket:
@@ -75,7 +75,7 @@ class UdpSocket:
         except OSError as error:
             self.unsent += 1
             if error.errno not in _FLEETING:
-                log.warning("a datagram was not sent", to=to, length=len(data), why=str(error))
+                log.warning("a datagram of %d bytes was not sent to %s: %s", len(data), to, error)
 
     def multicast_on(self, interface: str, ttl: int) -> None:
         """Send to multicast groups on the interface with that address; *ttl* 0 stays on this machine. Raises
@@ -120,7 +120,7 @@ class UdpSocket:
             pass
         except OSError as error:
             if error.errno not in _FLEETING:  # an ICMP error of something that was sent is told here
-                log.warning("a datagram was not received", why=str(error))
+                log.warning("a datagram was not received: %s", error)
         if self._is_open:
             self._on_turn()
 

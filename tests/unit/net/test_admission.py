@@ -24,6 +24,7 @@ from holdfast.net.handshake import (
     roles_in,
 )
 from holdfast.node.services.directory_service import ADMITS as DIRECTORY_ADMITS
+from holdfast.node.streams.door import ADMITS as STREAM_ADMITS
 from holdfast.shipping.service import SHIPPING_ADMITS
 from holdfast.web.door import ENDPOINTS
 from holdfast.web.settings import Grade
@@ -35,6 +36,7 @@ SERVERS = {
     "host": HOST_ADMITS,
     "files": SHIPPING_ADMITS,
     "directory": DIRECTORY_ADMITS,
+    "streams": STREAM_ADMITS,
 }
 ANSWERS = {
     Kind.AUTHORITY_ANSWER,
@@ -45,6 +47,7 @@ ANSWERS = {
     Kind.GROUP_ANSWER,
     Kind.SHIPPING_ANSWER,
     Kind.DIRECTORY_ANSWER,
+    Kind.OUTPUT,
 }
 """Kinds that servers send and accept from nobody."""
 UNUSED = {Kind.AUTHORITY_WATCH, Kind.AUTHORITY_EVENT, Kind.AUTHORITY_UNWATCH, Kind.AGENT_ORDER}
