@@ -184,12 +184,16 @@ class Passive(Replica):
 
     @property
     def _is_outrun(self) -> bool:
-        """Whether a state was kept that is newer than the object which work advances: a copy that was written
-        meanwhile was compared and counts now. The log begins there, so the object cannot catch up. *Without
-        it:* a cold backup replays from the beginning while its copy at 139 is written; the copy counts, and
-        the backup, at 74, finds no record 75."""
+        """Whether a checkpoint can be loaded that is newer than the object which work advances: a copy that
+        was written meanwhile was compared and counts now. The log may begin there, so the object cannot catch
+        up. A checkpoint that is still being written does not count: the log reaches back to the one before.
+        *Without it:* a cold backup replays from the beginning while its copy at 139 is written; the copy
+        counts, and the backup, at 74, finds no record 75."""
         execution = self._execution
-        return execution is not None and execution.position < self._checkpointing.kept
+        if execution is None or execution.position >= self._checkpointing.kept:
+            return False
+        newest = self._ports.checkpoint()
+        return newest is not None and newest.position > execution.position
 
     def _begin_work_anew(self) -> None:
         is_readying = self._is_readying

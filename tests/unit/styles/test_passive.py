@@ -228,6 +228,24 @@ def test_a_backup_whose_copy_outran_its_object_goes_on_from_the_copy(
     assert made.faults == []
 
 
+def test_a_checkpoint_that_is_still_written_outruns_nothing() -> None:
+    """It cannot be loaded yet, and the log reaches back to the one before. *Without it:* the object is made
+    again and again from the older one, and the process does nothing else."""
+    made = group("warm")
+    write(made, 1, 2)
+    made.settle()
+    made.wake()
+    backup = made.replicas["b"]
+    captured = made.replicas["a"].capture()
+    assert captured is not None
+    backup.keeps(captured)  # known, but not yet in the member's checkpoints
+    made.clock.step_ns = 0  # so that a slice never ends by itself
+    write(made, 3)
+    made.settle()
+    backup.keep_up()
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
 def test_a_cold_backup_cannot_be_read_from() -> None:
     made = group("cold")
     write(made, 1)
