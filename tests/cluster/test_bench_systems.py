@@ -6,9 +6,9 @@ import pytest
 import uvloop
 
 from holdfast.bench import growth
-from holdfast.bench.callers import Load
 from holdfast.bench.growth import measure_idle
 from holdfast.bench.handover import run_handover_bench
+from holdfast.bench.measuring.callers import Load
 from holdfast.bench.nested import QUERY_MS, WAIT_S, run_nested_bench
 from holdfast.bench.systems import Absent, System
 from holdfast.bench.systems.etcd import Etcd

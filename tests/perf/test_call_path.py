@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 import uvloop
 
-from holdfast.bench.call_counts import PYTHON
+from holdfast.bench.measuring.call_counts import PYTHON
 from holdfast.bench.path import python_calls, system_calls
 from holdfast.bench.report import MANY
 

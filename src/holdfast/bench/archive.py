@@ -17,11 +17,11 @@ import uvloop
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import Progress, compare, within
-from holdfast.bench.access import StartedDomain, client_of, layout_of
-from holdfast.bench.callers import Callers, quantile
+from holdfast.bench.measuring.access import StartedDomain, client_of, layout_of
+from holdfast.bench.measuring.callers import Callers, quantile
+from holdfast.bench.measuring.usage import Window, footprint
 from holdfast.bench.objects import Documents
 from holdfast.bench.systems.ours import pids_of, started_domain
-from holdfast.bench.usage import Window, footprint
 from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock

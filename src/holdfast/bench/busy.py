@@ -27,7 +27,7 @@ import uvloop
 
 from holdfast.agent.status_client import ask_host_at
 from holdfast.bench import Progress, compare
-from holdfast.bench.access import admin_in, client_of
+from holdfast.bench.measuring.access import admin_in, client_of
 from holdfast.bench.objects import Counter, Miller
 from holdfast.bench.systems.ours import started_domain
 from holdfast.client.admin_client import give

@@ -18,8 +18,8 @@ import msgspec
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import within
-from holdfast.bench.access import StartedDomain, client_of, layout_of
-from holdfast.bench.callers import CLASS, make_groups
+from holdfast.bench.measuring.access import StartedDomain, client_of, layout_of
+from holdfast.bench.measuring.callers import CLASS, make_groups
 from holdfast.bench.systems.ours import started_domain
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain

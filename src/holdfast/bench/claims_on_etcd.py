@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.bench import Progress
 from holdfast.bench.claims import measure_claims
-from holdfast.bench.etcd_cluster import run_on_etcd
+from holdfast.bench.measuring.etcd_cluster import run_on_etcd
 
 
 def run_claims_on_etcd_bench(

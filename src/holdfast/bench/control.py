@@ -21,9 +21,9 @@ import uvloop
 
 from holdfast.agent.status_client import ask_agent
 from holdfast.bench import Progress, Result, compare, number
-from holdfast.bench.access import StartedDomain, admin_in, layout_of
-from holdfast.bench.callers import CLASS, make_groups
-from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
+from holdfast.bench.measuring.access import StartedDomain, admin_in, layout_of
+from holdfast.bench.measuring.callers import CLASS, make_groups
+from holdfast.bench.measuring.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems.ours import started_domain
 from holdfast.client.admin_client import Given, give
 from holdfast.machine import MachineClock

@@ -20,9 +20,9 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, number, within
-from holdfast.bench.callers import quantile
-from holdfast.bench.cut_host import measure_unreachable
-from holdfast.bench.harm import (
+from holdfast.bench.measuring.callers import quantile
+from holdfast.bench.measuring.cut_host import measure_unreachable
+from holdfast.bench.measuring.harm import (
     GRACE_MS,
     INTERVAL_MS,
     TIMEOUT_MS,

@@ -20,11 +20,11 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, number
-from holdfast.bench.access import StartedDomain, client_of
-from holdfast.bench.callers import Load, make_groups
+from holdfast.bench.measuring.access import StartedDomain, client_of
+from holdfast.bench.measuring.callers import Load, make_groups
+from holdfast.bench.measuring.usage import Footprint, cpu_of, footprint
 from holdfast.bench.objects import Counter
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain
-from holdfast.bench.usage import Footprint, cpu_of, footprint
 from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.net import Address

@@ -18,10 +18,10 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, within
-from holdfast.bench.callers import Callers
+from holdfast.bench.measuring.callers import Callers
+from holdfast.bench.measuring.usage import Window
 from holdfast.bench.objects import Counter
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast
-from holdfast.bench.usage import Window
 from holdfast.machine import MachineClock
 from holdfast.model.ids import SECOND
 

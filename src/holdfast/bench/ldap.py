@@ -33,8 +33,8 @@ from holdfast.bench.directories.ldclt import (
 from holdfast.bench.directories.ours import HoldfastDirectory
 from holdfast.bench.directories.people import write_people
 from holdfast.bench.directories.slapd import Slapd
+from holdfast.bench.measuring.usage import footprint
 from holdfast.bench.systems import Absent
-from holdfast.bench.usage import footprint
 
 SLAPD: Final = Slapd().name
 DIRSRV: Final = DirectoryServer389().name

@@ -24,8 +24,8 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare, within
-from holdfast.bench.access import StartedDomain, client_of, layout_of
-from holdfast.bench.callers import quantile
+from holdfast.bench.measuring.access import StartedDomain, client_of, layout_of
+from holdfast.bench.measuring.callers import quantile
 from holdfast.bench.objects import Counter, InterleavedRelay, Neighbour, Relay
 from holdfast.bench.systems.ours import started_domain
 from holdfast.client.domain import Domain, connect

@@ -208,7 +208,7 @@ class Neighbour:
 
 
 CLASSES: Final = (
-    "holdfast.bench.callers:Tally",
+    "holdfast.bench.measuring.callers:Tally",
     "holdfast.bench.objects:Bulk",
     "holdfast.bench.objects:Patient",
     "holdfast.bench.objects:InterleavedRelay",

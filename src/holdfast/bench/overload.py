@@ -22,9 +22,9 @@ from msgspec import Struct
 from holdfast.agent.status_client import ask_agent
 from holdfast.authority.views import Why
 from holdfast.bench import Progress
-from holdfast.bench.access import StartedDomain, admin_in, client_of, layout_of
-from holdfast.bench.callers import Callers
-from holdfast.bench.harm import MEMBERS, POLL_S, WAIT_S, insist_on
+from holdfast.bench.measuring.access import StartedDomain, admin_in, client_of, layout_of
+from holdfast.bench.measuring.callers import Callers
+from holdfast.bench.measuring.harm import MEMBERS, POLL_S, WAIT_S, insist_on
 from holdfast.bench.objects import Patient
 from holdfast.bench.systems.ours import started_domain
 from holdfast.client.admin_client import give

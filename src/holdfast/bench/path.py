@@ -23,7 +23,7 @@ import uvloop
 from msgspec import Struct
 
 from holdfast.bench import Progress, number
-from holdfast.bench.call_counts import KINDS, PYTHON, counted, read_counts
+from holdfast.bench.measuring.call_counts import KINDS, PYTHON, counted, read_counts
 from holdfast.bench.report import MANY
 from holdfast.bench.systems import Durability
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.bench import Result, number
-from holdfast.bench.callers import Load
+from holdfast.bench.measuring.callers import Load
 from holdfast.bench.systems import Durability
 
 MANY: Final = 1_000

@@ -25,10 +25,10 @@ import uvloop
 from holdfast.agent.startup import describe, start_agent, wait_until_alive
 from holdfast.agent.status_client import signal_holder, url_of
 from holdfast.bench import Progress, Result, within
-from holdfast.bench.callers import Callers, quantile
-from holdfast.bench.checkpoints import CheckpointWatch, Testimony, Witness, witnessing
+from holdfast.bench.measuring.callers import Callers, quantile
+from holdfast.bench.measuring.checkpoints import CheckpointWatch, Testimony, Witness, witnessing
+from holdfast.bench.measuring.usage import Pair, Window, paired
 from holdfast.bench.objects import CLASSES, ENTRY_BYTES, key_of
-from holdfast.bench.usage import Pair, Window, paired
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group

@@ -23,7 +23,7 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
-from holdfast.bench.access import StartedDomain, admin_in, client_of
+from holdfast.bench.measuring.access import StartedDomain, admin_in, client_of
 from holdfast.bench.systems import Absent
 from holdfast.bench.systems.corosync import Corosync, Delivered, cpu_s, running
 from holdfast.bench.systems.ours import started_domain

@@ -18,9 +18,9 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
-from holdfast.bench.access import StartedDomain, admin_in, client_of
-from holdfast.bench.callers import CLASS, NO_WAITS, Attendance, Waits, make_groups
-from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
+from holdfast.bench.measuring.access import StartedDomain, admin_in, client_of
+from holdfast.bench.measuring.callers import CLASS, NO_WAITS, Attendance, Waits, make_groups
+from holdfast.bench.measuring.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems import START_S
 from holdfast.bench.systems.ours import LoneHost, lone_host, started_domain
 from holdfast.calling.config import CallPolicy

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.bench import Progress
-from holdfast.bench.etcd_cluster import run_on_etcd
+from holdfast.bench.measuring.etcd_cluster import run_on_etcd
 from holdfast.bench.strength import HOSTS, LOSS_S, measure_strength
 
 

@@ -14,7 +14,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, compare
-from holdfast.bench.callers import Load
+from holdfast.bench.measuring.callers import Load
 from holdfast.bench.report import MANY
 from holdfast.bench.systems.ours import Holdfast
 

@@ -1,18 +1,26 @@
 """``holdfast bench``: measure, beside a peer or the machine's limit in the same run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-import msgspec
 from cyclopts import App
 
-from holdfast import bench
 from holdfast.bench.all import Verdict, agenda, run_through
-from holdfast.bench.machine_lock import alone
-from holdfast.bench.report import CPU_COLUMNS, Sample, cpu_row, side_by_side
-from holdfast.cli.output import Output, print_json, print_table, styled, talk
+from holdfast.bench.measuring.machine_lock import alone
+from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.show.bench_tables import (
+    SHOWN,
+    show_control,
+    show_detect,
+    show_groups,
+    show_growth,
+    show_ldap,
+    show_path,
+    show_results,
+    tell_failures,
+)
 from holdfast.model.errors import InvalidRequest
 
 EXIT_CODES: Final = {Verdict.MET: 0, Verdict.FAILED: 1, Verdict.MISSED: 4}
@@ -32,7 +40,7 @@ def net(*, rounds: int = 9, seconds: float = 0.4, output: Output = "table") -> N
     seconds: What each side gets in a round.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("net", rounds=rounds, seconds=seconds), output)
+    show_results(_measure("net", rounds=rounds, seconds=seconds), output)
 
 
 @app.command
@@ -45,7 +53,7 @@ def log(*, rounds: int = 5, seconds: float = 1.0, output: Output = "table") -> N
     seconds: What each side gets in a round.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("log", rounds=rounds, seconds=seconds), output)
+    show_results(_measure("log", rounds=rounds, seconds=seconds), output)
 
 
 @app.command
@@ -66,7 +74,7 @@ def detect(
     output: A table for people, one JSON object for scripts.
     """
     where = {"kinds": tuple(kinds or ()), "overload_seconds": overload_seconds}
-    _show_detect(_measure("detect", where, rounds=rounds), output)
+    show_detect(_measure("detect", where, rounds=rounds), output)
 
 
 @app.command
@@ -89,7 +97,7 @@ def state(
     output: A table for people, one JSON object for scripts.
     """
     found = _measure("state", megabytes=megabytes, callers=callers, seconds=seconds, rounds=rounds)
-    _show(found, output)
+    show_results(found, output)
 
 
 @app.command
@@ -103,7 +111,7 @@ def archive(*, size: int = 2000, feed_mb_s: float = 5.0, callers: int = 8, outpu
     callers: How many clients read without pause.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("archive", size=size, feed_mb_s=feed_mb_s, callers=callers), output)
+    show_results(_measure("archive", size=size, feed_mb_s=feed_mb_s, callers=callers), output)
 
 
 @app.command
@@ -116,7 +124,7 @@ def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -
     callers: How many clients call without pause.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("handover", rounds=rounds, callers=callers), output)
+    show_results(_measure("handover", rounds=rounds, callers=callers), output)
 
 
 @app.command
@@ -132,7 +140,7 @@ def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> No
     calls: How many calls are made concurrently.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("nested", rounds=rounds, calls=calls), output)
+    show_results(_measure("nested", rounds=rounds, calls=calls), output)
 
 
 @app.command
@@ -146,7 +154,7 @@ def busy(*, rounds: int = 3, output: Output = "table") -> None:
     rounds: How often each kind of work is measured, for twenty seconds.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("busy", rounds=rounds), output)
+    show_results(_measure("busy", rounds=rounds), output)
 
 
 @app.command
@@ -159,7 +167,7 @@ def tls(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> N
     seconds: How long each load lasts.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("tls", rounds=rounds, seconds=seconds), output)
+    show_results(_measure("tls", rounds=rounds, seconds=seconds), output)
 
 
 @app.command
@@ -171,7 +179,7 @@ def path(*, seconds: float = 2.0, output: Output = "table") -> None:
     seconds: How long each load is counted; its rate says nothing, for everything runs under a profiler.
     output: A table for people, one JSON object for scripts.
     """
-    _show_path(_measure("path", seconds=seconds), output)
+    show_path(_measure("path", seconds=seconds), output)
 
 
 @app.command
@@ -184,7 +192,7 @@ def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -
     seconds: What each load gets in a round.
     output: A table for people, one JSON object for scripts.
     """
-    _show_groups(_measure("groups", rounds=rounds, seconds=seconds), output)
+    show_groups(_measure("groups", rounds=rounds, seconds=seconds), output)
 
 
 @app.command
@@ -197,7 +205,7 @@ def growth(*, seconds: float = 2.0, groups: int = 10_000, output: Output = "tabl
     groups: The largest number of groups.
     output: A table for people, one JSON object for scripts.
     """
-    _show_growth(_measure("growth", seconds=seconds, groups=groups), output)
+    show_growth(_measure("growth", seconds=seconds, groups=groups), output)
 
 
 @app.command
@@ -213,7 +221,7 @@ def claims(
     etcd: Endpoints of an etcd to use as the authority; otherwise the embedded one is used.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("claims", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
+    show_results(_measure("claims", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
 
 
 @app.command
@@ -238,7 +246,7 @@ def strength(
     output: A table for people, one JSON object for scripts.
     """
     options = {"rounds": rounds, "groups": groups, "hosts": hosts, "loss_s": loss_seconds}
-    _show(_measure("strength", {"etcd": tuple(etcd or ())}, **options), output)
+    show_results(_measure("strength", {"etcd": tuple(etcd or ())}, **options), output)
 
 
 @app.command
@@ -256,7 +264,7 @@ def control(
     etcd: Endpoints of an etcd to use as the authority; otherwise the embedded one is used.
     output: A table for people, one JSON object for scripts.
     """
-    _show_control(_measure("control", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
+    show_control(_measure("control", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
 
 
 @app.command
@@ -272,7 +280,7 @@ def ldap(*, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, output
     persons: How many entries each server is loaded with.
     output: A table for people, one JSON object for scripts.
     """
-    _show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons), output)
+    show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons), output)
 
 
 @app.command
@@ -285,7 +293,7 @@ def streams(*, rounds: int = 3, messages: int = 100_000, output: Output = "table
     messages: How many messages are sent in each batched run; a tenth of them one by one.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("streams", rounds=rounds, messages=messages), output)
+    show_results(_measure("streams", rounds=rounds, messages=messages), output)
 
 
 @app.command(name="all")
@@ -320,11 +328,11 @@ def everything(
         }
         print_json({"results": run.results(), **rest, "failures": run.failures})
     else:
-        _show({"results": run.results(run.found.keys() - SHOWN.keys())}, output)
+        show_results({"results": run.results(run.found.keys() - SHOWN.keys())}, output)
         for name, show in SHOWN.items():
             if name in run.found:
                 show(run.found[name], output)
-    _tell_failures(run.failures)
+    tell_failures(run.failures)
     return EXIT_CODES[run.verdict]
 
 
@@ -348,131 +356,3 @@ def _progress(what: str) -> None:
     """Print progress with the elapsed time, so that one can see whether it takes as long as announced."""
     minutes, seconds = divmod(int(time.monotonic() - _began), 60)
     talk.print(f"{minutes:3d}:{seconds:02d}  {what}", highlight=False, soft_wrap=True)
-
-
-def _show_groups(found: dict[str, Any], output: Output) -> None:
-    """Show one table with a column for each system, and below it what each was asked to do."""
-    if output == "json":
-        print_json(found)
-        return
-    results = [msgspec.convert(result, bench.Result) for result in found["results"]]
-    print_table(*side_by_side(results))
-    print_table(CPU_COLUMNS, [row for system in found["systems"] if (row := _cpu_row(system)) is not None])
-    for system in found["systems"]:
-        how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
-        talk.print(styled((system["name"], "bold"), f" ({system['durability']}): {how}"))
-    _tell_missed(results)
-
-
-def _show_path(found: dict[str, Any], output: Output) -> None:
-    if output == "json":
-        print_json(found)
-        return
-    rows = import_module("holdfast.bench.path")
-    print_table(rows.COLUMNS, [rows.cells(msgspec.convert(each, rows.Row)) for each in found["rows"]])
-    if found["absent"]:
-        talk.print(styled(("NOT COUNTED:", "bold red"), f" {found['absent']}"))
-
-
-def _show_ldap(found: dict[str, Any], output: Output) -> None:
-    """Show one table with a column for each peer, and below it how each was set up and asked."""
-    if output == "json":
-        print_json(found)
-        return
-    results = [msgspec.convert(result, bench.Result) for result in found["results"]]
-    if results:
-        print_table(*side_by_side(results))
-    for line in found.get("commands", ()):
-        talk.print(line, highlight=False, soft_wrap=True)
-    for server in found.get("servers", ()):
-        how = f"NOT MEASURED: {server['absent']}" if server["absent"] else server["configuration"]
-        talk.print(styled((server["name"], "bold"), f": {how}"))
-        for failure in server["failures"]:
-            talk.print(styled(("failed:", "bold red"), f" {failure}"))
-    if found.get("absent"):
-        talk.print(styled(("NOT MEASURED:", "bold red"), f" {found['absent']}"))
-    _tell_missed(results)
-
-
-def _cpu_row(system: dict[str, Any]) -> tuple[str, ...] | None:
-    samples = [msgspec.convert(each, Sample) for each in system["samples"] if each is not None]
-    return cpu_row(f"{system['durability']}: {system['name']}", samples) if samples else None
-
-
-def _show_growth(found: dict[str, Any], output: Output) -> None:
-    if output == "json":
-        print_json(found)
-        return
-    rows = import_module("holdfast.bench.growth")
-    calls = [msgspec.convert(each, rows.CallRow) for each in found["calls"]]
-    print_table(rows.CALL_COLUMNS, [rows.call_row(each) for each in calls])
-    idle = [msgspec.convert(each, rows.IdleRow) for each in found["idle"]]
-    print_table(rows.IDLE_COLUMNS, [rows.idle_row(each) for each in idle])
-
-
-def _show_control(found: dict[str, Any], output: Output) -> None:
-    if output == "json":
-        print_json(found)
-        return
-    rows = import_module("holdfast.bench.control")
-    steps = [msgspec.convert(each, rows.Step) for each in found.get("steps", ())]
-    print_table(
-        rows.COLUMNS,
-        [rows.step_row(each, found["authority"], found["etcd_fail_over_ms"]) for each in steps],
-    )
-
-
-def _show_detect(found: dict[str, Any], output: Output) -> None:
-    if output == "json":
-        print_json(found)
-        return
-    rows = import_module("holdfast.bench.detect")
-    kinds = [msgspec.convert(each, rows.Measured) for each in found["kinds"]]
-    print_table(rows.COLUMNS, [rows.kind_row(each) for each in kinds])
-    for kind, why in found["skipped"].items():
-        talk.print(styled(("not measured:", "bold red"), f" {kind}: {why}"))
-    overload = found["overload"]
-    if overload is not None:
-        said = (
-            f"{overload['seconds']:.0f} s with {overload['hogs']} processes that take all they get: "
-            f"{overload['suspicions_per_hour']:g} false suspicions per hour, {overload['wrong_failovers']} "
-            f"wrong failovers (target 0): "
-        )
-        talk.print(styled(said, "met" if overload["met"] else ("MISSED", "bold red")))
-        for cause in overload["causes"]:
-            talk.print(f"  {cause}", highlight=False)
-    _tell_missed([msgspec.convert(result, bench.Result) for result in found["results"]])
-
-
-def _show(found: dict[str, Any], output: Output) -> None:
-    """Show results. A missed target is shown as missed; it is a finding, not a failure of the command."""
-    if output == "json":
-        print_json(found)
-        return
-    results = [msgspec.convert(result, bench.Result) for result in found["results"]]
-    print_table(bench.COLUMNS, [bench.row(result) for result in results])
-    _tell_missed(results)
-    _tell_failures(found.get("failures", ()))
-
-
-def _tell_failures(failures: Sequence[str]) -> None:
-    for failure in failures:
-        talk.print(styled(("failed:", "bold red"), f" {failure}"))
-
-
-def _tell_missed(results: Sequence[bench.Result]) -> None:
-    missed = [f"{result.name} beside {result.other_name}" for result in results if not result.met]
-    if missed:
-        talk.print(styled(("missed its target:", "bold red"), f" {'; '.join(missed)}"))
-
-
-SHOWN: Final = {
-    "detect": _show_detect,
-    "growth": _show_growth,
-    "path": _show_path,
-    "groups": _show_groups,
-    "control": _show_control,
-    "control_on_etcd": _show_control,
-    "ldap": _show_ldap,
-}
-"""Benchmarks shown in tables of their own, in this order, and not as rows of results."""

@@ -27,7 +27,7 @@ from holdfast.execution.definition import Definition
 from holdfast.execution.effects import Job, Outgoing
 from holdfast.execution.interface import BadCall, Interface
 from holdfast.execution.method import Suspended, all_awaited, call, close, step
-from holdfast.execution.read_copy import ReadCopy
+from holdfast.execution.read_copy import ReadCopy, Sight
 from holdfast.execution.records import Call
 from holdfast.execution.sends import LIST_QUERY, Sends
 from holdfast.execution.slow_run import SlowRun, computed
@@ -71,14 +71,6 @@ class _Running:
     deadline_ns: int
     turn: int
     """The sequence number of this wait within the queue; later waits have higher numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What a query sees: an object and the position it reflects, or None for everything applied."""
-
-    instance: object
-    position: Position | None = None
 
 
 class OperationQueue:

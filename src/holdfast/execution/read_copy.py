@@ -8,6 +8,7 @@ Only a small state is copied, and it is copied before every operation that may w
 the old state is gone. An object is made from the copy when the first query arrives.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from holdfast.execution.definition import Definition
@@ -20,6 +21,14 @@ STATE_BYTES_MAX: Final = 64 * 1024
 wait."""
 PASSED_OVER: Final = 64
 """How many operations start without a copy after a state was too large or not available."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a query sees: an object and the position it reflects, or None for everything applied."""
+
+    instance: object
+    position: Position | None = None
 
 
 class ReadCopy:

@@ -386,9 +386,7 @@ class HostGroups:
     def _check_upgrade(self, hosted: HostedGroup) -> None:
         """Withdraw a requested upgrade whose code was on some host and is on none any more (E7)."""
         wish = hosted.record.upgrade
-        if wish is None or not hosted.is_ready:
-            return
-        if self._wishes.is_over(hosted.record, hosted.code, self.catalog.sessions):
+        if hosted.is_ready and self._wishes.is_over(hosted.record, hosted.code, self.catalog.sessions):
             recipe = withdraw_upgrade(hosted.group, nonce=self._ports.nonce(), only=wish)
             self.recipes.start(recipe, lambda _: None)
 

@@ -1,8 +1,14 @@
-"""The calls that clients send while a host is starting: clients connect as soon as it listens."""
+"""What others send while a host is starting, for they connect as soon as it listens: calls are kept, orders
+refused."""
 
+from collections.abc import Callable
 from typing import Final
 
-from holdfast.net import Connection
+import msgspec
+
+from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
+from holdfast.model.ids import HostId
+from holdfast.net import Connection, Kind, Reason, Why, split_number, with_number
 
 EARLY_MAX: Final = 1_000
 """How many frames are kept."""
@@ -34,3 +40,19 @@ class EarlyCalls:
         """Return and forget everything."""
         kept, self._kept, self._bytes = self._kept, [], 0
         return kept
+
+    def hand_to(self, on_frame: Callable[[Connection, Kind, bytes], None]) -> None:
+        """Give everything to *on_frame* and forget it; a malformed frame ends its connection."""
+        for connection, payload in self.take():
+            try:
+                on_frame(connection, Kind.CALL, payload)
+            except msgspec.DecodeError as error:
+                connection.close(Reason(Why.MALFORMED, str(error)))
+
+
+def refuse_early(host: HostId, connection: Connection, payload: bytes) -> None:
+    """Refuse an order while *host* is starting: the sender waits for an answer, and another host may give
+    one."""
+    number, _ = split_number(payload)
+    refused = OrderRefused(code=STARTING, text=f"{host} is still starting", is_final=False)
+    connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))

@@ -35,7 +35,6 @@ from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.machine.trace import CountingTrace
 from holdfast.machine.workers import Workers
-from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
 from holdfast.model.errors import Corruption, DiskFailed, NoSpace
 from holdfast.model.host_roles import DIRECTORY
 from holdfast.model.ids import SECOND, HostId, Incarnation
@@ -46,7 +45,6 @@ from holdfast.net import (
     Reason,
     Receiver,
     Server,
-    Why,
     serve,
     split_number,
     with_number,
@@ -56,7 +54,7 @@ from holdfast.net.secret_file import read_key
 from holdfast.node.agent_links import AgentLinks
 from holdfast.node.assembly import ABROAD, OutboundHosts, open_groups
 from holdfast.node.client_filter import ClientFilter
-from holdfast.node.early_calls import EarlyCalls
+from holdfast.node.early_calls import EarlyCalls, refuse_early
 from holdfast.node.endpoints import host_endpoint, incarnated
 from holdfast.node.faults.consumer import FaultConsumer
 from holdfast.node.faults.detector import DetectorReports, FaultDetector
@@ -288,7 +286,7 @@ class Host:
             on_hang=lambda died: findings.on_hang(died, groups.catalog),
             on_died=detector.on_died,
         )
-        self._take_early(self._dispatch)
+        self._early.hand_to(self._dispatch.on_frame)
         host_context = HostContext(
             domain=domain,
             session=session,
@@ -387,7 +385,7 @@ class Host:
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._dispatch is None:
             if kind is Kind.GROUP_ORDER:
-                self._refuse(connection, payload)
+                refuse_early(self._host, connection, payload)
             elif kind is Kind.CALL:
                 self._early.keep(connection, payload)
             return  # still starting: any answer would soon be wrong
@@ -406,20 +404,6 @@ class Host:
         self._early.on_closed(connection)
         if self._dispatch is not None:
             self._dispatch.on_closed(connection)
-
-    def _take_early(self, dispatch: FrameDispatch) -> None:
-        """Handle the calls that clients sent while the host was starting."""
-        for connection, payload in self._early.take():
-            try:
-                dispatch.on_frame(connection, Kind.CALL, payload)
-            except msgspec.DecodeError as error:
-                connection.close(Reason(Why.MALFORMED, str(error)))
-
-    def _refuse(self, connection: Connection, payload: bytes) -> None:
-        """Refuse an order while starting: the sender waits for an answer, and another host may give one."""
-        number, _ = split_number(payload)
-        refused = OrderRefused(code=STARTING, text=f"{self._host} is still starting", is_final=False)
-        connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
 
     def _on_peers(
         self, groups: HostGroups, detector: FaultDetector, sessions: Mapping[HostId, Session]

@@ -196,6 +196,18 @@ class Loading:
         """Drop what has been loaded so far: it is complete or no longer needed."""
         self._work = None
 
+    def outruns(self, execution: Execution | None, kept: Position) -> bool:
+        """Whether a checkpoint can be loaded that is newer than the object, if there is one: a copy that was
+        written meanwhile was compared and counts now. The log may begin there, so the object cannot catch up.
+        A checkpoint that is still being written, as the one at *kept* may be, does not count: the log reaches
+        back to the one before.
+        *Without it:* a cold backup replays from the beginning while its copy at 139 is written; the copy
+        counts, and the backup, at 74, finds no record 75."""
+        if execution is None or execution.position >= kept:
+            return False
+        newest = self._newest()
+        return newest is not None and newest.position > execution.position
+
 
 def continued(
     definition: Definition,

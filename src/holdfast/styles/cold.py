@@ -26,12 +26,14 @@ class Cold(Passive):
         self._owed_digest.begin_capture()
         if not execution.is_idle:
             self._checkpointing.maybe_capture(execution)
-            self._step_by(execution, self._forward(is_mark=True))
+            self._step_by(execution, self._owed_digest.forward(is_mark=True))
             return
         state = self._checkpointing.capture(execution)
         if state is not None or self._checkpointing.is_copying:
-            is_small = state is not None and len(state) <= self._config.sent_state_bytes_max
-            record = State(state) if state is not None and is_small else self._forward(is_mark=True)
+            if state is not None and len(state) <= self._config.sent_state_bytes_max:
+                record: Record = State(state)
+            else:
+                record = self._owed_digest.forward(is_mark=True)
             self._step_by(execution, record)
             self._checkpointing.nothing_since(execution.position)
 

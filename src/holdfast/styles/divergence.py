@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.execution.records import Digested
+from holdfast.execution.records import Digested, Forward
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import SECOND, Position
 from holdfast.model.ports import Clock
@@ -157,6 +157,28 @@ class DigestComparison:
         return None
 
 
+class NotedDifference:
+    """A divergence that was found while the object was being captured or read, so it could not be given up at
+    once. *wake* is called then, so that a turn gives it up. Up to the position *forgiven*, an operator has
+    accepted differences (V4)."""
+
+    def __init__(self, wake: Callable[[], None], forgiven: Callable[[], Position]) -> None:
+        self._wake = wake
+        self._forgiven = forgiven
+        self.noted: Diverged | None = None
+
+    def note(self, difference: Diverged | None) -> None:
+        """Note a *difference* that is not forgiven."""
+        if difference is not None and difference.found_at > self._forgiven():
+            self.noted = difference
+            self._wake()
+
+    def take(self) -> Diverged | None:
+        """Return what was noted, and forget it."""
+        difference, self.noted = self.noted, None
+        return difference
+
+
 class OwedDigest:
     """The digest a primary has to tell its backups. *wake* is called when there is one, so that a turn tells
     it."""
@@ -168,9 +190,12 @@ class OwedDigest:
         self._is_owed = False
         """Whether backups captured their states, too, and wait for that digest."""
 
-    def owe(self) -> None:
-        """Record that a mark was ordered."""
-        self._is_owed = True
+    def forward(self, *, is_mark: bool) -> Forward:
+        """Return a record up to which backups replay. At a mark they capture their states as this primary
+        does, and its digest follows (E8)."""
+        self._is_owed = self._is_owed or is_mark
+        self.remind()
+        return Forward(is_mark)
 
     def begin_capture(self) -> None:
         """Record that another state is being captured: the digest of an older one is not what backups wait

@@ -29,7 +29,6 @@ from holdfast.execution.records import (
     Calls,
     Digested,
     Executed,
-    Forward,
     Record,
     Sent,
     Stamp,
@@ -47,8 +46,8 @@ from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.code_change import Loading
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.divergence import Diverged, OwedDigest
-from holdfast.styles.poison import among_jobs
+from holdfast.styles.divergence import Diverged, NotedDifference, OwedDigest
+from holdfast.styles.poison import in_line
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replay import StepScanner, pages, replay
 from holdfast.styles.replica import Replica
@@ -60,8 +59,7 @@ class Passive(Replica):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
-        self._difference: Diverged | None = None
-        """A divergence that was found while the object could not be given up immediately."""
+        self._difference = NotedDifference(ports.wake, lambda: self.readiness.forgiven)
         self._owed_digest = OwedDigest(ports.wake)
         self._execution: Execution | None = None
         self._spent_ns = 0
@@ -157,8 +155,8 @@ class Passive(Replica):
             self._begin_work_anew()
         try:
             for _ in self._work or ():
-                if self._difference is not None:
-                    raise self._difference
+                if self._difference.noted is not None:
+                    raise self._difference.noted
                 if self._execution is not None and self._execution.is_held_up:
                     return False  # a turn follows when it goes on
                 if self._ports.clock.now() >= until_ns:
@@ -184,21 +182,12 @@ class Passive(Replica):
 
     @property
     def _is_outrun(self) -> bool:
-        """Whether a checkpoint can be loaded that is newer than the object which work advances: a copy that
-        was written meanwhile was compared and counts now. The log may begin there, so the object cannot catch
-        up. A checkpoint that is still being written does not count: the log reaches back to the one before.
-        *Without it:* a cold backup replays from the beginning while its copy at 139 is written; the copy
-        counts, and the backup, at 74, finds no record 75."""
-        execution = self._execution
-        if execution is None or execution.position >= self._checkpointing.kept:
-            return False
-        newest = self._ports.checkpoint()
-        return newest is not None and newest.position > execution.position
+        """Whether a newer checkpoint can be loaded than the object which work advances."""
+        return self._loading.outruns(self._execution, self._checkpointing.kept)
 
     def _begin_work_anew(self) -> None:
-        is_readying = self._is_readying
+        is_readying, up_to = self._is_readying, self.sequence.committed
         self._discard()
-        up_to = self.sequence.committed
         self._work = self._make_ready(up_to) if is_readying else self._look_at(up_to)
         self._is_readying = is_readying
 
@@ -341,10 +330,8 @@ class Passive(Replica):
     def _do_due(self) -> None:
         execution = self._execution
         if execution is not None:
-            if self._ports.attempts.has_suspects:
-                found = list(among_jobs(self._ports.attempts, execution.line.in_progress()))
-                for each in reversed(found):  # the running one last: its end lets the queue advance
-                    self.poison(each)
+            for each in in_line(self._ports.attempts, execution):
+                self.poison(each)
             digested = self._owed_digest.take()
             if digested is not None:
                 self._tell_digest(execution, digested)
@@ -369,33 +356,19 @@ class Passive(Replica):
 
     # --- comparing
 
-    def _forward(self, *, is_mark: bool = False) -> Forward:
-        """A record up to which backups replay. At a mark they capture their states as this primary does, and
-        its digest follows (E8)."""
-        if is_mark:
-            self._owed_digest.owe()
-        self._owed_digest.remind()
-        return Forward(is_mark)
-
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """Handle the digest of the state captured last. For a large state it is known only later."""
         if self._serving_state.takes_calls:
             self._owed_digest.captured(position, digest)
         else:
-            self._note(self._comparing.captured(position, digest))
+            self._difference.note(self._comparing.captured(position, digest))
 
     def _on_told(self, record: Digested) -> None:
         self._checkpointing.told(record.position)
-        self._note(self._comparing.told(record))
-
-    def _note(self, difference: Diverged | None) -> None:
-        """Note a divergence for later: the object cannot be given up while it is being captured or read."""
-        if difference is not None and difference.found_at > self.readiness.forgiven:
-            self._difference = difference
-            self._ports.wake()
+        self._difference.note(self._comparing.told(record))
 
     def _maybe_differs(self) -> None:
-        difference, self._difference = self._difference, None
+        difference = self._difference.take()
         if difference is not None and not self._serving_state.takes_calls:
             self.readiness.differs(difference)
 

@@ -67,6 +67,12 @@ def among_jobs(attempts: CrashSuspicions, jobs: Iterable[Job]) -> Iterator[Poiso
             yield Poisonous(each.request, each.expiration_s, ended, words, each.traceparent)
 
 
+def in_line(attempts: CrashSuspicions, execution: Execution) -> list[Poisonous]:
+    """Those among the operations in progress, the running one last: its end lets the queue advance."""
+    found = among_jobs(attempts, execution.line.in_progress()) if attempts.has_suspects else ()
+    return list(found)[::-1]
+
+
 def among_timers(attempts: CrashSuspicions, timers: Iterable[Timer]) -> Iterator[Poisonous]:
     for each in timers:
         ended = attempts.given_up(each.request)

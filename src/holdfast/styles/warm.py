@@ -118,27 +118,27 @@ class Warm(Passive):
         if not execution.is_idle:
             # Backups replay into the middle of a call: an update since the last one would apply it twice.
             self._has_base = False
-            return self._forward(is_mark=is_mark)
+            return self._owed_digest.forward(is_mark=is_mark)
         if step is Step.UPDATE:
             update = self._checkpointing.update_of(execution)
             self._has_base = update is not None
             parts = (execution.timers.save(), execution.sends.save(), execution.annexes.save())
             size = len(parts[0]) + len(parts[1]) + sum(map(len, parts[2].values()))
             if update is None or len(update) + size > self._config.record_bytes:
-                return self._forward(is_mark=is_mark)
+                return self._owed_digest.forward(is_mark=is_mark)
             return Update(update, *parts)
         if step is Step.STATE and not self._checkpointing.is_large(execution):
             if state is None and self._checkpointing.is_pausing:
-                return self._forward(is_mark=is_mark)
+                return self._owed_digest.forward(is_mark=is_mark)
             state = state or self._checkpointing.state_of(execution)
             self._state_bytes = len(state) if state is not None else None
             if state is not None and len(state) <= self._config.sent_state_bytes_max:
                 return State(state)
-            return self._forward(is_mark=is_mark)
+            return self._owed_digest.forward(is_mark=is_mark)
         if self.definition.capture.is_updateable:
             # Backups replay up to here: what changed so far must not come again in the next update.
             self._has_base = self._checkpointing.update_of(execution) is not None
-        return self._forward(is_mark=is_mark)
+        return self._owed_digest.forward(is_mark=is_mark)
 
     # --- as backup
 

@@ -15,7 +15,7 @@ from holdfast.bench.all import (
     agenda,
     run_through,
 )
-from holdfast.bench.callers import Load
+from holdfast.bench.measuring.callers import Load
 from holdfast.bench.report import CPU_COLUMNS, Sample, cpu_row
 from holdfast.model.errors import Unavailable
 

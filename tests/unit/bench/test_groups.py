@@ -1,7 +1,7 @@
 """How groups are compared with other systems, and the table that shows it."""
 
-from holdfast.bench.callers import Load, quantile
 from holdfast.bench.groups import DURABILITIES, SYSTEMS, Measured, judged
+from holdfast.bench.measuring.callers import Load, quantile
 from holdfast.bench.report import MEASURES, TARGETS, Sample, side_by_side
 from holdfast.bench.systems import Durability
 

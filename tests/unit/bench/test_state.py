@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 from random import Random
 
-from holdfast.bench.callers import Callers
-from holdfast.bench.checkpoints import Witness, witnessing
-from holdfast.bench.usage import SLICE_NS, Pair, Window, paired
+from holdfast.bench.measuring.callers import Callers
+from holdfast.bench.measuring.checkpoints import Witness, witnessing
+from holdfast.bench.measuring.usage import SLICE_NS, Pair, Window, paired
 from holdfast.machine import MachineClock
 from holdfast.model.errors import Unavailable
 

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from holdfast.bench.directories import ADMIN, PASSWORD, PEOPLE
 from holdfast.bench.directories.people import DIGITS
+from holdfast.bench.measuring.usage import cpu_s
 from holdfast.bench.systems import Absent
-from holdfast.bench.usage import cpu_s
 
 PROGRAM: Final = "ldclt"
 CONNECT_S: Final = 1.0

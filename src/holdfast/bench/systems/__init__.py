@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, Protocol
 
-from holdfast.bench.callers import Load
+from holdfast.bench.measuring.callers import Load
 
 Durability = Literal["disk", "memory"]
 START_S = 120.0

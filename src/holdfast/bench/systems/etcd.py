@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.bench.callers import Load, drive, first_after
+from holdfast.bench.measuring.callers import Load, drive, first_after
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Absent, Durability
 from holdfast.bench.systems.grpc import CallFailed, GrpcConnection, free_ports
 

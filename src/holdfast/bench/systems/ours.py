@@ -17,8 +17,8 @@ import msgspec
 from holdfast.agent.machine_setup import changed
 from holdfast.agent.startup import describe, last_output, start_agent, wait_until_alive
 from holdfast.agent.status_client import ask_agent
-from holdfast.bench.access import CLIENT, StartedDomain, client_of, layout_of, started
-from holdfast.bench.callers import Load, drive, first_after
+from holdfast.bench.measuring.access import CLIENT, StartedDomain, client_of, layout_of, started
+from holdfast.bench.measuring.callers import Load, drive, first_after
 from holdfast.bench.objects import CLASSES, Counter
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
 from holdfast.client.domain import Domain

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Final
 
-from holdfast.bench.callers import Load
+from holdfast.bench.measuring.callers import Load
 from holdfast.bench.systems import FAIL_OVER_S, START_S, Absent, Durability
 from holdfast.bench.systems.grpc import free_ports
 from holdfast.bench.systems.pysyncobj_member import Ask, Insist, Run, WhoLeads, serve

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from typing import Any, Final
 
-from holdfast.bench.callers import LOADED_S, Load, summed
-from holdfast.bench.usage import cpu_of
+from holdfast.bench.measuring.callers import LOADED_S, Load, summed
+from holdfast.bench.measuring.usage import cpu_of
 
 RETRY_S: Final = 0.002
 """How often a survivor calls again, whether it was answered or not."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from holdfast.bench.callers import Load, drive
+from holdfast.bench.measuring.callers import Load, drive
 from holdfast.bench.systems import START_S, Absent, Durability
 from holdfast.bench.systems.grpc import free_ports
 

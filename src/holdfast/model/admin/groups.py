@@ -18,19 +18,7 @@ from holdfast.model.admin.domain import (
     ListTransactions,
     TransactionList,
 )
-from holdfast.model.admin.hosts import (
-    Deafen,
-    Deafened,
-    DrainHost,
-    HostEnds,
-    HostList,
-    KeepBusy,
-    KeptBusy,
-    ListHosts,
-    RemoveHost,
-    RestartHost,
-    ReturnHost,
-)
+from holdfast.model.admin.hosts import HostAnswer, HostOrder, ListHosts
 from holdfast.model.admin.objects import (
     FactoryList,
     FaultNotifierShown,
@@ -378,16 +366,10 @@ Order = (
     | MoveGroup
     | SetPrimary
     | ExplainGroup
-    | ListHosts
-    | DrainHost
+    | HostOrder
     | IndexOrder
-    | RemoveHost
-    | ReturnHost
-    | RestartHost
     | InspectGroup
     | RecoverGroup
-    | Deafen
-    | KeepBusy
     | DomainOrder
     | CodeOrder
     | ObjectOrder
@@ -413,14 +395,11 @@ Answer = (
     | GroupHistory
     | HandedOver
     | GroupExplained
-    | HostList
-    | HostEnds
+    | HostAnswer
     | IndexList
     | TransactionList
     | GroupInspected
     | GroupRecovered
-    | Deafened
-    | KeptBusy
     | DomainInspected
     | GroupReference
     | ObjectCreated

@@ -116,3 +116,7 @@ class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
 
     host: HostId
     deaf_to: tuple[HostId, ...]
+
+
+HostOrder = ListHosts | DrainHost | RemoveHost | ReturnHost | RestartHost | Deafen | KeepBusy
+HostAnswer = HostList | HostEnds | Deafened | KeptBusy

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from holdfast.bench.machine_lock import alone
+from holdfast.bench.measuring.machine_lock import alone
 from holdfast.model.errors import Unavailable
 
 NAME = f"\0holdfast-benchmark-test-{os.getpid()}"
 HOLDER = """
 import sys
-from holdfast.bench.machine_lock import alone
+from holdfast.bench.measuring.machine_lock import alone
 with alone(print, name=sys.argv[1].replace("@", "\\0")):
     print("measuring", flush=True)
     sys.stdin.read()

@@ -21,7 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from holdfast.bench.usage import Window
+from holdfast.bench.measuring.usage import Window
 from holdfast.machine import MachineClock
 from holdfast.machine.process_end import end_with
 from holdfast.model.ids import HostId

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from holdfast.agent.status_client import ask_agent, ask_host
 from holdfast.bench import objects
-from holdfast.bench.access import StartedDomain, admin_in, layout_of, url_of
-from holdfast.bench.callers import Callers
+from holdfast.bench.measuring.access import StartedDomain, admin_in, layout_of, url_of
+from holdfast.bench.measuring.callers import Callers
 from holdfast.bench.objects import Patient
 from holdfast.bench.systems.ours import started_domain
 from holdfast.client.admin_client import give

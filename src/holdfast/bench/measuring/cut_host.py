@@ -5,8 +5,8 @@ other has the third host. They talk over addresses of the loopback net, which th
 other, so nothing can be heard outside and no certificates are needed. There are no agents, so nobody can
 prove a death: the only sign is silence.
 
-``python -m holdfast.bench.cut_host measure DIRECTORY ROUNDS`` measures, within the first namespace, and
-prints JSON; ``... host DIRECTORY ID ADDRESS`` runs a host.
+``python -m holdfast.bench.measuring.cut_host measure DIRECTORY ROUNDS`` measures, within the first namespace,
+and prints JSON; ``... host DIRECTORY ID ADDRESS`` runs a host.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress
-from holdfast.bench.access import started
-from holdfast.bench.harm import Subject, Times, connected
+from holdfast.bench.measuring.access import started
+from holdfast.bench.measuring.harm import Subject, Times, connected
 from holdfast.bench.objects import CLASSES
 from holdfast.machine import MachineClock
 from holdfast.machine.process_end import end_with

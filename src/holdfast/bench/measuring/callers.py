@@ -21,8 +21,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.bench import Progress
-from holdfast.bench.access import StartedDomain, layout_of
-from holdfast.bench.usage import Window, cpu_of
+from holdfast.bench.measuring.access import StartedDomain, layout_of
+from holdfast.bench.measuring.usage import Window, cpu_of
 from holdfast.client.admin_client import order
 from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock, MachineRandom
