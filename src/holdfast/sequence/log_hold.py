@@ -50,11 +50,8 @@ class LogHold:
         self._fed: dict[HostId, _Fed] = {}
         self._held: tuple[Position | None, Position | None] = (None, None)
         """From where on the log is kept, and the position of the state that is."""
-
-    @property
-    def is_feeding(self) -> bool:
+        self.is_feeding = False
         """Whether any member catches up, as far as is known here."""
-        return bool(self._fed)
 
     def offered(self, host: HostId, position: Position, *, needs_log: bool = True) -> None:
         """Note that the member on *host* is offered the state at *position*. An offer is no progress.
@@ -103,8 +100,9 @@ class LogHold:
 
     def end(self) -> None:
         """Keep nothing any more: nobody catches up, or this member is not primary."""
-        self._fed.clear()
-        self._renew()
+        if self._fed:
+            self._fed.clear()
+            self._renew()
 
     def _begun(self, host: HostId, position: Position) -> _Fed:
         return self._fed.setdefault(host, _Fed(position, position, self._on.now))
@@ -114,6 +112,7 @@ class LogHold:
 
     def _renew(self) -> None:
         on = self._on
+        self.is_feeding = bool(self._fed)
         states = [each.state for each in self._fed.values() if each.state and self._is_recent(each)]
         wanted = self._log_wanted(), max(states, default=None)
         if wanted != self._held:

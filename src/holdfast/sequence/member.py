@@ -247,7 +247,8 @@ class Member:
         if self.role in (Role.WAITING, Role.HALTED):
             return  # a member acknowledges nothing before it has read the view (V3)
         on = self._on
-        on.heard_of(peer, message.epoch)
+        if on.confirmed_to is not None:
+            on.heard_of(peer, message.epoch)
         if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
             if isinstance(message, messages.Submit | messages.Offer | messages.Compare):
                 on.send(peer, messages.Refused(on.group, on.epoch))

@@ -162,23 +162,21 @@ class MemberTimers:
     ) -> None:
         self._timers = timers(self._on_timer)
         self._on_alarm = on_alarm
-        self._set: dict[MemberTimer, TimerId] = {}
+        self.are_set: dict[MemberTimer, TimerId] = {}
+        """Those that are set. Only read elsewhere; a call asks for it nine times."""
 
     def set(self, alarm: MemberTimer, delay_ns: int) -> None:
         """Set the timer, and replace it if it is set already."""
-        if alarm in self._set:
-            self._timers.cancel(self._set[alarm])
-        self._set[alarm] = self._timers.set(delay_ns, alarm.value)
-
-    def is_set(self, alarm: MemberTimer) -> bool:
-        return alarm in self._set
+        if alarm in self.are_set:
+            self._timers.cancel(self.are_set[alarm])
+        self.are_set[alarm] = self._timers.set(delay_ns, alarm.value)
 
     def ensure(self, alarm: MemberTimer, delay_ns: int) -> None:
         """Set the timer unless it is set already."""
-        if alarm not in self._set:
+        if alarm not in self.are_set:
             self.set(alarm, delay_ns)
 
     def _on_timer(self, tag: Hashable) -> None:
         alarm = MemberTimer(str(tag))
-        del self._set[alarm]
+        del self.are_set[alarm]
         self._on_alarm(alarm)

@@ -124,15 +124,16 @@ class ResendTimer:
     @property
     def has_learner(self) -> bool:
         """Whether somebody follows who is not listed."""
-        return len(self._submission.followers.all()) > len(self._others_listed())
+        return len(self._submission.followers.all) > len(self._others_listed())
 
     def arm(self) -> None:
         submission, config, standing = self._submission, self._on.config, self._on.standing
         if not submission.is_primary:
             return
-        if not self._alarms.is_set(MemberTimer.NOTIFY) and submission.has_news():
+        are_set = self._alarms.are_set
+        if MemberTimer.NOTIFY not in are_set and submission.has_news():
             self._alarms.set(MemberTimer.NOTIFY, config.notify_ns)
-        if not self._alarms.is_set(MemberTimer.SWEEP) and (self._is_urgent() or not standing.is_as_wanted):
+        if MemberTimer.SWEEP not in are_set and (self._is_urgent() or not standing.is_as_wanted):
             # A follower that has owed for long will not answer soon; a thousand such groups must not keep a
             # host busy.
             is_hopeless = submission.is_owed(since_ns=2 * config.silence_ns)
@@ -149,7 +150,7 @@ class ResendTimer:
             or any(submission.followers.get(each) is None for each in self._others_listed())
             or self.has_learner
             or self._hold.is_feeding
-            or any(follower.lacks_space for follower in submission.followers.all())
+            or any(follower.lacks_space for follower in submission.followers.all)
         )
 
     def _others_listed(self) -> list[Me]:
@@ -278,7 +279,8 @@ class Primary:
     def after_progress(self) -> None:
         """Handle an acknowledgement or our own sync. The regular sweep finds silent or lagging members soon
         enough."""
-        self._look_at_hold()
+        if self._hold.is_feeding:
+            self._look_at_hold()
         if self.handover.phase is Phase.NONE and self.submission.is_steady():
             self._resend_timer.arm()
         else:
@@ -313,7 +315,7 @@ class Primary:
         """Keep the log for those that still catch up, and for nobody else (M4)."""
         if self._hold.is_feeding:
             self._hold.keep_only(
-                each.member.host for each in self.submission.followers.all() if self._is_fed(each)
+                each.member.host for each in self.submission.followers.all if self._is_fed(each)
             )
 
     def _is_fed(self, follower: Progress) -> bool:

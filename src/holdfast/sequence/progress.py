@@ -90,12 +90,14 @@ class ProgressOfAll:
 
     def __init__(self) -> None:
         self._all: dict[tuple[HostId, StoreId], Progress] = {}
+        self.all: tuple[Progress, ...] = ()
+        """All of them. Replaced, never changed, when a follower is added or removed."""
         self.changes = 0
         """Incremented whenever a follower is added or removed."""
 
     def clear(self) -> None:
         self._all.clear()
-        self.changes += 1
+        self._changed()
 
     def get(self, member: ViewMember) -> Progress | None:
         return self._all.get((member.host, member.store))
@@ -105,11 +107,11 @@ class ProgressOfAll:
 
     def remove(self, follower: Progress) -> None:
         self._all.pop((follower.member.host, follower.member.store), None)
-        self.changes += 1
+        self._changed()
 
     def add(self, follower: Progress) -> None:
-        self.changes += 1
         self._all[follower.member.host, follower.member.store] = follower
+        self._changed()
 
     def has_later(self, host: HostId, incarnation: Incarnation, heard_since: int = 0) -> bool:
         """Whether a later process of that host follows, and was heard since then."""
@@ -126,7 +128,8 @@ class ProgressOfAll:
                 self.remove(each)
 
     def of_host(self, host: HostId) -> list[Progress]:
-        return [each for each in self._all.values() if each.member.host == host]
+        return [each for each in self.all if each.member.host == host]
 
-    def all(self) -> list[Progress]:
-        return list(self._all.values())
+    def _changed(self) -> None:
+        self.all = tuple(self._all.values())
+        self.changes += 1

@@ -10,6 +10,8 @@ follower that is behind gets the same records from the log, one window at a time
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
+from typing import Final
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import Seen
@@ -24,6 +26,8 @@ from holdfast.sequence.role import WORDS_MAX, Rank
 from holdfast.sequence.state_request import BELIEVED_TIMES
 from holdfast.sequence.view_state import find
 from holdfast.storage.record import ORIGIN, Point
+
+_told: Final = attrgetter("told")
 
 
 class Submission:
@@ -104,7 +108,7 @@ class Submission:
             self.followers.add(Progress(member, next=tail, agreed=tail, heard_at=on.now, owing_since=on.now))
 
     def _announce(self) -> None:
-        for follower in self.followers.all():
+        for follower in self.followers.all:
             self.send(follower, even_nothing=True)
 
     # --- ordering and sending
@@ -126,7 +130,7 @@ class Submission:
         if not self._has_ordered:
             return False
         self._has_ordered = False
-        for follower in self.followers.all():
+        for follower in self.followers.all:
             self.send(follower)
         self._watch_own()
         return True
@@ -162,10 +166,10 @@ class Submission:
 
     def _submit(self, follower: Progress, previous: Point, records: tuple[bytes, ...]) -> None:
         on = self._on
-        follower.sent_at = on.now
+        follower.sent_at = now = on.now
         follower.told = on.committed
         if follower.owing_since is None:
-            follower.owing_since = on.now
+            follower.owing_since = now
         on.send(
             follower.member.host,
             Submit(
@@ -189,7 +193,7 @@ class Submission:
             return  # from an earlier process; the present one must say itself what it holds (V5)
         if not self._first_epoch <= accepted.epoch <= on.epoch:
             return  # meant for another term
-        follower.heard_at = on.now
+        follower.heard_at = now = on.now
         beat = accepted.beat if accepted.beat_of == on.me.incarnation else 0
         follower.answered(accepted.incarnation, accepted.epoch, beat)
         follower.has(accepted.up_to)
@@ -197,12 +201,14 @@ class Submission:
         if accepted.log_bytes <= on.config.full_log_bytes:
             follower.full_since = None
         elif follower.full_since is None:
-            follower.full_since = on.now
+            follower.full_since = now
         follower.lacks_space = accepted.lacks_space
         follower.next = max(follower.next, follower.acknowledged)
-        is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
-        follower.owing_since = None if is_square else on.now
-        self.send(follower)
+        tail = on.store.tail.position
+        is_square = follower.acknowledged >= tail and accepted.epoch == on.epoch
+        follower.owing_since = None if is_square else now
+        if follower.next < tail:
+            self.send(follower)
         self.maybe_commit()
 
     def on_hello(self, host: HostId, hello: Hello) -> Progress | None:
@@ -308,8 +314,10 @@ class Submission:
     @property
     def is_asked_for_state(self) -> bool:
         """Whether a follower has no object, and may be fetching our state (E8)."""
-        now = self._on.now
-        return any(each.rank_at(now) >= Rank.UNABLE for each in self.followers.all())
+        for each in self.followers.all:
+            if each.rank >= Rank.UNABLE and each.rank_at(self._on.now) >= Rank.UNABLE:
+                return True
+        return False
 
     @property
     def perhaps_committed(self) -> Position:
@@ -322,7 +330,7 @@ class Submission:
         on = self._on
         if not self.is_primary or len(on.standing.listed) < on.config.min_in_sync:
             return
-        followers = self._exact_followers()
+        followers = self.exact_followers()
         if followers is not None:
             point = self._own
             for follower in followers:
@@ -334,13 +342,13 @@ class Submission:
             self.is_serving = True
             on.advance(point)
             self._on_serving()
-        elif self.is_serving:
+        elif self.is_serving and point > on.committed:
             on.advance(point)
 
     def longest_log(self) -> int:
         """The bytes in the longest log among the required members, except this one and those that can do
         nothing about theirs (D4)."""
-        followers = self._exact_followers()
+        followers = self.exact_followers()
         if followers is None:
             found = [self.followers.get(member) for member in self._on.standing.required()]
             followers = [each for each in found if each is not None]
@@ -367,7 +375,7 @@ class Submission:
         on = self._on
         if on.ports.lacks_space():
             return on.me.host
-        for follower in self.followers.all():
+        for follower in self.followers.all:
             if follower.lacks_space and find(tuple(on.standing.required()), follower.member) is not None:
                 return follower.member.host
         return None
@@ -385,14 +393,17 @@ class Submission:
     def is_steady(self) -> bool:
         """Whether the view can only need a change because somebody falls silent or behind: every listed
         member should be one, follows and lives, nobody else follows, and no change is under way."""
-        followers, on = self._exact_followers(), self._on
-        if followers is None or True in [each.is_short or each.lacks_space for each in followers]:
+        followers, on = self.exact_followers(), self._on
+        if followers is None:
             return False
+        for each in followers:
+            if each.is_short or each.lacks_space:
+                return False
         return not on.ports.leases.proven_dead.is_any() or not any(
             on.is_dead(each.member) for each in followers
         )
 
-    def _exact_followers(self) -> list[Progress] | None:
+    def exact_followers(self) -> list[Progress] | None:
         """The followers, if they and this member are exactly the required and wanted members; otherwise None.
         Cached, because it seldom changes and every acknowledgement needs it."""
         standing, followers = self._on.standing, self.followers
@@ -402,7 +413,7 @@ class Submission:
         if seen is not standing.seen or record is not standing.record or changes != followers.changes:
             others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
             found = [each for each in others if each is not None]
-            is_whole = len(found) == len(others) == len(followers.all()) == len(standing.listed) - 1
+            is_whole = len(found) == len(others) == len(followers.all) == len(standing.listed) - 1
             self._exact = found if is_whole and standing.is_as_wanted else None
             self._exact_as_of = (standing.seen, standing.record, followers.changes)
         return self._exact
@@ -412,8 +423,9 @@ class Submission:
     def sweep(self) -> None:
         """Resend what was lost, and announce commits that no records have carried."""
         on = self._on
-        for follower in self.followers.all():
-            waited = on.now - follower.sent_at
+        now = on.now
+        for follower in self.followers.all:
+            waited = now - follower.sent_at
             if follower.owing_since is not None and waited >= on.config.resend_ns:
                 is_known = follower.acknowledged != NOTHING
                 follower.next = follower.acknowledged if is_known else follower.agreed
@@ -426,12 +438,13 @@ class Submission:
 
     def has_news(self) -> bool:
         """Whether a follower has not been told of a commit yet."""
-        return any(each.told < self._on.committed for each in self.followers.all())
+        committed = self._on.committed
+        return min(map(_told, self.followers.all), default=committed) < committed
 
     def is_owed(self, since_ns: int = 0) -> bool:
         """Whether a follower has owed an acknowledgement for at least that long."""
         now = self._on.now
-        return any(
-            each.owing_since is not None and now - each.owing_since >= since_ns
-            for each in self.followers.all()
-        )
+        for each in self.followers.all:
+            if each.owing_since is not None and now - each.owing_since >= since_ns:
+                return True
+        return False

@@ -5,7 +5,7 @@ the authority may still give: the listed ones and, while a change is unanswered,
 Nothing commits, and no read under a lease is answered, without them (S3, R1).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.authority.groups import GroupRecord
@@ -33,6 +33,12 @@ class ViewState:
     """By the record, this member never leads (W3). Kept beside the record, because calls look at it."""
     joining: ViewMember | None = None
     """A learner that is about to be added: it is already required, although not requested yet (M2)."""
+    listed: tuple[ViewMember, ...] = field(default=(), init=False)
+    """The members of the newest view; kept beside it, because each call asks for them nine times."""
+
+    def __post_init__(self) -> None:
+        if self.seen is not None:
+            self.learn(self.seen)
 
     @property
     def view(self) -> View | None:
@@ -41,10 +47,6 @@ class ViewState:
     @property
     def epoch(self) -> Epoch:
         return self.seen.value.epoch if self.seen is not None else Epoch(0)
-
-    @property
-    def listed(self) -> tuple[ViewMember, ...]:
-        return self.seen.value.members if self.seen is not None else ()
 
     @property
     def own_entry(self) -> ViewMember | None:
@@ -82,7 +84,7 @@ class ViewState:
         return members
 
     def learn(self, seen: Seen[View]) -> None:
-        self.seen = seen
+        self.seen, self.listed = seen, seen.value.members
 
     def learn_record(self, seen: Seen[GroupRecord]) -> bool:
         """Take in the record, and return True, if it is newer than the one known."""

@@ -60,7 +60,9 @@ def dropped(*, awake_since: int) -> list[str]:
         note=lambda _, **told: found.append(told["host"]),
         propose=lambda *_, **__: None,
     )
-    submission = SimpleNamespace(followers=followers, acknowledged_by=lambda _: Position(9))
+    submission = SimpleNamespace(
+        followers=followers, acknowledged_by=lambda _: Position(9), is_steady=lambda: False
+    )
 
     def ask(change: ViewChange) -> None:
         pass
