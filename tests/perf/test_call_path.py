@@ -15,8 +15,8 @@ from holdfast.bench.report import MANY
 
 SECONDS = 1.0
 BOUNDS = {
-    "disk": {1: {"client": 90, "primary": 700, "backup": 225}, MANY: {"client": 21, "primary": 15}},
-    "memory": {1: {"client": 90, "primary": 640, "backup": 150}, MANY: {"client": 21, "primary": 15}},
+    "disk": {1: {"client": 62, "primary": 500, "backup": 225}, MANY: {"client": 15, "primary": 12.5}},
+    "memory": {1: {"client": 62, "primary": 450, "backup": 150}, MANY: {"client": 15, "primary": 12.5}},
 }
 """Backups of a thousand calls in flight have no bound yet: now and then one brings its object up to date."""
 

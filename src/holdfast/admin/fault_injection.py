@@ -28,17 +28,13 @@ class PartitionFilter:
     """
 
     def __init__(self) -> None:
-        self._to: tuple[HostId, ...] = ()
-
-    @property
-    def to(self) -> tuple[HostId, ...]:
-        return self._to
+        self.to: tuple[HostId, ...] = ()
 
     def begin(self, hosts: Iterable[HostId]) -> None:
-        self._to = tuple(sorted({*self._to, *hosts}))
+        self.to = tuple(sorted({*self.to, *hosts}))
 
     def end(self, hosts: Iterable[HostId]) -> None:
-        self._to = tuple(each for each in self._to if each not in hosts)
+        self.to = tuple(each for each in self.to if each not in hosts)
 
 
 class BusyWorkers:

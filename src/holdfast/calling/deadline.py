@@ -7,6 +7,7 @@ from holdfast.model.ids import SECOND, Epoch
 from holdfast.model.ports import Clock, TimerId, Timers
 
 FAR_S: Final = 1 << 62
+NEVER_NS: Final = 1 << 63
 LEAP_NS: Final = 1 * SECOND
 """A smaller change of time harms no request, because expirations are whole seconds, rounded up."""
 
@@ -23,25 +24,26 @@ class DeadlineTimer:
         self._clock = clock
         self._tag = tag
         self._timer: TimerId | None = None
-        self._at_ns = 0
+        self.at_ns = NEVER_NS
+        """When it fires. Whoever makes a call looks here first, because nearly every deadline is later."""
 
     def by(self, at_ns: int) -> None:
         """Fire at *at_ns*, or earlier if that was asked for already."""
+        if self.at_ns <= at_ns:
+            return
         if self._timer is not None:
-            if self._at_ns <= at_ns:
-                return
             self._timers.cancel(self._timer)
-        self._at_ns = at_ns
+        self.at_ns = at_ns
         self._timer = self._timers.set(max(0, at_ns - self._clock.now()), self._tag)
 
     def rang(self) -> None:
         """Note that the timer has fired; the owner must call this."""
-        self._timer = None
+        self._timer, self.at_ns = None, NEVER_NS
 
     def cancel(self) -> None:
         if self._timer is not None:
             self._timers.cancel(self._timer)
-            self._timer = None
+            self._timer, self.at_ns = None, NEVER_NS
 
 
 class GroupTime:
@@ -54,8 +56,9 @@ class GroupTime:
     def __init__(self, clock: Clock, time_ns: int) -> None:
         self._clock = clock
         self._epoch = Epoch(0)
-        self._ahead_ns = time_ns - clock.now()
-        self._leapt_ns = self._ahead_ns
+        self.ahead_ns = time_ns - clock.now()
+        """How far the group's time is ahead of the local clock."""
+        self._leapt_ns = self.ahead_ns
         """The offset at the last leap, or the smallest one since."""
 
     def learn(self, time_ns: int, epoch: Epoch) -> bool:
@@ -63,18 +66,14 @@ class GroupTime:
         reply is ignored. Returns whether the time has leapt: requests made before may have expired, or expire
         much too late."""
         ahead_ns = time_ns - self._clock.now()
-        if epoch < self._epoch or (epoch == self._epoch and ahead_ns <= self._ahead_ns):
+        if epoch < self._epoch or (epoch == self._epoch and ahead_ns <= self.ahead_ns):
             return False
-        has_leapt = ahead_ns - self._leapt_ns > LEAP_NS or self._ahead_ns - ahead_ns > LEAP_NS
-        self._epoch, self._ahead_ns = epoch, ahead_ns
+        has_leapt = ahead_ns - self._leapt_ns > LEAP_NS or self.ahead_ns - ahead_ns > LEAP_NS
+        self._epoch, self.ahead_ns = epoch, ahead_ns
         self._leapt_ns = ahead_ns if has_leapt else min(ahead_ns, self._leapt_ns)
         return has_leapt
 
     def most_s(self) -> int:
         """Return the latest that the group's time can be. It is not known before the group has replied,
         because the host through which the group was found need not be the one that stamps."""
-        return self.at(self._clock.now()) // SECOND if self._epoch else FAR_S
-
-    def at(self, now_ns: int) -> int:
-        """Return the group's time at *now_ns* of the local clock."""
-        return now_ns + self._ahead_ns
+        return (self._clock.now() + self.ahead_ns) // SECOND if self._epoch else FAR_S

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -353,7 +353,7 @@ class GroupClient:
             timers.close()
 
     def _end(self, handle: Handle, how: Ended, call: Call) -> None:
-        answer = handle.answer if type(handle) is Typed else cast(Answer, handle)
+        typed, answer = (handle, handle.answer) if isinstance(handle, Typed) else (None, handle)
         if answer.done():
             return  # cancelled, so nobody waits for it
         if not isinstance(how, bytes):
@@ -363,7 +363,9 @@ class GroupClient:
             outcome: Outcome = decode_outcome(how)
             if type(outcome) is Returned:
                 value = outcome.value
-                answer.set_result(value if handle is answer else self._made(value, cast(Typed, handle), call))
+                if typed is not None and type(value) is not typed.returns:
+                    value = self._made(value, typed, call)
+                answer.set_result(value)
             else:
                 answer.set_result(value_of(outcome))
         except Exception as error:
@@ -372,8 +374,6 @@ class GroupClient:
             answer.set_exception(error)
 
     def _made(self, value: Any, handle: Typed, call: Call) -> Any:
-        if type(value) is handle.returns:
-            return value
         group, client = self.reference.group, self._requests.client
         request = handle.about or RequestId(group, client, call.number, call.expiration_s)
         return fitted(value, handle.returns, call.method or "the call", request)

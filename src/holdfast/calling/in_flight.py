@@ -5,7 +5,7 @@
 frames of their own.
 """
 
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable
 
 from holdfast.calling.config import ClientConfig
 from holdfast.calling.deadline import DeadlineTimer
@@ -35,7 +35,9 @@ class InFlight:
         flight = self._frames[frame] = Frame(frame, host, requests, now)
         for request in requests:
             request.flight = flight
-        self._alarm.by(now + self._patience_ns())
+        due_ns = now + self._patience_ns()
+        if due_ns < self._alarm.at_ns:
+            self._alarm.by(due_ns)
         return frame
 
     def on_ended(self, request: PendingRequest) -> None:
@@ -108,17 +110,20 @@ class Outbox:
             request.lane.on_ended(request)
             self._lanes[request.lane] = None
 
-    def take_calls(self, awaited: Container[int], time_s: int) -> Iterator[list[PendingRequest]]:
-        """Yield frames of the calls that are still *awaited*. *time_s* is the latest that the group's time
+    def take_calls(self, awaited: Container[int], time_s: int) -> list[list[PendingRequest]]:
+        """Return frames of the calls that are still *awaited*. *time_s* is the latest that the group's time
         can be."""
+        frames: list[list[PendingRequest]] = []
         if self._calls:
             calls, self._calls = self._calls, []
-            yield from frames_of([each for each in calls if each.call.number in awaited], self._frame_bytes)
+            still = [each for each in calls if each.call.number in awaited]
+            frames.extend(frames_of(still, self._frame_bytes))
         if self._lanes:
             lanes, self._lanes = self._lanes, {}
             for lane in lanes:
                 if frame := lane.take(self._frame_bytes, time_s):
-                    yield frame
+                    frames.append(frame)
+        return frames
 
     def take_asides(self, awaited: Container[int]) -> list[PendingRequest]:
         """Return reads and questions, each for a frame of its own."""

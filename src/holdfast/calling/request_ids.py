@@ -42,7 +42,7 @@ class RequestIds:
         is over then, and so is the time to ask for its outcome."""
         number = self.next_number
         self.next_number = number + 1
-        expiration_s = self._time.at(over_ns) // SECOND + 1
+        expiration_s = (over_ns + self._time.ahead_ns) // SECOND + 1
         if expiration_s > self.horizon_s:
             self.horizon_s = expiration_s
         if traceparent:

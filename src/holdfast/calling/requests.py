@@ -99,7 +99,7 @@ class Requests:
     @property
     def time_s(self) -> int:
         """The group's time, as far as it is known here (X4)."""
-        return self._time.at(self._clock.now()) // SECOND
+        return (self._clock.now() + self._time.ahead_ns) // SECOND
 
     @property
     def is_idle(self) -> bool:
@@ -249,7 +249,8 @@ class Requests:
     def _begin(self, request: PendingRequest) -> None:
         self._awaited[request.call.number] = request
         self._awaited_bytes += request.size
-        self._deadline.by(request.deadline_ns)
+        if request.deadline_ns < self._deadline.at_ns:
+            self._deadline.by(request.deadline_ns)
         if self._outbox.add(request):
             self.flush()
         elif not self._is_flush_asked:
@@ -264,11 +265,9 @@ class Requests:
 
     def _send_calls(self, host: HostId, requests: list[PendingRequest]) -> None:
         floor = self._floor.value(self._awaited, self._numbering.next_number, self.time_s)
-        frame = self._in_flight.depart(host, requests)
-        horizon_s = self._numbering.horizon_s
-        message = calls_frame(
-            frame, self.reference, self._seen, self.client, requests, floor=floor, horizon_s=horizon_s
-        )
+        frame, to = self._in_flight.depart(host, requests), self._addresses.reference
+        latest_s = self._numbering.horizon_s
+        message = calls_frame(frame, to, self._seen, self.client, requests, floor=floor, horizon_s=latest_s)
         self._ports.network.send(host, message)
 
     def _send_aside(self, target: HostId, request: PendingRequest) -> None:
@@ -288,7 +287,7 @@ class Requests:
         self._in_flight.on_answered()
         self._backoff.on_answered()
         awaited, landed, ended = self._awaited, self._in_flight.on_ended, self._ports.on_ended
-        first = next((awaited[number] for number in replies.numbers if number in awaited), None)
+        first = next(filter(None, map(awaited.get, replies.numbers)), None)
         if first is not None and first.stale_ms is None:
             # Any member answers a stale read, which is alone in its frame. Any other reply shows who takes
             # calls, and tells the time by which they are stamped.
@@ -304,7 +303,10 @@ class Requests:
                 continue
             del awaited[number]
             self._awaited_bytes -= request.size
-            landed(request)
+            if (flight := request.flight) is not None and flight.left > 1:
+                flight.left -= 1
+            else:
+                landed(request)  # the last of its frame
             ended(request.handle, outcome, request.call)
 
     def _judge(self, request: PendingRequest, outcome: bytes) -> None:

@@ -58,6 +58,9 @@ class Targets:
 
     def target(self) -> HostId | None:
         """Return the first host of this round that is connected and has not failed."""
+        primary = self.reference.primary
+        if primary in self._connected and primary not in self._failed:
+            return primary  # as nearly always
         for host in (*self.reference.hosts, *self._connected):
             if host in self._connected and host not in self._failed:
                 return host

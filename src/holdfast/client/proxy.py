@@ -215,7 +215,10 @@ class Group(Generic[T]):
         returns = operation.returns if operation is not None and operation.returns is not Any else None
 
         def method(*args: Any, **kwargs: Any) -> Answer:
-            arguments = _encoded(name, args, kwargs)
+            try:
+                arguments = bytes(encode_arguments(args, kwargs)) if kwargs else _encode(args)
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                raise BadCall(f"{name}: an argument has no form on the wire: {error}") from None
             if operation is not None:
                 operation.decoded(arguments)  # as the group will, so that invalid arguments are not sent
             return call(name, arguments, policy, is_query, stale_ms, lane, returns)
@@ -223,10 +226,3 @@ class Group(Generic[T]):
         if len(self._methods) < METHODS_KEPT_MAX:
             self._methods[name] = method
         return method
-
-
-def _encoded(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    try:
-        return bytes(encode_arguments(args, kwargs)) if kwargs else _encode(args)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise BadCall(f"{name}: an argument has no form on the wire: {error}") from None

@@ -138,8 +138,11 @@ class SteadyClock:
         self.now = clock.now
 
     def wall(self) -> int:
-        self._look()
-        return self._ahead_ns + self.now()
+        now_ns = self._clock.now()
+        shown_ns = self._clock.wall() - now_ns
+        if abs(shown_ns - self._ahead_ns) <= self.limit_ns:
+            self._ahead_ns = shown_ns
+        return self._ahead_ns + now_ns
 
     @property
     def jump_ns(self) -> int:

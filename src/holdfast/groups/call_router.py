@@ -8,7 +8,7 @@ with the same request ids.
 :class:`Refusals` logs the calls that this host turns away, with the reason and the trace.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -132,7 +132,7 @@ class Answers:
         assert isinstance(token, Asker)  # CallRouter, below, makes these tokens
         hosted = token.hosted
         seen = Seen(hosted.member.epoch, hosted.member.committed)
-        time_ns = hosted.time_ns(self._stamps.time_ns())
+        time_ns = hosted.time_ns(self._stamps.time_ns)
         if token.number is not None:
             numbers = [token.number] * len(outcomes)
         for first, last in _frames(outcomes):
@@ -364,8 +364,8 @@ class CallRouter:
         group = (self._catalog.find(asked.name) if asked.name else asked.group) or GroupId(0)
         reference = self._reference(group)
         if reference is not None:
-            hosted, here_ns = self._hosted.get(group), self._stamps.time_ns()
-            time_ns = hosted.time_ns(here_ns) if hosted is not None else here_ns
+            hosted, here_ns = self._hosted.get(group), self._stamps.time_ns
+            time_ns = hosted.time_ns(here_ns) if hosted is not None else here_ns()
             client.send(Located(asked.frame, reference, time_ns))
         else:
             # The group may be so new that this host has not received its record yet.
@@ -408,14 +408,15 @@ def _any_member_may_serve(asked: Asked, hosted: HostedGroup) -> bool:
     return isinstance(asked, Reads) or is_alike
 
 
-def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges into which *outcomes* must be cut so that no frame is too long."""
-    first, size = 0, 0
+def _frames(outcomes: list[bytes]) -> list[tuple[int, int]]:
+    """Return the ranges into which *outcomes* must be cut so that no frame is too long."""
+    first, size, ranges = 0, 0, []
     for index, outcome in enumerate(outcomes):
         if index > first and (
             size + len(outcome) > REPLY_BYTES_MAX or index - first == REPLIES_PER_FRAME_MAX
         ):
-            yield first, index
+            ranges.append((first, index))
             first, size = index, 0
         size += len(outcome)
-    yield first, len(outcomes)
+    ranges.append((first, len(outcomes)))
+    return ranges

@@ -101,7 +101,8 @@ class HostGroups:
         self.suspects = CrashSuspects(ports.slot, ports.clock)
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
-        durability = Durability(lambda: store.log.durable)
+        log = store.log
+        durability = Durability(lambda: log.durable)
         store.on_durable = self.guarded(durability.on_durable)
         self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)

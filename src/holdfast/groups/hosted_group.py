@@ -64,6 +64,7 @@ class HostedGroup:
         no class to make an object from (O3)."""
         kept = backend.keeping.opened(record.group)
         self.record = record
+        self.group = record.group
         self._on_ready = on_ready
         self._was_ready = False
         self._has_claimed = False
@@ -132,10 +133,6 @@ class HostedGroup:
             self.reconsider()
 
     @property
-    def group(self) -> GroupId:
-        return self.record.group
-
-    @property
     def view(self) -> View | None:
         """The view as the member knows it. The member is the first to know the changes it makes itself."""
         return self.member.standing.view
@@ -168,10 +165,10 @@ class HostedGroup:
             raise Unavailable(f"group {self.group} keeps no record: there is nothing to ask about")
         return self.style
 
-    def time_ns(self, here_ns: int) -> int:
-        """Return the group's time when the host's time is *here_ns*. A group with a state may be ahead of its
-        host (X4)."""
-        return here_ns if isinstance(self.style, Stateless) else self.style.time_ns()
+    def time_ns(self, here_ns: Callable[[], int]) -> int:
+        """Return the group's time; *here_ns* returns the host's. A group with a state may be ahead of it
+        (X4)."""
+        return here_ns() if isinstance(self.style, Stateless) else self.style.time_ns()
 
     def reconsider(self) -> None:
         """Check again whether the object may continue: the code of some host, or the requested upgrade, has

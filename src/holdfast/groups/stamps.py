@@ -13,7 +13,7 @@ any of them.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from holdfast.clock import ClockPorts, Generator
@@ -51,7 +51,9 @@ class Stamps:
         trace: Trace,
         on_failed: Callable[[HoldfastError], None],
         config: ClockConfig | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
+        """*lock*: as :class:`holdfast.clock.generator.Generator` takes it."""
         config = config or ClockConfig()
         self._timers = timers(lambda tag: self._generator.on_timer(tag))
         self.clock = SteadyClock(clock, config.clock_limit_s * SECOND)
@@ -63,7 +65,10 @@ class Stamps:
             config=config,
             on_stored=self._on_stored,
             on_failed=lambda why: on_failed(DiskFailed(why)),
+            lock=lock,
         )
+        self.time_ns = self._generator.time_ns
+        """Returns the time that a stamp given now would have (X4)."""
 
     def open(self, then: Callable[[], None], *, is_new: bool) -> None:
         """Continue above every stamp given before, and call *then* when stamps can be given. *is_new* says
@@ -96,10 +101,6 @@ class Stamps:
             return False
         self._waiting.append(then)
         return True
-
-    def time_ns(self) -> int:
-        """Return the time that a stamp given now would have (X4)."""
-        return self._generator.time_ns()
 
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Handle a sync result of the disk. Returns False if it was not for the clock."""

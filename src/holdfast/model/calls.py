@@ -8,6 +8,7 @@ request of the frame, in one message or several, or turns away the whole frame w
 New fields get defaults and go last.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
 
@@ -269,18 +270,13 @@ class Whereabouts(Struct, frozen=True, array_like=True, tag=21):
 ToHost = Calls | Reads | Settle | Nested | Locate | Follow | FollowHosts | Ping
 ToClient = Replies | Redirected | Turned | Located | Pong | Whereabouts
 
-_encode: Final = msgspec.msgpack.Encoder().encode
 _to_host: Final[Decoder[ToHost]] = Decoder(ToHost)
 _to_client: Final[Decoder[ToClient]] = Decoder(ToClient)
 
 
-def encode_message(message: ToHost | ToClient) -> bytes:
-    return _encode(message)
-
-
-def decode_to_host(payload: bytes) -> ToHost:
-    """Decode a message to a host. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
-    return _to_host.decode(payload)
+encode_message: Final[Callable[[ToHost | ToClient], bytes]] = msgspec.msgpack.Encoder().encode
+decode_to_host: Final = _to_host.decode
+"""Decodes a message to a host. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
 
 
 def decode_to_client(payload: bytes) -> ToClient:

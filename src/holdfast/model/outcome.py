@@ -144,9 +144,8 @@ def recorded_name(kind: type[BaseException]) -> str:
     return module + kind.__qualname__
 
 
-def decode_outcome(encoded: bytes) -> Outcome:
-    """Decode an outcome. Raises ``msgspec.DecodeError`` for anything else."""
-    return _decoder.decode(encoded)
+decode_outcome: Final = _decoder.decode
+"""Decodes an outcome. Raises ``msgspec.DecodeError`` for anything else."""
 
 
 def value_of(outcome: Outcome) -> Any:

@@ -8,11 +8,11 @@ receiver gets the reason, it is logged once, and it is sent to the peer as a Goo
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from holdfast.machine.trace import LibraryLog
-from holdfast.model.errors import BrokenInvariant, InvalidRequest
+from holdfast.model.errors import InvalidRequest
 from holdfast.net.address import Address, address_of
 from holdfast.net.connection_settings import ConnectionSettings
 from holdfast.net.credentials import NONCE_BYTES, ProvenBy
@@ -74,6 +74,8 @@ class Connection(asyncio.Protocol):
         """Why the connection ended; None while it is open."""
         self.address = Address("?", 0)
         """The peer's address."""
+        self.peer: PeerIdentity
+        """The identity of the peer, known from the handshake and, with TLS, from its certificate."""
         self.tls_generation = 0 if endpoint.tls is None else endpoint.tls.generation
         """Which certificates this end uses here (:attr:`.tls.Tls.generation`)."""
         self._endpoint = endpoint
@@ -89,6 +91,8 @@ class Connection(asyncio.Protocol):
         self._gone = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._layer = layer_for(endpoint.tls, is_connector=is_connector)
+        self._is_plain = endpoint.tls is None
+        """Whether an open connection need not ask the layer."""
         self._session: Session | None = None
         self._agreed: Agreed | None = None
         self._receiver: Receiver | None = None
@@ -107,13 +111,6 @@ class Connection(asyncio.Protocol):
         self._flow = Flow(self._loop, is_connector=is_connector)
 
     # --- for the connection's users
-
-    @property
-    def peer(self) -> PeerIdentity:
-        """The identity of the peer, known from the handshake and, with TLS, from its certificate."""
-        if self._agreed is None:
-            raise BrokenInvariant("a connection is handed out after its handshake")
-        return self._agreed.peer
 
     @property
     def proven_by(self) -> ProvenBy:
@@ -169,9 +166,8 @@ class Connection(asyncio.Protocol):
         reason = reason or Reason(Why.DONE, "closed")
         if self._session is not None:
             self._session.end(reason)
-            self._finish_if_ended()
-        else:
-            self._finish(reason)
+            reason = self._session.reason or reason
+        self._finish(reason)
 
     def abort(self, reason: Reason | None = None) -> None:
         """Close at once: written bytes may be lost, and nobody waits for the socket."""
@@ -207,6 +203,9 @@ class Connection(asyncio.Protocol):
         if self.reason is not None:
             return  # lingering: the peer may still be sending, and nobody will read it
         self._heard_at = self._loop.time()
+        if self._is_plain and self._receiver is not None and self._session is not None:
+            self._deliver(self._receiver, self._session, (), data)
+            return
         try:
             plain = self._layer.receive(data)
             if self._session is None:
@@ -222,7 +221,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         if self._session is not None:
             self._session.receive_eof()
-            self._finish_if_ended()
+            self._finish(cast(Reason, self._session.reason))  # an end is always one of the session, too
         else:
             self._finish(Reason(Why.TLS, "the connection was closed during the TLS handshake"))
         if self._transport is not None:
@@ -281,10 +280,11 @@ class Connection(asyncio.Protocol):
                 self._become_open(session, session.agreed)
         if self._receiver is not None:
             self._deliver(self._receiver, session, early, data)
-        self._finish_if_ended()
+        elif session.reason is not None:
+            self._finish(session.reason)
 
     def _become_open(self, session: Session, agreed: Agreed) -> None:
-        self._agreed = agreed
+        self._agreed, self.peer = agreed, agreed.peer
         self._payload_bytes_max = agreed.payload_bytes_max
         shorter_idle_s = min(self._limits.idle_s, agreed.idle_ms / 1000)
         self._tick_s = max(TICK_S_MIN, shorter_idle_s / TICKS_PER_IDLE)
@@ -308,8 +308,8 @@ class Connection(asyncio.Protocol):
         if refusal is not None:
             self.close(refusal)
 
-    def _deliver(self, receiver: Receiver, session: Session, early: list[Frame], data: bytes) -> None:
-        """Deliver the frames that came with the handshake, or those in *data*."""
+    def _deliver(self, receiver: Receiver, session: Session, early: Sequence[Frame], data: bytes) -> None:
+        """Deliver the frames that came with the handshake, or those in *data*; see whether that was all."""
         on_frame = receiver.on_frame
         kind: Kind | None = None
         # Answers given while frames are delivered leave together at the end, without a flush of their own.
@@ -325,7 +325,11 @@ class Connection(asyncio.Protocol):
             name = (kind or session.current_kind).name
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
             self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
-        self._flush()
+        self._flush_at = 0
+        if self._gathered:
+            self._write_out()
+        if session.reason is not None:
+            self._finish(session.reason)
 
     # --- sending
 
@@ -347,13 +351,11 @@ class Connection(asyncio.Protocol):
             self._write_out()
 
     def _write_out(self) -> None:
-        self._write_gathered()
+        data, self._gathered = self._gathered, bytearray()
+        self._has_sent = True
+        self._write_wire(data if self._is_plain else self._layer.wrap(data))
         if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
             self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
-
-    def _write_gathered(self) -> None:
-        data, self._gathered = self._gathered, bytearray()
-        self._write_plain(data)
 
     def _write_plain(self, data: Bytes) -> None:
         self._has_sent = True
@@ -399,17 +401,14 @@ class Connection(asyncio.Protocol):
 
     # --- the end
 
-    def _finish_if_ended(self) -> None:
-        if self._session is not None and self._session.reason is not None:
-            self._finish(self._session.reason)
-
     def _finish(self, reason: Reason, *, plain_goodbye: bool = False) -> None:
         """End the connection once, send the Goodbye, and inform everyone who waits."""
         if self.reason is not None:
             return
         self.reason = reason
         self._payload_bytes_max = -1
-        self._write_gathered()
+        gathered, self._gathered = self._gathered, bytearray()
+        self._write_plain(gathered)
         if plain_goodbye:
             self._write_wire(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
         elif self._session is not None:

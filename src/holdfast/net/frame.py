@@ -260,12 +260,16 @@ class FrameDecoder:
         self._offset = offset
         return frames
 
-    def hand_run(self, take: Callable[[To, Kind, bytes], None], to: To) -> bool:
-        """Like ``take_run``, for the hot path: pass each frame to *take* as it is found.
+    def hand_run(self, take: Callable[[To, Kind, bytes], None], to: To, fed: bytes = b"") -> bool:
+        """Like ``feed`` and ``take_run``, for the hot path: pass each frame to *take* as it is found.
 
         Stop when the decoder is stopped, and return whether all bytes were used. If *take* raises,
         ``next_kind`` names the frame.
         """
+        if self._partial or self.fault is not None:
+            self.feed(fed)
+        elif fed:
+            self._data, self._offset = fed, 0
         data, start, size = self._data, self._offset + HEADER_BYTES, len(self._data)
         unpack_from, kinds, bound = HEADER.unpack_from, APPLICATION_KIND_OF_NUMBER, self.payload_bytes_max
         try:

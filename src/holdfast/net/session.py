@@ -123,8 +123,7 @@ class Session:
         """
         if self.state is State.ENDED:
             return []
-        self._decoder.feed(data)
-        is_all = self._decoder.hand_run(take, to)
+        is_all = self._decoder.hand_run(take, to, data)
         return self._receive_unusual() if not is_all and self.state is State.OPEN else []
 
     def watch_long_frames(self, on_long: Callable[[int], None]) -> None:

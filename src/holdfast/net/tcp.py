@@ -161,30 +161,36 @@ class _AdmissionFilter:
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if kind not in self._admitted:
-            raise msgspec.ValidationError(f"a {connection.peer.role} may not send {kind.name} here")
+            self._refuse(connection, kind)
         self._receiver.on_frame(connection, kind, payload)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._receiver.on_closed(connection, reason)
 
+    def _refuse(self, connection: Connection, kind: Kind) -> None:
+        raise msgspec.ValidationError(f"a {connection.peer.role} may not send {kind.name} here")
+
 
 class _ClientFilter(_AdmissionFilter):
-    """The same for a client, which is let go if it sends nothing within *first_frame_s*."""
+    """The same for a client, which is let go if it sends nothing within *first_frame_s*. Until then no kind
+    is admitted, so that only the first frame costs a look at that."""
 
-    __slots__ = ("_patience",)
+    __slots__ = ("_kinds", "_patience")
 
     def __init__(
         self, receiver: Receiver, admitted: frozenset[Kind], connection: Connection, first_frame_s: float
     ) -> None:
-        super().__init__(receiver, admitted)
+        super().__init__(receiver, frozenset())
+        self._kinds = admitted
         reason = Reason(Why.IDLE, f"nothing was asked within {first_frame_s:g} s")
         loop = asyncio.get_running_loop()
         self._patience: asyncio.TimerHandle | None = loop.call_later(first_frame_s, connection.close, reason)
 
-    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if self._patience is not None:
-            self._wait_no_more()
-        super().on_frame(connection, kind, payload)
+    def _refuse(self, connection: Connection, kind: Kind) -> None:
+        self._wait_no_more()
+        self._admitted = self._kinds
+        if kind not in self._admitted:
+            super()._refuse(connection, kind)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._wait_no_more()

@@ -103,34 +103,31 @@ class FrameDispatch:
         A message of a later version that this one does not know is skipped: the sender either repeats it in
         an older form or can do without this host's answer.
         """
-        try:
-            self._take(connection, kind, payload)
-        except LaterKind as later:
-            log.info("a later version is not understood", peer=str(connection.peer), why=str(later))
-            if kind is Kind.GROUP_ORDER:
-                self._refuse_unknown(connection, payload)
-
-    def _take(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         peer = connection.peer
         is_host = peer.role is Role.HOST
         if is_host and peer.id in self._partition.to:
             return
-        # The handshake has already checked that this role may send this kind (net.handshake).
-        if kind is Kind.SEQUENCE:
-            self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
-        elif kind is Kind.CONTROL:
-            self._control.on_frame(HostId(peer.id), payload)
-        elif kind is Kind.CALL:
-            message = decode_to_host(payload)
-            if isinstance(message, Nested) and not is_host:
-                check_from_abroad(message)
-            self._on_call(ClientConnection(connection), message)
-        elif kind is Kind.GROUP_ORDER:
-            self._orders.take(connection, payload)
-        elif is_host and self._services.takes(kind):
-            self._services.on_frame(HostId(peer.id), kind, payload)
-        else:
-            raise msgspec.ValidationError(f"a host takes no {kind.name}")
+        try:
+            # The handshake has already checked that this role may send this kind (net.handshake).
+            if kind is Kind.SEQUENCE:
+                self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
+            elif kind is Kind.CONTROL:
+                self._control.on_frame(HostId(peer.id), payload)
+            elif kind is Kind.CALL:
+                message = decode_to_host(payload)
+                if isinstance(message, Nested) and not is_host:
+                    check_from_abroad(message)
+                self._on_call(ClientConnection(connection), message)
+            elif kind is Kind.GROUP_ORDER:
+                self._orders.take(connection, payload)
+            elif is_host and self._services.takes(kind):
+                self._services.on_frame(HostId(peer.id), kind, payload)
+            else:
+                raise msgspec.ValidationError(f"a host takes no {kind.name}")
+        except LaterKind as later:
+            log.info("a later version is not understood", peer=str(peer), why=str(later))
+            if kind is Kind.GROUP_ORDER:
+                self._refuse_unknown(connection, payload)
 
     def _refuse_unknown(self, connection: Connection, payload: bytes) -> None:
         """Refuse an order of a later version, so that the sender can try a host of its version."""

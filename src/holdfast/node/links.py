@@ -33,9 +33,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _messages: Final[Decoder[SequenceMessage]] = Decoder(SequenceMessage)
 
 
-def decode_sequence(payload: bytes) -> SequenceMessage:
-    """Decode a frame of the sequence. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
-    return _messages.decode(payload)
+decode_sequence: Final = _messages.decode
+"""Decodes a frame of the sequence. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
 
 
 class HostLinks:
@@ -76,8 +75,8 @@ class HostLinks:
     def send_as(self, kind: Kind, peer: HostId, message: object) -> None:
         """Send a message of another *kind*, likewise."""
         link = self._links.get(peer)
-        if link is not None and link.connection is not None:
-            link.send(kind, _encode(message))
+        if link is not None and (connection := link.connection) is not None:
+            connection.send(kind, _encode(message))
 
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)

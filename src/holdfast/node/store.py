@@ -6,6 +6,7 @@ one.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -103,6 +104,7 @@ class HostStore:
             trace=LogTrace(),
             on_failed=self.fail,
             config=self._clock,
+            lock=threading.Lock(),  # taken without a call of Python code, unlike a context that does nothing
         )
         opened: asyncio.Future[None] = self._loop.create_future()
         self._stamps.open(lambda: opened.set_result(None), is_new=not self.log.groups())

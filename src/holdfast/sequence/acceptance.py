@@ -70,8 +70,10 @@ class Acceptance:
         """Take a Submit whose epoch is not older than ours; :meth:`.member.Member.on_message` has checked
         that."""
         on = self._on
-        self.follow(submit.epoch, primary)
-        if submit.epoch > on.store.followed and self._holds_more(submit):
+        if submit.epoch > on.epoch or primary != self.primary:
+            self.follow(submit.epoch, primary)
+        is_new = submit.epoch > on.store.followed
+        if is_new and self._holds_more(submit):
             on.send(primary, Knows(on.group, submit.epoch, on.committed))
             on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail.position)
             return
@@ -79,14 +81,14 @@ class Acceptance:
         if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
             self.ask()
             return
-        if submit.records and on.standing.own_entry is None and on.ports.lacks_space():
+        if submit.records and on.ports.lacks_space() and on.standing.own_entry is None:
             on.note("no_space")  # nobody waits for a learner, and it takes no more than it has room for (D5)
             return
         is_first, self.heard_at = self.heard_at is None, on.now
         if is_first:
             self.on_first_heard()
         try:
-            if submit.epoch > on.store.followed:
+            if is_new:
                 self._accept_epoch(submit.tail.position)
             verified = self._take(submit)
         except Overloaded as full:

@@ -95,16 +95,18 @@ class LogHold:
         """Forget members other than those on *hosts*, which still catch up; and look at the bounds again."""
         if self._fed:
             still = {host: self._fed[host] for host in hosts if host in self._fed}
-            self._fed = still
+            self._fed, self.is_feeding = still, bool(still)
             self._renew()
 
     def end(self) -> None:
         """Keep nothing any more: nobody catches up, or this member is not primary."""
         if self._fed:
             self._fed.clear()
+            self.is_feeding = False
             self._renew()
 
     def _begun(self, host: HostId, position: Position) -> _Fed:
+        self.is_feeding = True
         return self._fed.setdefault(host, _Fed(position, position, self._on.now))
 
     def _is_recent(self, fed: _Fed) -> bool:
@@ -112,7 +114,6 @@ class LogHold:
 
     def _renew(self) -> None:
         on = self._on
-        self.is_feeding = bool(self._fed)
         states = [each.state for each in self._fed.values() if each.state and self._is_recent(each)]
         wanted = self._log_wanted(), max(states, default=None)
         if wanted != self._held:

@@ -187,7 +187,9 @@ class Retention:
             if expiration_s > self._latest_s:
                 return TOO_LATE
             self._client(client, expiration_s)
-        self._keep(client, known, number, _Entry(position, expiration_s))
+        known.entries[number] = _Entry(position, expiration_s)
+        if known.caller or expiration_s < known.due_s:
+            self._account(client, known, expiration_s)
         return FRESH
 
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
@@ -272,10 +274,14 @@ class Retention:
 
     def _keep(self, client: ClientId, known: _Client, number: int, entry: _Entry) -> None:
         known.entries[number] = entry
+        self._account(client, known, entry.expiration_s)
+
+    def _account(self, client: ClientId, known: _Client, expiration_s: int) -> None:
+        """Note what a new entry costs, and when it expires."""
         if known.caller:
             self.keyed.add(known.caller, ENTRY_BYTES)
-        if entry.expiration_s < known.due_s:
-            self._note_due(client, known, entry.expiration_s)
+        if expiration_s < known.due_s:
+            self._note_due(client, known, expiration_s)
 
     def _note_earliest(self, client: ClientId, known: _Client) -> None:
         """Enter the client by its earliest expiration; it must not be in the calendar of entries."""

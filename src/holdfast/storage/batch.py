@@ -15,6 +15,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
+import msgspec
+
 from holdfast.storage.record import CHECKSUM, HEADER, RECORD_BYTES, Unreadable
 
 MAGIC: Final = b"HfB1"
@@ -44,8 +46,7 @@ class Flag(enum.IntFlag):
     """The tail of this log was cut and has not yet been compared with other members (D2)."""
 
 
-@dataclass(slots=True)  # not frozen, for the same reason as Item: one is made for each batch written
-class Batch:
+class Batch(msgspec.Struct):
     """The header of a batch, without its records."""
 
     salt: int

@@ -27,7 +27,7 @@ from holdfast.model.errors import (
     invariant,
 )
 from holdfast.model.ids import Epoch, GroupId, Opening, Position, StoreId
-from holdfast.model.ports import Disk, NoTrace, Token, Trace
+from holdfast.model.ports import Disk, NoTrace, Trace
 from holdfast.model.validation import insist_valid
 from holdfast.storage.batch import Place
 from holdfast.storage.record import (
@@ -40,7 +40,7 @@ from holdfast.storage.record import (
     Point,
     Record,
     Unreadable,
-    decode,
+    checked,
     encode,
     encode_point,
 )
@@ -124,6 +124,10 @@ class Log:
             trace=self._trace,
         )
         self._gathering = self._writer.gathering
+        self.on_synced = self._writer.on_synced
+        self.flush = self._writer.flush
+        """Writes and syncs the collected records; call it once per turn. While a sync runs, they wait
+        (S5)."""
 
     def open(self) -> None:
         """Open the log; *on_open* follows. Raises ``Corruption`` for a damaged log: only reading works."""
@@ -156,10 +160,6 @@ class Log:
     @property
     def files(self) -> list[int]:
         return list(self._writer.files)
-
-    def on_synced(self, token: Token, ok: bool) -> bool:
-        """Process the disk's answer; return False when it was not for the log."""
-        return self._writer.on_synced(token, ok)
 
     # --- appending
 
@@ -194,21 +194,27 @@ class Log:
         record.
         """
         try:
-            record = decode(encoded)
+            checksum, previous, group, epoch, first, count = checked(encoded)
         except Unreadable as wrong:
             raise InvalidRequest(f"no record: {wrong}") from None
-        self._make_room(len(encoded))
-        tail = self.tail(record.group)
-        if not self._continues(tail, record):
-            raise Conflict(f"{record.point} of group {record.group} does not continue {tail}")
-        index = self._groups.get(record.group)
+        size = len(encoded)
+        gathering = self._gathering
+        if gathering.offset + size > gathering.limit:
+            self._make_room(size)
+        index = self._groups.get(group)
+        tail = index if index is not None else ORIGIN
+        if not self._continues(tail, first, previous, epoch):
+            point = Point(Position(first + count - 1), epoch, checksum)
+            raise Conflict(f"{point} of group {group} does not continue {self.tail(group)}")
         if index is None:
-            index = self._begin_group(record.group)
-        if index.live_bytes + len(encoded) > self._config.group_bytes_max:
-            raise Overloaded(f"group {record.group} holds {index.live_bytes} bytes in the log")
-        place = self._gathering.put(encoded)
-        index.add(record.count, record.epoch, record.checksum, packed(place), len(encoded))
-        return self._gathering.appended
+            index = self._begin_group(group)
+        if index.live_bytes + size > self._group_bytes_max:
+            raise Overloaded(f"group {group} holds {index.live_bytes} bytes in the log")
+        gathering.pieces.append(encoded)
+        index.add(count, epoch, checksum, gathering.packed_file + gathering.offset, size)
+        gathering.offset += size
+        gathering.records += 1
+        return gathering.appended_before + gathering.records
 
     def drop(self, group: GroupId, after: Position, epoch: Epoch) -> int:
         """Drop the records beyond *after* and follow *epoch* (S6, M3, V3). Durable with the number returned.
@@ -268,10 +274,6 @@ class Log:
         """Record that the tail has been compared with the other members, as D2 demands."""
         self._writer.is_doubtful = False
         return self.settle()
-
-    def flush(self) -> None:
-        """Write and sync the collected records; call it once per turn. While a sync runs, they wait (S5)."""
-        self._writer.flush()
 
     # --- reading
 
@@ -334,11 +336,8 @@ class Log:
         self._gathering.make_room(size)
 
     @staticmethod
-    def _continues(tail: Point, record: Record) -> bool:
-        return (record.first, record.previous) == (
-            tail.position + 1,
-            tail.checksum,
-        ) and record.epoch >= tail.epoch
+    def _continues(tail: GroupIndex | Point, first: Position, previous: int, epoch: Epoch) -> bool:
+        return first == tail.position + 1 and previous == tail.checksum and epoch >= tail.epoch
 
     def _begin_group(self, group: GroupId) -> GroupIndex:
         index = self._groups[group] = GroupIndex(anchor=self._gathering.next_place)
@@ -355,7 +354,8 @@ class Log:
 
     def _made_durable(self, appended: int) -> None:
         self._on_durable(appended)
-        self._writer.guarded(self._maybe_prune)
+        if self._removing is not None or self._writer.files[0] < self._writer.mark.file:
+            self._writer.guarded(self._maybe_prune)  # else the log begins in the file that is written
 
     def _maybe_prune(self) -> None:
         if self._removing is None:

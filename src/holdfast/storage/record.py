@@ -11,10 +11,11 @@ history.
 """
 
 import enum
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 from zlib import crc32
+
+import msgspec
 
 from holdfast.model.ids import Epoch, GroupId, Position
 
@@ -42,8 +43,7 @@ class Kind(enum.IntEnum):
     """The group has left this host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(msgspec.Struct, frozen=True, gc=False):  # made and compared by no Python code, for every call
     """A point in a group's history, by which two members compare what they hold (M3)."""
 
     position: Position
@@ -55,8 +55,7 @@ ORIGIN: Final = Point(Position(0), Epoch(0), 0)
 """The point before the first record of any group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of kind DATA, as read back."""
 
     group: GroupId
@@ -119,8 +118,12 @@ def decode_point(body: bytes) -> Point:
     return Point(Position(position), Epoch(epoch), checksum)
 
 
-def decode(data: bytes) -> Record:
-    """Decode *data*, which must be exactly one DATA record; raises ``Unreadable``."""
+Header = tuple[int, int, GroupId, Epoch, Position, int]
+"""Checksum, checksum of the record before, group, epoch, first position, and how many."""
+
+
+def checked(data: bytes) -> Header:
+    """Check that *data* is exactly one DATA record, and return its header; raises ``Unreadable``."""
     if len(data) < RECORD_BYTES:
         raise Unreadable(f"at least {RECORD_BYTES} bytes", f"{len(data)} bytes")
     checksum, previous, group, epoch, first, count, kind, length = HEADER.unpack_from(data)
@@ -131,6 +134,10 @@ def decode(data: bytes) -> Record:
         raise Unreadable(f"checksum {checksum:#010x}", f"{computed:#010x}")
     if kind != Kind.DATA or count < 1 or first < 1:
         raise Unreadable("operations from position 1 on", f"kind {kind}, {count} from position {first}")
-    return Record(
-        GroupId(group), Epoch(epoch), Position(first), count, previous, checksum, data[RECORD_BYTES:]
-    )
+    return checksum, previous, GroupId(group), Epoch(epoch), Position(first), count
+
+
+def decode(data: bytes) -> Record:
+    """Decode *data*, which must be exactly one DATA record; raises ``Unreadable``."""
+    checksum, previous, group, epoch, first, count = checked(data)
+    return Record(group, epoch, first, count, previous, checksum, data[RECORD_BYTES:])

@@ -18,6 +18,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.storage.batch import Item, Place
@@ -35,8 +37,7 @@ def packed(place: Place) -> int:
     return place.file << _FILE_SHIFT | place.offset
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPlace:
+class RecordPlace(msgspec.Struct, frozen=True):
     """The place and size of a record's bytes, and its first position."""
 
     first: int

@@ -17,7 +17,6 @@ the disk behind the one being written, so that the disk need not wait for the ow
 import enum
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -33,7 +32,7 @@ from holdfast.model.errors import (
     invariant,
 )
 from holdfast.model.ids import Opening, StoreId
-from holdfast.model.ports import Disk, Token, Trace
+from holdfast.model.ports import Disk, Trace
 from holdfast.storage import batch as batches
 from holdfast.storage.batch import BATCH_BYTES, SECTORS_MIN, TRAILER_BYTES, Batch, Flag, Place, padded
 from holdfast.storage.record_map import packed
@@ -42,8 +41,7 @@ from holdfast.storage.segments import FileHeader, LogConfig, encode_file_header,
 from holdfast.storage.syncs import Syncs
 
 
-@dataclass(slots=True)
-class Sealed:
+class Sealed(msgspec.Struct):
     """A batch that accepts no more records."""
 
     place: Place
@@ -220,6 +218,8 @@ class Writer:
         self._on_stopped = on_stopped
         self._trace = trace
         self._syncs = Syncs(disk, "log", self._stop)
+        self.on_synced = self._syncs.on_synced
+        """Processes the disk's answer; returns False when it was not for the log."""
         self._ready = dict.fromkeys(self.files)
         self._number = recovered.last.number if recovered.last is not None else 0
         self._checksum = recovered.last.checksum if recovered.last is not None else 0
@@ -269,9 +269,6 @@ class Writer:
         self._disk.remove(file_name(file))
         self._trace.note("log_removed", file=file)
         self._syncs.after((), partial(self.guarded, then), directory=True)
-
-    def on_synced(self, token: Token, ok: bool) -> bool:
-        return self._syncs.on_synced(token, ok)
 
     def guarded(self, work: Callable[[], None]) -> None:
         """Run *work*; an error of the disk stops the log (D1)."""

@@ -48,7 +48,7 @@ class PendingQueries:
     def release(self, sequence: Sequence) -> None:
         """Answer the queries that saw nothing uncommitted, if this member may read; otherwise ask the
         authority. It is asked after the queries ran, so it confirms that they saw the newest state."""
-        ripe = [each for each in self._ran if each.saw <= sequence.committed]
+        ripe = [each for each in self._ran if each.saw <= sequence.committed] if self._ran else []
         if not ripe:
             return
         self._ran = [each for each in self._ran if each.saw > sequence.committed]
@@ -159,7 +159,7 @@ class QueryRunner:
     @property
     def next_ns(self) -> int | None:
         """When, by the clock, :meth:`refuse_overdue` has something to do."""
-        return min((each.until_ns for each in self._put_off.values()), default=None)
+        return min([each.until_ns for each in self._put_off.values()]) if self._put_off else None
 
     def refuse_overdue(self) -> None:
         """Refuse the queries that have waited too long; they were not executed."""

@@ -90,8 +90,7 @@ class Replica(ReplicaBase):
             self._checkpointing.grew(self._config.checkpoint_bytes)
 
     def reconsider(self) -> None:
-        """Check again whether an object can be made: the code on some host, or what the operator wants, has
-        changed."""
+        """Check again whether an object can be made: the code on some host, or a wish, has changed."""
         if self._serving_state.awaits_object or self._code_replay.is_met:
             self._serving_state.reconsider()
             self._ports.again()
@@ -110,8 +109,7 @@ class Replica(ReplicaBase):
         self._withdraw()
 
     def _withdraw(self) -> None:
-        """Drop what this member captured or ordered, which may never be final, and answer nobody who waits
-        here."""
+        """Drop what this member captured or ordered, which may never be final, and answer nobody here."""
         self._sending.failed.clear()
         self._checkpointing.distrust()
         self._checkpointing.forget()
@@ -134,15 +132,16 @@ class Replica(ReplicaBase):
         will be recognized when the frame comes again; ``BadCall`` for an invalid frame.
         """
         group = self.definition.group
-        if self._code_replay.waits is None or group not in sent.chain:
-            self._serving()  # else old code waits for this call, and nothing is served before it ends
+        is_circle = group in sent.chain
+        # Old code may wait for a call that comes back here, and nothing is served before it ends.
+        execution = self._serving() if self._code_replay.waits is None or not is_circle else None
         calls = calls_in(sent)
-        if group in sent.chain and not self.definition.interface.is_interleaved:
+        if is_circle and not self.definition.interface.is_interleaved:
             # Refused however full the queue is: it advances only once this call is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        execution = self._serving()
+        execution = execution if execution is not None else self._serving()
         try:
             self._check_load(execution.line.waiting, is_nested=bool(sent.chain))
         except Overloaded:
@@ -315,9 +314,11 @@ class Replica(ReplicaBase):
             if self._absence.is_absent:
                 self._serving_state.request_handover(self._absence.why)
         if self._serving_state.takes_calls and self.sequence.is_serving:
-            with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
+            try:  # in every turn, and `suppress` is three calls of Python code
                 self._do_due()
                 self._fire_timers()
+            except (Rejected, Unavailable):
+                pass  # what could not be ordered now is still due next time
             self._call_out()
         if self._checkpointing.failures.why:
             self._serving_state.maybe_make_room(self.sequence, self._config, self._checkpointing.why_none)
@@ -396,8 +397,7 @@ class Replica(ReplicaBase):
         return self._checkpointing.settle(execution, self.sequence.committed)
 
     def _want_rest(self, execution: Execution) -> None:
-        """Let no interleaved operation start until the object has been at rest, which might never happen
-        otherwise."""
+        """Let interleaved operations wait until the object was at rest: it might never be otherwise."""
         execution.line.want_rest()
         self._ports.wake()
 

@@ -32,7 +32,7 @@ from holdfast.execution.records import (
     encode_record,
 )
 from holdfast.execution.slow_run import SlowRun
-from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import Overloaded, Rejected, Unavailable
 from holdfast.model.ids import HostId, Position
 from holdfast.model.ports import Clock
 from holdfast.sequence.messages import PeerMessage
@@ -104,7 +104,8 @@ class ReplicaBase(ABC):
         self._observers = CallObservers(definition.group, ports, config.slow_ns)
         self._ports = ports
         self._config = config
-        self._sequence: Sequence | None = None
+        self.sequence: Sequence
+        """The member of the sequence that this replica belongs to; set by :meth:`bind` before any event."""
         self._serving_state = ServingState(ports, config)
         self._stamping = Stamper(ports.clock, ports.stamp, ports.time)
         self._waiting = WaitingReplies()
@@ -167,7 +168,7 @@ class ReplicaBase(ABC):
 
     def bind(self, sequence: Sequence) -> None:
         """Set the member of the sequence that this replica belongs to, before any event."""
-        self._sequence = sequence
+        self.sequence = sequence
 
     def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
         """Handle what another member told this one (W1)."""
@@ -182,12 +183,6 @@ class ReplicaBase(ABC):
         self._config = config
         for part in (self._checkpointing, self._code_replay, self._gate):
             part.tune(config)
-
-    @property
-    def sequence(self) -> Sequence:
-        if self._sequence is None:
-            raise BrokenInvariant("a replica is bound before it is used")
-        return self._sequence
 
     @property
     def is_ready(self) -> bool:

@@ -47,9 +47,8 @@ class OutboundCall:
     hosted: HostedGroup
     outgoing: Outgoing
 
-    def left_ns(self, here_ns: int) -> int:
-        """Return how long the call is still waited for, in its group's time, when the host's time is
-        *here_ns*."""
+    def left_ns(self, here_ns: Callable[[], int]) -> int:
+        """Return how long the call is still waited for, in its group's time; *here_ns* returns the host's."""
         return self.outgoing.deadline_ns - self.hosted.time_ns(here_ns)
 
     def end(self, how: Ended) -> None:

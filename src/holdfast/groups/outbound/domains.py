@@ -168,7 +168,7 @@ class DomainClient:
     def _is_put_off(self, awaited: OutboundCall, name: str) -> bool:
         """Let the call wait, unless it has expired. Returns whether it is the first that waits for that
         group."""
-        if awaited.left_ns(self._stamps.time_ns()) <= 0:
+        if awaited.left_ns(self._stamps.time_ns) <= 0:
             awaited.tell_of_nobody(f"nobody of {self._other.name} could be asked in time")
             return False
         self._put_off.setdefault(name, []).append(awaited)
@@ -209,7 +209,7 @@ class DomainClient:
     # --- sending
 
     def _send(self, awaited: OutboundCall, name: str, located: Located) -> None:
-        record, left_ns = awaited.hosted.record, awaited.left_ns(self._stamps.time_ns())
+        record, left_ns = awaited.hosted.record, awaited.left_ns(self._stamps.time_ns)
         sent = sent_abroad(self._ports.domain, record.nonce, awaited.outgoing, self._other.name)
         try:
             self._called.call(located.reference, awaited, sent, left_ns, located.time_ns)

@@ -114,7 +114,7 @@ class OutboundCalls:
     def _send(self, awaited: OutboundCall, reference: Reference) -> None:
         sent, here_ns = sent_by(awaited.hosted.group, awaited.outgoing), self._stamps.time_ns()
         try:
-            self._called.call(reference, awaited, sent, awaited.left_ns(here_ns), here_ns)
+            self._called.call(reference, awaited, sent, awaited.left_ns(self._stamps.time_ns), here_ns)
         except Overloaded:
             self._try_later(awaited)
 
@@ -144,7 +144,7 @@ class OutboundCalls:
         self._ports.callees.keep(addresses.values())
 
     def _try_later(self, awaited: OutboundCall) -> None:
-        if awaited.left_ns(self._stamps.time_ns()) <= 0:
+        if awaited.left_ns(self._stamps.time_ns) <= 0:
             awaited.tell_of_nobody(f"nobody of {awaited.outgoing.group} could be asked in time")
             return
         self._number += 1

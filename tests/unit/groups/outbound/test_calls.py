@@ -113,7 +113,9 @@ class Calling:
         )
         awaited = OutboundCall(cast(Any, hosted), outgoing)
         time_ns = self.clock.time_ns
-        self.called.call(REFERENCE, awaited, sent_by(SHOP, outgoing), awaited.left_ns(time_ns), time_ns)
+        self.called.call(
+            REFERENCE, awaited, sent_by(SHOP, outgoing), awaited.left_ns(lambda: time_ns), time_ns
+        )
 
     def on_nested_outcome(self, caller: Request, call: int, outcome: bytes) -> None:
         self.told.append(decode_outcome(outcome))

@@ -121,7 +121,7 @@ class Caller:
     def ask_turn(self) -> None:
         return None
 
-    def time_ns(self, here_ns: int) -> int:
+    def time_ns(self, here_ns: Callable[[], int]) -> int:
         return self.now_ns
 
 

@@ -1,6 +1,6 @@
 """Tests nested calls (E3): which hosts they reach, and what the caller is told if it finds no group."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -53,8 +53,8 @@ class Caller:
     def ask_turn(self) -> None:
         return None
 
-    def time_ns(self, here_ns: int) -> int:
-        return here_ns
+    def time_ns(self, here_ns: Callable[[], int]) -> int:
+        return here_ns()
 
 
 class Callees:

@@ -2,15 +2,15 @@
 
 import msgspec
 
-from holdfast.calling.deadline import GroupTime
 from holdfast.calling.ordered_lane import OrderedLane
 from holdfast.calling.outcomes import Outcomes
 from holdfast.calling.ports import Ended
 from holdfast.calling.request import PendingRequest, frames_of
-from holdfast.calling.request_ids import Floor
+from holdfast.calling.request_ids import Floor, RequestIds
 from holdfast.calling.requests import Requests
 from holdfast.calling.retry import Backoff, Failure
 from holdfast.calling.targets import Targets
+from holdfast.execution.records import Call
 from holdfast.model.calls import Replies, Seen
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import Raised, decode_outcome
@@ -77,8 +77,14 @@ def _see_nothing(invocations: Requests, host: HostId, replies: Replies) -> None:
     invocations._seen = Seen()
 
 
-def _by_own_clock(time: GroupTime, now_ns: int) -> int:
-    return time._clock.wall()
+_number = RequestIds.call
+
+
+def _by_own_clock(
+    ids: RequestIds, method: str, arguments: msgspec.Raw, over_ns: int, traceparent: bytes = b""
+) -> Call:
+    ids._time.ahead_ns = ids._time._clock.wall() - over_ns
+    return _number(ids, method, arguments, over_ns, traceparent)
 
 
 def _floor_at_newest(floor: Floor, awaited: object, next_number: int, time_s: int) -> int:
@@ -139,7 +145,7 @@ PLANTED = (
         rule="X4",
         scenario="calls",
         summary="expirations are reckoned by the client's own date",
-        plant=lambda: replacing(GroupTime, "at", _by_own_clock),
+        plant=lambda: replacing(RequestIds, "call", _by_own_clock),
     ),
     Planted(
         name="calls-lost-taken-for-not-executed",

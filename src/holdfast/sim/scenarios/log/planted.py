@@ -91,7 +91,7 @@ def _retry(syncs: Syncs, token: Token, ok: bool) -> bool:
 _on_synced = Syncs.on_synced
 
 
-def _take_any_record(tail: object, record: object) -> bool:
+def _take_any_record(tail: object, first: int, previous: int, epoch: int) -> bool:
     return True
 
 
