@@ -74,13 +74,12 @@ class Outgoing:
         return self.story or Untraced(self.traceparent)
 
 
-@dataclass(slots=True)
-class Effects:
+class Effects(msgspec.Struct):
     """The results of executing one record."""
 
-    outcomes: list[bytes | None] = field(default_factory=list)
+    outcomes: list[bytes | None] = msgspec.field(default_factory=list)
     """One outcome for each call of the record; None for a call that has to wait."""
-    later: list[Reply] = field(default_factory=list)
+    later: list[Reply] = msgspec.field(default_factory=list)
     """Outcomes of calls that were ordered earlier and had to wait."""
     divergence: str = ""
     """How the replay differs from what was recorded; empty if it does not."""

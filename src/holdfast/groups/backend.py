@@ -326,7 +326,7 @@ class Backends:
     def __init__(
         self, disk: Backend, store: OpenStore, journal: Journal, soon: Soon, large_bytes: int
     ) -> None:
-        self._store = store
+        self._log = store.log
         self._disk = disk
         self._memory, self._memory_log = memory_backend(disk, soon, store.scratch, large_bytes)
         self._kept_memory = with_checkpoints(
@@ -348,5 +348,5 @@ class Backends:
 
     def flush(self) -> None:
         """Sync everything appended in this turn, in all logs (S5)."""
-        self._store.log.flush()
+        self._log.flush()
         self._memory_log.flush()

@@ -9,7 +9,6 @@ with the same request ids.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -112,8 +111,7 @@ authority could answer."""
 _sent: Final = msgspec.msgpack.Decoder(LaneSent)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Asker:
+class Asker(msgspec.Struct, frozen=True, eq=False):
     """Who gets the answer. *number* is the number of the question, if the reply does not carry the request's
     own."""
 

@@ -48,6 +48,8 @@ class ProvenDead:
         self.late_ns = late_ns
         self._proofs: dict[HostId, dict[Incarnation, _Proof]] = {}
         self._issued: dict[HostId, Incarnation] = {}
+        self.is_any = False
+        """Whether there is any proof at all."""
 
     def tolerate(self, late_ns: int) -> None:
         """From now on a message may arrive this long after the proof."""
@@ -56,6 +58,7 @@ class ProvenDead:
     def on_proof(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
         """Note a proof that this process died *age_ns* ago. One that only repeats an earlier proof is no new
         one."""
+        self.is_any = True
         proofs = self._proofs.setdefault(host, {})
         now = self._clock.now()
         died_at = now - max(0, age_ns)
@@ -71,10 +74,6 @@ class ProvenDead:
         """Note processes that the authority has listed: these numbers, and all below, were issued."""
         for host, incarnation in processes:
             self._issued[host] = max(incarnation, self._issued.get(host, incarnation))
-
-    def is_any(self) -> bool:
-        """Whether there is any proof at all."""
-        return bool(self._proofs)
 
     def is_dead(self, host: HostId, incarnation: Incarnation) -> bool:
         """Whether exactly this process is proven dead and was not heard since."""

@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -35,8 +34,7 @@ from holdfast.node.services.running import HostServices
 calls_log = structlog.get_logger("holdfast.calls")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientConnection:
+class ClientConnection(msgspec.Struct, frozen=True):
     """A client's connection, on which groups answer: implements :class:`holdfast.groups.ports.Client`."""
 
     connection: Connection

@@ -94,7 +94,7 @@ class Member:
     def log_bytes(self) -> int:
         """As :attr:`own_log_bytes`; at a primary, of the required member with the longest log (D4)."""
         others = self._lead.submission.longest_log() if self.role is Role.PRIMARY else 0
-        return max(self.own_log_bytes, others)
+        return max(self._on.store.live_bytes, others)
 
     @property
     def own_log_bytes(self) -> int:

@@ -399,7 +399,7 @@ class Submission:
         for each in followers:
             if each.is_short or each.lacks_space:
                 return False
-        return not on.ports.leases.proven_dead.is_any() or not any(
+        return not on.ports.leases.proven_dead.is_any or not any(
             on.is_dead(each.member) for each in followers
         )
 

@@ -66,17 +66,23 @@ class Gathering:
         self._sealed: deque[Sealed] = deque()
         self._sealed_bytes = 0
         self._is_shut = True
+        self._begin_file(place.file)
         self._begin(place)
 
+    def _begin_file(self, file: int) -> None:
+        self.file = file
+        self.packed_file = packed(Place(file, 0))
+        self._size = self._size_of_file(file)
+
     def _begin(self, place: Place, *, marks: int = 0) -> None:
-        size, sector = self._size_of_file(place.file), self._config.sector_bytes
-        if size - place.offset < SECTORS_MIN * sector:
+        sector = self._config.sector_bytes
+        if place.file != self.file:
+            self._begin_file(place.file)
+        if self._size - place.offset < SECTORS_MIN * sector:
             place = Place(place.file + 1, sector)
-            size = self._size_of_file(place.file)
-        room = size - place.offset - BATCH_BYTES - TRAILER_BYTES
+            self._begin_file(place.file)
+        room = self._size - place.offset - BATCH_BYTES - TRAILER_BYTES
         self._start = place
-        self.file = place.file
-        self.packed_file = packed(Place(place.file, 0))
         self.pieces: list[bytes] = []
         """The records of the batch, in pieces."""
         self.records = 0
@@ -143,11 +149,12 @@ class Gathering:
         """Close the batch, if there is anything to write, and begin the next one after it."""
         if not self.records and not self._is_due:
             return
-        length = self._length
+        length = self.offset - self._start.offset - BATCH_BYTES
+        appended = self.appended_before + self.records
         end = Place(self.file, self._start.offset + padded(length, self._config.sector_bytes))
-        self._sealed.append(Sealed(self._start, self.pieces, self.records, length, self.appended, end))
+        self._sealed.append(Sealed(self._start, self.pieces, self.records, length, appended, end))
         self._sealed_bytes += length
-        self._begin(end, marks=self.appended)
+        self._begin(end, marks=appended)
 
     def take_sealed(self, may_write: Callable[[int], bool]) -> Sealed | None:
         """The next batch to write; None when there is none or its file is not ready."""
@@ -167,11 +174,7 @@ class Gathering:
     @property
     def waiting_bytes(self) -> int:
         """The size of all records that wait here, in bytes."""
-        return self._sealed_bytes + self._length
-
-    @property
-    def _length(self) -> int:
-        return self.offset - self._start.offset - BATCH_BYTES
+        return self._sealed_bytes + self.offset - self._start.offset - BATCH_BYTES
 
 
 REWRITE_BYTES: Final = 1 << 20
@@ -250,7 +253,8 @@ class Writer:
     def flush(self) -> None:
         """Give the gathered records to the disk, unless it is busy and more may come meanwhile."""
         if self.phase is Phase.OPEN and self.gathering.has_records and self._is_disk_eager():
-            self.write_all()
+            self.gathering.seal()
+            self.guarded(self._write_sealed)
 
     def write_all(self) -> bool:
         """Give the gathered records to the disk, however busy it is; False if some could not be written."""

@@ -91,7 +91,7 @@ class Passive(Replica):
         execution = self._execution
         return (
             execution is None
-            or not execution.is_at_rest
+            or not execution.line.is_at_rest
             or len(self._queries) > 0
             or len(execution.sends) > 0
         )
@@ -339,9 +339,10 @@ class Passive(Replica):
             if execution.line.slow is not None:
                 self._run_slow(execution)
         execution = self._execution
-        record = self._gate.due(execution.line) if execution is not None else None
-        if execution is not None and record is not None:
-            self._order(execution, record)
+        if execution is not None and self.definition.interface.is_interleaved:
+            record = self._gate.due(execution.line)
+            if record is not None:
+                self._order(execution, record)
 
     def _want_rest(self, execution: Execution) -> None:
         """Capture the state at the next moment at rest: it may have passed when someone looks again."""

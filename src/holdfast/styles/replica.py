@@ -333,10 +333,11 @@ class Replica(ReplicaBase):
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing arrives."""
         execution = self._undisturbed() if self._serving_state.takes_calls else None
-        gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
+        gated = execution if self.definition.interface.is_interleaved else None
+        gate_ns = self._gate.next_ns(gated.line) if gated is not None else None
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
         annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
-        due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns, annex_ns)
+        due = (self._next_due_ns(execution), self._asking.next_ns, gate_ns, send_ns, annex_ns)
         wakes = [at for at in due if at is not None]
         if not wakes:
             return None
@@ -344,17 +345,16 @@ class Replica(ReplicaBase):
         ahead_ns = min(wakes) - self._ports.clock.now()
         return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
-    def _next_due_ns(self) -> int | None:
+    def _next_due_ns(self, execution: Execution | None) -> int | None:
         """When, by the clock, the next attempt to make the object or the next timer is due."""
-        serving, execution = self._serving_state, self._undisturbed()
+        serving = self._serving_state
         if serving.awaits_object:
             pause_ns = self._config.object_retry_ns if self._absence.is_absent else serving.look_again_ns
             return self._ports.clock.now() + pause_ns
-        due_ns = execution.timers.next_due_ns() if execution is not None and serving.takes_calls else None
+        due_ns = execution.timers.next_due_ns() if execution is not None else None
         if due_ns is None:
             return None
-        # A timer that is due and still set has been ordered, and its commit causes a turn; or it could not be
-        # ordered.
+        # A timer that is due and still set has been ordered, and its commit causes a turn; or it could not.
         ahead_ns = due_ns - self._stamping.now_ns()
         return self._ports.clock.now() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
@@ -431,7 +431,7 @@ class Replica(ReplicaBase):
         execution, committed = self.execution, self.sequence.committed
         if execution is None or execution.position < self._calling_out.term_began_at:
             return  # what stands in the log and is not executed yet may be the outcome of a call
-        if not execution.is_at_rest:
+        if not execution.line.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
         if execution.sends.issued and self._has_room_in_log and not execution.line.slow:

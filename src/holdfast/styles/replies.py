@@ -6,8 +6,9 @@ to end (X1). :class:`Replies` sends them.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
+
+import msgspec
 
 from holdfast.execution.records import Reply
 from holdfast.model.calls import Request
@@ -17,8 +18,7 @@ from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.queries import PendingQueries
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Outcomes for one client that are final once *position* is committed."""
 
     position: Position
