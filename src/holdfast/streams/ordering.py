@@ -320,6 +320,9 @@ class Ordering:
         self._end_closed(mark, gaps, chunk)
         for key, gap, is_due in gaps:
             loss = self.losses.get(key)
+            if loss is not None and (loss.origin != mark.origin or gap.first > loss.gap.last):
+                del self.losses[key]  # all of that one is done with: this is another
+                loss = None
             if loss is None and not is_due:
                 continue
             if loss is None:
@@ -330,10 +333,10 @@ class Ordering:
                 self._ports.trace.note("a loss", stream=key[0], first=gap.first, last=gap.last)
             if not is_due:
                 continue
-            if gap != loss.gap:
-                is_same_end = gap.last == loss.gap.last and bool(loss.following)
-                loss.following = loss.following if is_same_end else self._following(held, gap.last)
-                loss.gap = gap
+            if (left := loss.left_of(gap)) != loss.gap:
+                is_same_end = left.last == loss.gap.last and bool(loss.following)
+                loss.following = loss.following if is_same_end else self._following(held, left.last)
+                loss.narrow(left)
             if loss.phase is Phase.ASKING and (applied is None or applied.mark != mark.mark):
                 continue
             rules_in_chunk = sum(isinstance(each, Ruled) for each in chunk.entries)

@@ -1,0 +1,71 @@
+"""A stream goes on: what a leader does about losses that change while they are seen to, and when it is full."""
+
+from dataclasses import dataclass, field
+
+from stream_group import ORIGIN, StreamGroup, message
+
+import holdfast as hf
+from holdfast.streams.message import Origin
+
+
+@dataclass
+class Store:
+    """A source that has everything, and answers when it is told to."""
+
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def request(self, origin: Origin, first: int, last: int) -> bool:
+        self.asked.append((first, last))
+        return True
+
+
+class Recovering:
+    streams = hf.StreamSettings(grace_ms=5, late_join=False, recover_from=("source",), attempts=2)
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def on_messages(self, batch: list[hf.StreamMessage]) -> None:
+        self.numbers += [each.number for each in batch]
+
+    def on_loss(self, info: hf.LossInfo) -> hf.Action:
+        return hf.Recover(within_ms=60) | hf.Drop()
+
+
+def test_what_is_lost_during_a_recovery_is_recovered_as_well() -> None:
+    """The source says that it has sent more while what was missing before is being fetched. What came is
+    delivered and let go; that is no reason to ask for it again, and to drop what nobody has asked for."""
+    group = StreamGroup(Recovering)
+    store = Store()
+    group.streams["a"].connect(source=store)
+    group.beat("a", 10)
+    group.run(20)
+    assert store.asked == [(1, 10)]
+    group.beat("a", 20)
+    group.run(5)
+    asked = len(store.asked)
+    group.streams["a"].on_messages(ORIGIN, [message(each) for each in range(1, 11)], place="@source")
+    group.run(20)
+    assert group.object("a").numbers == list(range(1, 11))
+    assert (11, 20) in store.asked
+    group.streams["a"].on_messages(ORIGIN, [message(each) for each in range(11, 21)], place="@source")
+    group.run(100)
+    assert [each.numbers for each in group.objects()] == [list(range(1, 21))] * 3
+    assert group.ledger().streams[ORIGIN.stream].dropped == 0
+    assert all(first == 11 for first, _ in store.asked[asked:])
+
+
+def test_a_loss_of_which_a_part_came_is_about_the_rest() -> None:
+    group = StreamGroup(Recovering)
+    store = Store()
+    group.streams["a"].connect(source=store)
+    group.send("abc", message(1), message(8))
+    group.run(20)
+    assert store.asked == [(2, 7)]
+    group.streams["a"].on_messages(ORIGIN, [message(each) for each in (2, 3, 4)], place="@source")
+    group.run(20)
+    assert store.asked[1] == (5, 7)
+    group.run(100)
+    assert [each.numbers for each in group.objects()] == [[1, 2, 3, 4, 8]] * 3
+    assert (1, 4) not in store.asked
+    assert group.ledger().streams[ORIGIN.stream].dropped == 3
