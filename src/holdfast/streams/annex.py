@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.annex import AnnexPorts
-from holdfast.model.errors import invariant
+from holdfast.model.errors import Rejected, invariant
 from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.model.properties import Style
 from holdfast.sequence.messages import PeerMessage
@@ -47,6 +47,8 @@ SPAN_MAX = 1 << 32
 """How far beyond its mark a number may be and still be believed: more is a source that is broken."""
 
 
+AGAIN_MS = 5
+"""What could not be ordered, because the group has too much to do, is tried again after this time."""
 IDLE_TIMES = 10
 """How much less often members report to each other while nothing changes."""
 
@@ -66,6 +68,8 @@ class Streams:
         self._told = Status(False)
         self._is_used = False
         """Whether any message has come, or was ordered: until then nobody is told anything."""
+        self._again_ns: int | None = None
+        """When what could not be ordered is tried again."""
 
     # --- the member
 
@@ -236,17 +240,25 @@ class Streams:
             self._release(ledger)
         if ledger is None or not self.ports.leads():
             self.ordering.stop()
+            self._again_ns = None
             if ledger is not None and ledger.lacked and self.suspending.owed is None:
                 # Another leads, who does not know of it: this object lacks what the group has (O1).
                 self.ports.renew("it lacks messages that were ordered")
             return
-        self.ordering.turn(ledger, now)
+        self._again_ns = None
+        try:
+            self.ordering.turn(ledger, now)
+        except Rejected:
+            # *Without it:* the source waits for credit and sends nothing, nothing is due here before the
+            # next report to the other members, and a stream that was refused once stands until then.
+            self._again_ns = now + AGAIN_MS * MILLISECOND
+            raise
 
     def next_ns(self) -> int | None:
         ledger = self.ledger
         if not self._is_used and not (ledger is not None and ledger.is_used):
             return None
-        due = [self._next_status_ns, self.suspending.due_ns(), self.ordering.next_ns()]
+        due = [self._next_status_ns, self._again_ns, self.suspending.due_ns(), self.ordering.next_ns()]
         return min(each for each in due if each is not None)
 
     # --- for the parts of the state

@@ -1,10 +1,12 @@
 """A stream goes on: what a leader does about losses that change while they are seen to, and when it is full."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stream_group import ORIGIN, StreamGroup, message
 
 import holdfast as hf
+from holdfast.model.errors import Overloaded
+from holdfast.model.ids import MILLISECOND, Position
 from holdfast.streams.message import Origin
 
 
@@ -69,3 +71,25 @@ def test_a_loss_of_which_a_part_came_is_about_the_rest() -> None:
     assert [each.numbers for each in group.objects()] == [[1, 2, 3, 4, 8]] * 3
     assert (1, 4) not in store.asked
     assert group.ledger().streams[ORIGIN.stream].dropped == 3
+
+
+def test_what_the_group_could_not_take_is_ordered_a_moment_later() -> None:
+    """Nothing else may happen meanwhile: the source waits for credit, and sends only what is known."""
+    group = StreamGroup(Recovering)
+    streams = group.streams["a"]
+    group.send("abc", message(1))
+    order, is_full = streams.ports.order, True
+
+    def refuse(body: bytes) -> Position:
+        if is_full:
+            raise Overloaded("its log waits for checkpoints")
+        return order(body)
+
+    streams.bind(replace(streams.ports, order=refuse))
+    group.send("abc", message(2))
+    due = streams.next_ns()
+    assert due is not None
+    assert due <= group.clock.now() + 10 * MILLISECOND
+    is_full = False
+    group.run(10)
+    assert [each.numbers for each in group.objects()] == [[1, 2]] * 3
