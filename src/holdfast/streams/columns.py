@@ -11,12 +11,12 @@ ends too early or too late, or has a value outside its bounds, raises :class:`Ma
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise, repeat
+from itertools import pairwise
 from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.streams.message import (
     BACK_BY,
     BEFORE_MS,
@@ -31,6 +31,7 @@ from holdfast.streams.message import (
     Ages,
     Message,
 )
+from holdfast.streams.runs import Block, Run
 
 COUNT_MAX: Final = 4096
 """The most messages in a datagram: as many as one record of the order can hold."""
@@ -86,11 +87,6 @@ def _shorts(count: int) -> Struct:
 @lru_cache(maxsize=1024)
 def _words(count: int) -> Struct:
     return Struct(f">{count}I")
-
-
-@lru_cache(maxsize=256)
-def _pieces(count: int, length: int) -> Struct:
-    return Struct(f"{length}s" * count)
 
 
 # --- writing
@@ -182,53 +178,75 @@ def _write_topics(topics: Sequence[str], parts: list[bytes]) -> None:
 # --- reading
 
 
-def read(data: bytes, offset: int, end: int, first: int) -> list[Message]:
-    """The messages of the batch in ``data[offset:end]``, the first of which has that number. Raises
-    :class:`Malformed`."""
+def read(data: bytes, offset: int, end: int, first: int) -> Sequence[Message]:
+    """The messages of the batch in ``data[offset:end]``, the first of which has that number: a block, if
+    their numbers follow each other. Raises :class:`Malformed`."""
     if end - offset < HEAD.size:
         raise Malformed("short", "a batch ends before its own head")
-    count, flags, exact, cumulative = HEAD.unpack_from(data, offset)
+    body = data[offset:end]
+    count, flags, exact, cumulative = HEAD.unpack_from(body)
     if not 1 <= count <= COUNT_MAX:
         raise Malformed("count", f"a batch of {count} messages")
     if flags & ~FLAGS:
         raise Malformed("flags", f"a batch with unknown flags {flags:#06x}")
     if exact > LEVELS_MAX or cumulative > LEVELS_MAX:
         raise Malformed("levels", f"distances of {exact} and {cumulative} levels")
-    columns = _Columns(data, offset + HEAD.size, end, count)
+    columns = _Columns(body, HEAD.size, len(body), count)
     numbers = columns.numbers(first, is_explicit=bool(flags & NUMBERS))
     priorities = columns.take(count)
     if max(priorities) > PRIORITY_MAX:
         raise Malformed("priority", f"a priority of {max(priorities)}")
-    distances = columns.distances(exact)
-    sums = columns.distances(cumulative)
-    ages = columns.ages(flags) if flags & (CREATED | BACK | BEFORE) else repeat(NO_AGES, count)
-    topics = columns.topics() if flags & TOPICS else repeat("", count)
-    payloads = columns.payloads(is_equal=bool(flags & EQUAL))
-    return list(map(Message, numbers, priorities, topics, payloads, distances, sums, ages))
+    distances = columns.distances(exact) if exact else ()
+    sums = columns.distances(cumulative) if cumulative else ()
+    created, ages = columns.ages(flags) if flags & (CREATED | BACK | BEFORE) else ((), NO_AGES)
+    topics = columns.topics() if flags & TOPICS else ""
+    lengths = columns.lengths(is_equal=bool(flags & EQUAL))
+    block = Block(
+        first,
+        count,
+        body,
+        at=columns.at,
+        lengths=lengths,
+        priorities=priorities,
+        distances=distances,
+        sums=sums,
+        topics=topics,
+        created=created,
+        ages=ages,
+    )
+    return block if isinstance(numbers, range) else block.numbered(numbers)
+
+
+def read_packed(body: bytes, first: int) -> Run:
+    """The messages of a range that was ordered with the bytes in which they came."""
+    found = read(body, 0, len(body), first)
+    invariant(isinstance(found, Run), "only messages whose numbers follow each other are ordered so")
+    assert isinstance(found, Run)
+    return found
 
 
 class _Columns:
     """A batch that is being read, column after column."""
 
-    __slots__ = ("_at", "_count", "_data", "_end")
+    __slots__ = ("_count", "_data", "_end", "at")
 
     def __init__(self, data: bytes, at: int, end: int, count: int) -> None:
         self._data = data
-        self._at = at
+        self.at = at
         self._end = end
         self._count = count
 
     def _skip(self, length: int) -> int:
         """Go on by *length* bytes; returns where they begin."""
-        at = self._at
+        at = self.at
         if at + length > self._end:
             raise Malformed("short", "a batch ends in the middle of a column")
-        self._at = at + length
+        self.at = at + length
         return at
 
     def take(self, length: int) -> bytes:
         at = self._skip(length)
-        return self._data[at : self._at]
+        return self._data[at : self.at]
 
     def numbers(self, first: int, *, is_explicit: bool) -> Iterable[int]:
         count = self._count
@@ -243,18 +261,16 @@ class _Columns:
             raise Malformed("number", "numbers that do not increase")
         return [first + step for step in steps]
 
-    def distances(self, levels: int) -> Iterable[tuple[int, ...]]:
+    def distances(self, levels: int) -> list[Sequence[int]]:
         count = self._count
-        if not levels:
-            return repeat((), count)
         at, unpack = self._skip(2 * levels * count), _shorts(count).unpack_from
-        columns = [
+        return [
             _distances_of(unpack(self._data, at + 2 * level * count), "a distance") for level in range(levels)
         ]
-        return zip(*columns, strict=True)
 
-    def ages(self, flags: int) -> Iterable[Ages]:
-        created: Sequence[int | None] = ()
+    def ages(self, flags: int) -> tuple[Sequence[int], Ages]:
+        """When each message was made, if that is told, and the ages of the first."""
+        created: Sequence[int] = ()
         count = self._count
         if flags & CREATED:
             (base,) = _STAMP.unpack_from(self._data, self._skip(_STAMP.size))
@@ -274,9 +290,9 @@ class _Columns:
             if max(found) > NUMBER_MAX:
                 raise Malformed("number", "a number before that is too high")
             before = tuple(each or None for each in found)
-        return [Ages(created[0] if created else None, back, before), *_later(created, count)]
+        return created, Ages(created[0] if created else None, back, before)
 
-    def topics(self) -> Iterable[str]:
+    def topics(self) -> str | list[str]:
         table: list[str] = []
         for _ in range(self.take(1)[0]):
             (length,) = _SHORT.unpack_from(self._data, self._skip(2))
@@ -288,33 +304,28 @@ class _Columns:
                 raise Malformed("topic", f"a topic of {len(topic)} characters")
             table.append(topic)
         if len(table) == 1:
-            return repeat(table[0], self._count)
+            return table[0]
         indexes = self.take(self._count)
         if max(indexes) >= len(table):
             raise Malformed("topic", f"topic {max(indexes)} of {len(table)}")
         return [table[each] for each in indexes]
 
-    def payloads(self, *, is_equal: bool) -> Iterable[bytes]:
-        """The payloads, which end where the batch does."""
+    def lengths(self, *, is_equal: bool) -> int | Sequence[int]:
+        """The lengths of the payloads, which end where the batch does."""
         count, data = self._count, self._data
         if is_equal:
             (length,) = _SHORT.unpack_from(data, self._skip(2))
             self._check_payloads(length, length * count)
-            return _pieces(count, length).unpack_from(data, self._at)
+            return int(length)
         lengths: tuple[int, ...] = _shorts(count).unpack_from(data, self._skip(2 * count))
         self._check_payloads(max(lengths), sum(lengths))
-        ends = list(accumulate(lengths, initial=self._at))
-        return [data[begin:end] for begin, end in pairwise(ends)]
+        return lengths
 
     def _check_payloads(self, longest: int, total: int) -> None:
         if longest > PAYLOAD_BYTES_MAX:
             raise Malformed("payload", f"a payload of {longest} bytes")
-        if self._at + total != self._end:
+        if self.at + total != self._end:
             raise Malformed("length", "a batch that is longer or shorter than its payloads say")
-
-
-def _later(created: Sequence[int | None], count: int) -> Iterable[Ages]:
-    return map(Ages, created[1:]) if created else repeat(NO_AGES, count - 1)
 
 
 def distances_from_wire(data: bytes, at: int, levels: int) -> tuple[int, ...]:

@@ -81,10 +81,10 @@ class Loss:
     """Whether the entries that are returned next end it."""
 
     def left_of(self, gap: Gap) -> Gap:
-        """What *gap*, which is there now, has of this loss. Once it is being recovered, it grows no more: what
-        goes missing meanwhile is the next loss. *Without it:* the end of a stream is being recovered, and its
-        source says that it has sent more; the recovery brings all that was asked for, fails all the same, and
-        what nobody has asked for is dropped."""
+        """What *gap*, which is there now, has of this loss. Once it is being recovered, it grows no more:
+        what is lost meanwhile is the next loss. *Without it:* the end of a stream is being recovered, and its
+        source says that it has sent more; the recovery brings all that was asked for, fails all the same,
+        and what nobody has asked for is dropped."""
         if self.job is None or gap.last <= self.gap.last:
             return gap
         return Gap(gap.first, self.gap.last)

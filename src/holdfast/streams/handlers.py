@@ -12,6 +12,7 @@ from typing import Any, Final, get_type_hints
 
 from msgspec import Struct
 
+from holdfast.execution.interface import SLOW_MARK
 from holdfast.model.errors import InvalidRequest
 from holdfast.streams.config import StreamSettings
 from holdfast.streams.information import LossInfo
@@ -67,6 +68,9 @@ class Handlers:
     decides: bool
     notifies: bool
     settings: StreamSettings
+    is_plain: bool = True
+    """Whether the method that takes messages never waits. What it is given need not be encoded then: nothing
+    of it is saved in the middle, and nobody else has it."""
 
 
 class BadHandlers(InvalidRequest):
@@ -91,7 +95,9 @@ def handlers_of(cls: type) -> Handlers | None:
         raise BadHandlers(f"{name}.streams: {'; '.join(problems)}")
     decides = _check_optional(cls, ON_LOSS, LossInfo)
     notifies = _check_optional(cls, ON_ACTION, Notice)
-    return Handlers(batch, decides, notifies, settings)
+    method = getattr(cls, ON_MESSAGES if batch else ON_MESSAGE)
+    is_plain = not inspect.iscoroutinefunction(method) and not getattr(method, SLOW_MARK, False)
+    return Handlers(batch, decides, notifies, settings, is_plain)
 
 
 def _check_optional(cls: type, name: str, wanted: type) -> bool:

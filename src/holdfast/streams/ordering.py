@@ -18,7 +18,7 @@ from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.deciding import Deciding, Loss, Phase
 from holdfast.streams.gaps import Gap, GapDetector, SequenceGaps
 from holdfast.streams.handlers import Handlers
-from holdfast.streams.holding import MESSAGE_BYTES, HeldStream, Holding
+from holdfast.streams.holding import HeldStream, Holding
 from holdfast.streams.ledger import Hole, Ledger, StreamMark
 from holdfast.streams.message import Message, Origin
 from holdfast.streams.records import (
@@ -33,6 +33,7 @@ from holdfast.streams.records import (
 )
 from holdfast.streams.recovering import SHOWN_BYTES_MAX
 from holdfast.streams.rules import Rules
+from holdfast.streams.runs import MESSAGE_BYTES, Listed, Run
 from holdfast.streams.suspending import Suspending
 
 MESSAGES_MAX: Final = 2048
@@ -137,7 +138,7 @@ class Ordering:
         if rule_ns is not None:
             due.append(self._seen_at_ns + rule_ns - self._seen_time_ns)
         for held in self._holding:
-            if held.origin.stream not in self.plan.streams and held.numbers:
+            if held.origin.stream not in self.plan.streams and held.runs:
                 due.append(held.figures.first_ns + self._settings.grace_ns)
         return min(due) if due else None
 
@@ -213,26 +214,38 @@ class Ordering:
             return []
         if not self._settings.late_join:
             return [Began(held.origin, 0)]
-        if not held.numbers:
+        lowest = held.lowest
+        if lowest is None:
             return []
-        if held.numbers[0] > 1 and now < held.figures.first_ns + self._settings.grace_ns:
+        if lowest > 1 and now < held.figures.first_ns + self._settings.grace_ns:
             return []
-        return [Began(held.origin, held.numbers[0] - 1)]
+        return [Began(held.origin, lowest - 1)]
 
     # --- what is there
 
     def _take_run(self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, first: int) -> bool:
         """Take the messages from *first* on with consecutive numbers; whether there are any."""
-        run = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
-        if not run:
-            return False
         if plan.rules.concern(held.origin):
-            chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
-        else:
-            chunk.entries.append(self._deliver(held.origin, run))
-        chunk.messages += len(run)
-        chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in run)
-        return True
+            found = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
+            chunk.entries += self._by_rules(held.origin, found, self._rules_in(chunk, plan))
+            chunk.messages += len(found)
+            chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in found)
+            return bool(found)
+        together: list[Run] = []
+        for run in held.runs_from(first, MESSAGES_MAX - chunk.messages):
+            if chunk.entries and chunk.bytes + run.record_bytes > BYTES_MAX:
+                break
+            if together and run.is_packed != together[0].is_packed:
+                chunk.entries.append(self._deliver(held.origin, together))
+                together = []
+            together.append(run)
+            chunk.messages += len(run)
+            chunk.bytes += run.record_bytes
+            if chunk.bytes >= BYTES_MAX:
+                break
+        if together:
+            chunk.entries.append(self._deliver(held.origin, together))
+        return bool(together)
 
     def _take_scattered(
         self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, now: int
@@ -268,8 +281,14 @@ class Ordering:
             chunk.rules = plan.rules.copy()
         return chunk.rules
 
-    def _deliver(self, origin: Origin, run: list[Message]) -> Deliver:
-        return Deliver(origin, run[0].number, len(run), tuple(run) if self._settings.carries else ())
+    def _deliver(self, origin: Origin, runs: list[Run]) -> Deliver:
+        """The entry for *runs*, which follow each other, and are all packed or all not."""
+        first, count = runs[0].first, runs[-1].last - runs[0].first + 1
+        if not self._settings.carries:
+            return Deliver(origin, first, count)
+        if runs[0].is_packed:
+            return Deliver(origin, first, count, (), tuple([each.body for each in runs]))
+        return Deliver(origin, first, count, tuple([each for run in runs for each in run]))
 
     def _by_rules(self, origin: Origin, run: list[Message], rules: Rules) -> Iterator[Entry]:
         """The entries for messages of which rules keep back some (F2)."""
@@ -280,7 +299,7 @@ class Ordering:
         def flush() -> Iterator[Entry]:
             nonlocal rule
             if kept:
-                yield self._deliver(origin, kept)
+                yield self._deliver(origin, [Listed(kept[:])])
             if back:
                 yield Passed(origin, back[0], back[-1], rule)
             kept.clear()

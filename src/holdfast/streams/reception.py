@@ -12,7 +12,7 @@ something new, or when the old one has been silent for a while.
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol
@@ -66,7 +66,7 @@ class StreamBinding(Struct, frozen=True, kw_only=True):
 class Intake(Protocol):
     """The member of a group on this host, as far as its streams are concerned."""
 
-    def on_messages(self, origin: Origin, messages: list[Message], *, is_answer: bool) -> None:
+    def on_messages(self, origin: Origin, messages: Sequence[Message], *, is_answer: bool) -> None:
         """Messages have come; *is_answer*: because they were asked for."""
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None: ...

@@ -1,4 +1,4 @@
-"""A stream goes on: what a leader does about losses that change while they are seen to, and when it is full."""
+"""A stream goes on: losses that change while they are seen to, and a leader that is full."""
 
 from dataclasses import dataclass, field, replace
 
@@ -93,3 +93,31 @@ def test_what_the_group_could_not_take_is_ordered_a_moment_later() -> None:
     is_full = False
     group.run(10)
     assert [each.numbers for each in group.objects()] == [[1, 2]] * 3
+
+
+class Strict(Recovering):
+    streams = hf.StreamSettings(
+        grace_ms=5, late_join=False, recover_from=("source",), hold_messages=6, recover_ms=100
+    )
+
+    def on_loss(self, info: hf.LossInfo) -> hf.Action:
+        return hf.Recover() | hf.Suspend()
+
+
+def test_a_gap_is_closed_although_there_is_no_room_for_more() -> None:
+    """A source that is not paced sends more than a member can hold behind a gap. What is recovered takes the
+    place of what comes later, and that is recovered in its turn."""
+    group = StreamGroup(Strict)
+    store = Store()
+    group.streams["a"].connect(source=store)
+    group.send("abc", message(1))
+    for first in range(3, 30, 3):
+        group.send("a", *(message(each) for each in range(first, first + 3)))
+    group.beat("a", 29)
+    for _ in range(60):
+        group.run(5)
+        for first, last in store.asked:
+            found = [message(each) for each in range(first, min(last, 29) + 1)]
+            group.streams["a"].on_messages(ORIGIN, found, place="@source")
+        store.asked.clear()
+    assert [each.numbers for each in group.objects()] == [list(range(1, 30))] * 3
