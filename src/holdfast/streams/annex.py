@@ -119,19 +119,23 @@ class Streams:
         if held is None:
             self.holding.foreign += len(messages)
             return
-        now, mark = self.ports.clock.now(), self._last_mark(origin)
+        ports = self.ports
+        now, mark = ports.clock.now(), self._last_mark(origin)
         if mark is None and self._is_over(origin):
             held.figures.late += len(messages)
             return
-        taken = sum([self._take(held, run, mark, now) for run in runs_of(messages)])
+        taken = 0
+        for run in runs_of(messages):
+            taken += self._take(held, run, mark, now)
         if place:
             held.figures.recovered += taken
             for job in self._jobs(origin):
                 job.on_given(place, messages)
         if taken or place:
             self._is_used = True
-            self._maybe_ready()
-            self.ports.wake()
+            if self.suspending.owed is not None:
+                self._maybe_ready()
+            ports.wake()
 
     def _take(self, held: HeldStream, run: Run, mark: StreamMark | None, now: int) -> int:
         """Hold what is new of *run*; returns how much that is."""

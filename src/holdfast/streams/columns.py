@@ -136,7 +136,7 @@ def _write(messages: Sequence[Message]) -> bytes:
 
 
 def _distance_columns(rows: Sequence[Sequence[int]], levels: int) -> list[bytes]:
-    if any(len(row) != levels for row in rows):
+    if set(map(len, rows)) != {levels}:
         raise InvalidRequest("the messages of a datagram track the same levels")
     pack, get = _shorts(len(rows)).pack, _TO_WIRE.get
     return [pack(*[get(each, each) for each in column]) for column in zip(*rows, strict=True)]
@@ -151,7 +151,7 @@ def _write_ages(messages: Sequence[Message], parts: list[bytes]) -> int:
     flags, ages = 0, messages[0].ages
     if ages.created_ns is not None:
         flags |= CREATED
-        stamps = [0 if at is None else at // 1000 for at in (each.ages.created_ns for each in messages)]
+        stamps = [(each.ages.created_ns or 0) // 1000 for each in messages]
         parts.append(_STAMP.pack(stamps[0]))
         parts.append(_words(len(stamps)).pack(*[each - stamps[0] for each in stamps]))
     if ages.back_ns:
@@ -191,21 +191,31 @@ def read(data: bytes, offset: int, end: int, first: int) -> Sequence[Message]:
         raise Malformed("flags", f"a batch with unknown flags {flags:#06x}")
     if exact > LEVELS_MAX or cumulative > LEVELS_MAX:
         raise Malformed("levels", f"distances of {exact} and {cumulative} levels")
-    columns = _Columns(body, HEAD.size, len(body), count)
-    numbers = columns.numbers(first, is_explicit=bool(flags & NUMBERS))
-    priorities = columns.take(count)
+    at = HEAD.size
+    after = at + _fixed_bytes(count, flags, exact + cumulative)
+    if after > len(body):
+        raise Malformed("short", "a batch ends in the middle of a column")
+    numbers: Iterable[int] | None = None
+    if flags & NUMBERS:
+        numbers, at = _numbers(body, at, count, first), at + 4 * count
+    elif first + count - 1 > NUMBER_MAX:
+        raise Malformed("number", "a number that is too high")
+    priorities = body[at : at + count]
     if max(priorities) > PRIORITY_MAX:
         raise Malformed("priority", f"a priority of {max(priorities)}")
-    distances = columns.distances(exact) if exact else ()
-    sums = columns.distances(cumulative) if cumulative else ()
-    created, ages = columns.ages(flags) if flags & (CREATED | BACK | BEFORE) else ((), NO_AGES)
-    topics = columns.topics() if flags & TOPICS else ""
-    lengths = columns.lengths(is_equal=bool(flags & EQUAL))
+    at += count
+    distances = _distances(body, at, count, exact) if exact else ()
+    at += 2 * exact * count
+    sums = _distances(body, at, count, cumulative) if cumulative else ()
+    at += 2 * cumulative * count
+    created, ages = _ages(body, at, count, flags) if flags & (CREATED | BACK | BEFORE) else ((), NO_AGES)
+    topics, at = _topics(body, after, count) if flags & TOPICS else ("", after)
+    lengths, at = _lengths(body, at, count, is_equal=bool(flags & EQUAL))
     block = Block(
         first,
         count,
         body,
-        at=columns.at,
+        at=at,
         lengths=lengths,
         priorities=priorities,
         distances=distances,
@@ -214,7 +224,7 @@ def read(data: bytes, offset: int, end: int, first: int) -> Sequence[Message]:
         created=created,
         ages=ages,
     )
-    return block if isinstance(numbers, range) else block.numbered(numbers)
+    return block if numbers is None else block.numbered(numbers)
 
 
 def read_packed(body: bytes, first: int) -> Run:
@@ -225,107 +235,100 @@ def read_packed(body: bytes, first: int) -> Run:
     return found
 
 
-class _Columns:
-    """A batch that is being read, column after column."""
+def _fixed_bytes(count: int, flags: int, levels: int) -> int:
+    """How long the columns are whose length is known."""
+    each = 1 + 2 * levels + (4 if flags & NUMBERS else 0) + (4 if flags & CREATED else 0)
+    tables = (_STAMP.size if flags & CREATED else 0) + (_BACK.size if flags & BACK else 0)
+    return count * each + tables + (_BEFORE.size if flags & BEFORE else 0)
 
-    __slots__ = ("_count", "_data", "_end", "at")
 
-    def __init__(self, data: bytes, at: int, end: int, count: int) -> None:
-        self._data = data
-        self.at = at
-        self._end = end
-        self._count = count
+def _numbers(body: bytes, at: int, count: int, first: int) -> list[int]:
+    steps: tuple[int, ...] = _words(count).unpack_from(body, at)
+    if steps[0] or first + steps[-1] > NUMBER_MAX:
+        raise Malformed("number", "numbers that do not begin at the first, or are too high")
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        raise Malformed("number", "numbers that do not increase")
+    return [first + step for step in steps]
 
-    def _skip(self, length: int) -> int:
-        """Go on by *length* bytes; returns where they begin."""
-        at = self.at
-        if at + length > self._end:
-            raise Malformed("short", "a batch ends in the middle of a column")
-        self.at = at + length
-        return at
 
-    def take(self, length: int) -> bytes:
-        at = self._skip(length)
-        return self._data[at : self.at]
+def _distances(body: bytes, at: int, count: int, levels: int) -> list[Sequence[int]]:
+    unpack = _shorts(count).unpack_from
+    found: list[Sequence[int]] = []
+    for level in range(levels):
+        found.append(_distances_of(unpack(body, at + 2 * level * count), "a distance"))
+    return found
 
-    def numbers(self, first: int, *, is_explicit: bool) -> Iterable[int]:
-        count = self._count
-        if not is_explicit:
-            if first + count - 1 > NUMBER_MAX:
-                raise Malformed("number", "a number that is too high")
-            return range(first, first + count)
-        steps: tuple[int, ...] = _words(count).unpack_from(self._data, self._skip(4 * count))
-        if steps[0] or first + steps[-1] > NUMBER_MAX:
-            raise Malformed("number", "numbers that do not begin at the first, or are too high")
-        if any(later <= earlier for earlier, later in pairwise(steps)):
-            raise Malformed("number", "numbers that do not increase")
-        return [first + step for step in steps]
 
-    def distances(self, levels: int) -> list[Sequence[int]]:
-        count = self._count
-        at, unpack = self._skip(2 * levels * count), _shorts(count).unpack_from
-        return [
-            _distances_of(unpack(self._data, at + 2 * level * count), "a distance") for level in range(levels)
-        ]
+def _ages(body: bytes, at: int, count: int, flags: int) -> tuple[Sequence[int], Ages]:
+    """When each message was made, if that is told, and the ages of the first."""
+    created: Sequence[int] = ()
+    if flags & CREATED:
+        (base,) = _STAMP.unpack_from(body, at)
+        steps = _words(count).unpack_from(body, at + _STAMP.size)
+        if base + SPREAD_US_MAX > NUMBER_MAX // 1000:
+            raise Malformed("stamp", "a time of creation that is too late")
+        created = [(base + step) * 1000 for step in steps]
+        at += _STAMP.size + 4 * count
+    back: tuple[int | None, ...] = ()
+    if flags & BACK:
+        found = _BACK.unpack_from(body, at)
+        if any(NUMBER_MAX // 1000 < each < NOT_SO_LONG for each in found):
+            raise Malformed("stamp", "a time difference that is too long")
+        back = tuple(None if each == NOT_SO_LONG else each * 1000 for each in found)
+        at += _BACK.size
+    before: tuple[int | None, ...] = ()
+    if flags & BEFORE:
+        found = _BEFORE.unpack_from(body, at)
+        if max(found) > NUMBER_MAX:
+            raise Malformed("number", "a number before that is too high")
+        before = tuple(each or None for each in found)
+    return created, Ages(created[0] if created else None, back, before)
 
-    def ages(self, flags: int) -> tuple[Sequence[int], Ages]:
-        """When each message was made, if that is told, and the ages of the first."""
-        created: Sequence[int] = ()
-        count = self._count
-        if flags & CREATED:
-            (base,) = _STAMP.unpack_from(self._data, self._skip(_STAMP.size))
-            steps = _words(count).unpack_from(self._data, self._skip(4 * count))
-            if base + SPREAD_US_MAX > NUMBER_MAX // 1000:
-                raise Malformed("stamp", "a time of creation that is too late")
-            created = [(base + step) * 1000 for step in steps]
-        back: tuple[int | None, ...] = ()
-        if flags & BACK:
-            found = _BACK.unpack_from(self._data, self._skip(_BACK.size))
-            if any(NUMBER_MAX // 1000 < each < NOT_SO_LONG for each in found):
-                raise Malformed("stamp", "a time difference that is too long")
-            back = tuple(None if each == NOT_SO_LONG else each * 1000 for each in found)
-        before: tuple[int | None, ...] = ()
-        if flags & BEFORE:
-            found = _BEFORE.unpack_from(self._data, self._skip(_BEFORE.size))
-            if max(found) > NUMBER_MAX:
-                raise Malformed("number", "a number before that is too high")
-            before = tuple(each or None for each in found)
-        return created, Ages(created[0] if created else None, back, before)
 
-    def topics(self) -> str | list[str]:
-        table: list[str] = []
-        for _ in range(self.take(1)[0]):
-            (length,) = _SHORT.unpack_from(self._data, self._skip(2))
-            try:
-                topic = self.take(length).decode()
-            except UnicodeDecodeError:
-                raise Malformed("topic", "a topic that is not UTF-8") from None
-            if len(topic) > TOPIC_CHARACTERS_MAX:
-                raise Malformed("topic", f"a topic of {len(topic)} characters")
-            table.append(topic)
-        if len(table) == 1:
-            return table[0]
-        indexes = self.take(self._count)
-        if max(indexes) >= len(table):
-            raise Malformed("topic", f"topic {max(indexes)} of {len(table)}")
-        return [table[each] for each in indexes]
+def _topics(body: bytes, at: int, count: int) -> tuple[str | list[str], int]:
+    """The topic of all, or of each, and where the next column begins."""
+    table: list[str] = []
+    many = body[at : at + 1]
+    at += 1
+    for _ in range(many[0] if many else 0):
+        after = at + 2 + int.from_bytes(body[at : at + 2], "big")
+        if after > len(body):
+            raise Malformed("short", "a batch ends in the middle of a topic")
+        try:
+            topic = body[at + 2 : after].decode()
+        except UnicodeDecodeError:
+            raise Malformed("topic", "a topic that is not UTF-8") from None
+        if len(topic) > TOPIC_CHARACTERS_MAX:
+            raise Malformed("topic", f"a topic of {len(topic)} characters")
+        table.append(topic)
+        at = after
+    if len(table) == 1:
+        return table[0], at
+    indexes = body[at : at + count]
+    if len(indexes) < count:
+        raise Malformed("short", "a batch ends in the middle of its topics")
+    if max(indexes) >= len(table):
+        raise Malformed("topic", f"topic {max(indexes)} of {len(table)}")
+    return [table[each] for each in indexes], at + count
 
-    def lengths(self, *, is_equal: bool) -> int | Sequence[int]:
-        """The lengths of the payloads, which end where the batch does."""
-        count, data = self._count, self._data
-        if is_equal:
-            (length,) = _SHORT.unpack_from(data, self._skip(2))
-            self._check_payloads(length, length * count)
-            return int(length)
-        lengths: tuple[int, ...] = _shorts(count).unpack_from(data, self._skip(2 * count))
-        self._check_payloads(max(lengths), sum(lengths))
-        return lengths
 
-    def _check_payloads(self, longest: int, total: int) -> None:
-        if longest > PAYLOAD_BYTES_MAX:
-            raise Malformed("payload", f"a payload of {longest} bytes")
-        if self.at + total != self._end:
-            raise Malformed("length", "a batch that is longer or shorter than its payloads say")
+def _lengths(body: bytes, at: int, count: int, *, is_equal: bool) -> tuple[int | Sequence[int], int]:
+    """The lengths of the payloads, and where these begin; they end where the batch does."""
+    after = at + (2 if is_equal else 2 * count)
+    if after > len(body):
+        raise Malformed("short", "a batch ends in the middle of a column")
+    lengths: int | tuple[int, ...]
+    if is_equal:
+        lengths = longest = _SHORT.unpack_from(body, at)[0]
+        total = longest * count
+    else:
+        lengths = _shorts(count).unpack_from(body, at)
+        longest, total = max(lengths), sum(lengths)
+    if longest > PAYLOAD_BYTES_MAX:
+        raise Malformed("payload", f"a payload of {longest} bytes")
+    if after + total != len(body):
+        raise Malformed("length", "a batch that is longer or shorter than its payloads say")
+    return lengths, after
 
 
 def distances_from_wire(data: bytes, at: int, levels: int) -> tuple[int, ...]:

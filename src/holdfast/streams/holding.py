@@ -182,14 +182,19 @@ class Holding:
 
     def take_run(self, held: HeldStream, run: Run, now: int) -> int:
         """Hold those of *run* that were not there; returns how many are held now and were not before."""
-        runs, first, last = held.runs, run.first, run.last
-        if (not runs or first > runs[-1].last) and self._has_room(held, run):
-            runs.append(run)  # as nearly all do
-            self._count(held, run)
-            taken = len(run)
+        runs, length, size = held.runs, run.length, run.held_bytes
+        is_last = not runs or run.first > runs[-1].last
+        if is_last and held.count + length <= self._messages_max and self.bytes + size <= self._bytes_max:
+            # As nearly all do: this is done for every datagram.
+            runs.append(run)
+            held.count += length
+            self.bytes += size
+            if run.last > held.highest:
+                held.highest = run.last
+            taken = length
         else:
-            missing = held.missing(first, last)
-            held.figures.repeated += len(run) - sum(end - begin + 1 for begin, end in missing)
+            missing = held.missing(run.first, run.last)
+            held.figures.repeated += length - sum(end - begin + 1 for begin, end in missing)
             taken = sum(self._take_missing(held, run.part(begin, end)) for begin, end in missing)
         if taken:
             figures = held.figures
@@ -205,19 +210,21 @@ class Holding:
         while not self._has_room(held, run) and held.runs and held.runs[-1].first > run.last:
             gone = held.runs.pop()
             self._uncount(held, gone)
-            held.figures.refused += len(gone)
+            held.figures.refused += gone.length
         if not self._has_room(held, run):
             fitting = self._fitting(held, run)
-            held.figures.refused += len(run) - fitting
+            held.figures.refused += run.length - fitting
             if not fitting:
                 return 0
             run = run.part(run.first, run.first + fitting - 1)
         held.runs.insert(bisect_left(held.runs, run.first, key=first_of), run)
         self._count(held, run)
-        return len(run)
+        return run.length
 
     def _has_room(self, held: HeldStream, run: Run) -> bool:
-        return held.count + len(run) <= self._messages_max and self.bytes + run.held_bytes <= self._bytes_max
+        return (
+            held.count + run.length <= self._messages_max and self.bytes + run.held_bytes <= self._bytes_max
+        )
 
     def _fitting(self, held: HeldStream, run: Run) -> int:
         """For how many messages of *run*, from its first on, there is room."""
@@ -240,8 +247,8 @@ class Holding:
             return
         whole = bisect_right(held.runs, up_to, key=last_of)
         gone, held.runs = held.runs[:whole], held.runs[whole:]
-        for run in gone:
-            self._uncount(held, run)
+        held.count -= sum([run.length for run in gone])
+        self.bytes -= sum([run.held_bytes for run in gone])
         if held.runs and held.runs[0].first <= up_to:
             gone = [self._cut(held, 0, up_to + 1)]
         held.let_go = gone[-1]
@@ -273,12 +280,12 @@ class Holding:
         return 2 * held.count >= self._messages_max or 2 * self.bytes >= self._bytes_max
 
     def _count(self, held: HeldStream, run: Run) -> None:
-        held.count += len(run)
+        held.count += run.length
         held.highest = max(held.highest, run.last)
         self.bytes += run.held_bytes
 
     def _uncount(self, held: HeldStream, run: Run) -> None:
-        held.count -= len(run)
+        held.count -= run.length
         self.bytes -= run.held_bytes
 
     def _forget(self, held: HeldStream) -> None:

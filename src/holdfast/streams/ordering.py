@@ -239,7 +239,7 @@ class Ordering:
                 chunk.entries.append(self._deliver(held.origin, together))
                 together = []
             together.append(run)
-            chunk.messages += len(run)
+            chunk.messages += run.length
             chunk.bytes += run.record_bytes
             if chunk.bytes >= BYTES_MAX:
                 break

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise, repeat
 from operator import attrgetter
 from struct import Struct
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from holdfast.streams.message import NO_AGES, Ages, Message, Origin, StreamMessage
 
@@ -25,33 +25,31 @@ MESSAGE_BYTES: Final = 200
 """About what a message needs in memory besides its content."""
 
 
-class Run(Sequence[Message]):
+if TYPE_CHECKING:
+    _Sequence = Sequence[Message]
+else:
+    _Sequence = object  # registered below: to ask what a subclass of an abstract class is takes a function
+
+
+class Run(_Sequence):
     """Messages *first* to *last*, all of them."""
 
-    __slots__ = ("_count", "body", "first", "last", "payload_bytes")
+    __slots__ = ("body", "first", "held_bytes", "is_packed", "last", "length", "record_bytes")
 
-    def __init__(self, first: int, count: int, payload_bytes: int, body: bytes) -> None:
+    # All of these are attributes: every datagram is asked for them, and most have one message.
+    def __init__(self, first: int, length: int, payload_bytes: int, body: bytes) -> None:
         self.first = first
-        self._count = count
-        self.last = first + count - 1
-        self.payload_bytes = payload_bytes
+        self.length = length
+        """How many there are."""
+        self.last = first + length - 1
         self.body = body
         """The messages as a datagram has them (:mod:`.columns`); empty if they came in another way."""
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether it is ordered as the bytes in which it came."""
-        return self._count >= PACKED_MIN and bool(self.body)
-
-    @property
-    def held_bytes(self) -> int:
+        self.held_bytes = payload_bytes + MESSAGE_BYTES * length
         """About what it needs in memory."""
-        return self.payload_bytes + MESSAGE_BYTES * self._count
-
-    @property
-    def record_bytes(self) -> int:
+        self.is_packed = length >= PACKED_MIN and bool(body)
+        """Whether it is ordered as the bytes in which it came."""
+        self.record_bytes = len(body) if self.is_packed else self.held_bytes
         """About how long it is in a record."""
-        return len(self.body) if self.is_packed else self.held_bytes
 
     def messages(self) -> Sequence[Message]:
         raise NotImplementedError
@@ -71,7 +69,7 @@ class Run(Sequence[Message]):
         return self.messages()[number - self.first]
 
     def __len__(self) -> int:
-        return self._count
+        return self.length
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -92,6 +90,9 @@ class Run(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.first} to {self.last})"
+
+
+Sequence.register(Run)
 
 
 class Listed(Run):
@@ -166,7 +167,7 @@ class Block(Run):
 
     def numbered(self, numbers: Iterable[int]) -> list[Message]:
         """The messages, with these numbers."""
-        count = self._count
+        count = self.length
         if self._created:
             ages: Iterable[Ages] = [self._ages, *map(Ages, self._created[1:])]
         else:
@@ -206,7 +207,7 @@ class Block(Run):
         body, lengths = self.body, self._lengths
         if isinstance(lengths, int):
             if not lengths:
-                return repeat(b"", self._count)
+                return repeat(b"", self.length)
             return [each for (each,) in _one(lengths).iter_unpack(memoryview(body)[self._at :])]
         return [body[begin:end] for begin, end in pairwise(accumulate(lengths, initial=self._at))]
 
@@ -215,13 +216,21 @@ def _one(length: int) -> Struct:
     return Struct(f"{length}s")
 
 
-def runs_of(messages: Sequence[Message]) -> Iterator[Run]:
+def runs_of(messages: Sequence[Message]) -> Sequence[Run]:
     """*messages* as runs of consecutive numbers, in the order in which they are given."""
     if isinstance(messages, Run):
-        yield messages
-        return
+        return (messages,)
+    found: list[Run] = []
     begin = 0
     for index in range(1, len(messages) + 1):
         if index == len(messages) or messages[index].number != messages[index - 1].number + 1:
-            yield Listed(messages[begin:index])
+            found.append(Listed(messages[begin:index]))
             begin = index
+    return found
+
+
+def ends_of(messages: Sequence[Message]) -> tuple[int, int]:
+    """The first and the last number of *messages*, of which there is one at least."""
+    if isinstance(messages, Run):
+        return messages.first, messages.last
+    return messages[0].number, messages[-1].number
