@@ -16,7 +16,7 @@ from typing import Final
 from holdfast.execution.annex import AnnexPorts
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.deciding import Deciding, Loss, Phase
-from holdfast.streams.gaps import Gap, GapDetector, SequenceGaps
+from holdfast.streams.gaps import Gap, GapDetector, OwnGaps, SequenceGaps
 from holdfast.streams.handlers import Handlers
 from holdfast.streams.holding import HeldStream, Holding
 from holdfast.streams.ledger import Hole, Ledger, StreamMark
@@ -383,12 +383,16 @@ class Ordering:
         highest = held.highest if held is not None else 0
         detector = self._gaps.get(stream)
         if detector is None:
-            detector = self._gaps[stream] = SequenceGaps(self._settings.grace_ns)
+            detector = self._gaps[stream] = self._detector()
         found = detector.look(mark.mark, next_held, highest, now)
         if found is not None:
             yield (stream, 0), found, True
         elif detector.due_ns() is not None:
             yield (stream, 0), Gap(mark.mark + 1, max(highest, next_held or 0)), False
+
+    def _detector(self) -> GapDetector:
+        make, grace_ns = self._handlers.detector, self._settings.grace_ns
+        return OwnGaps(make, grace_ns) if make is not None else SequenceGaps(grace_ns)
 
     def _key_around(self, stream: str, hole: Hole) -> tuple[str, int]:
         """The key of the loss of which *hole* is what is left."""
