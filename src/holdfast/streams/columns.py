@@ -267,7 +267,10 @@ def _ages(body: bytes, at: int, count: int, flags: int) -> tuple[Sequence[int], 
         steps = _words(count).unpack_from(body, at + _STAMP.size)
         if base + SPREAD_US_MAX > NUMBER_MAX // 1000:
             raise Malformed("stamp", "a time of creation that is too late")
-        created = [(base + step) * 1000 for step in steps]
+        if any(steps):
+            created = [(base + step) * 1000 for step in steps]
+        else:  # all were given to the source at once, as nearly all of one datagram are
+            created = [base * 1000] * count
         at += _STAMP.size + 4 * count
     back: tuple[int | None, ...] = ()
     if flags & BACK:
@@ -340,5 +343,7 @@ def _distances_of(column: tuple[int, ...], what: str) -> Sequence[int]:
     if DISTANCE_MAX < max(column, default=0) < TOO_FAR or DISTANCE_MAX + 1 in column:
         raise Malformed("distance", f"{what} of {DISTANCE_MAX + 1}")
     if NOTHING_BEFORE in column or TOO_FAR in column:
+        if column.count(column[0]) == len(column):
+            return [_FROM_WIRE[column[0]]] * len(column)
         return [_FROM_WIRE.get(each, each) for each in column]
     return column
