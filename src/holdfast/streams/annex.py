@@ -159,12 +159,17 @@ class Streams:
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:
         """A source says up to where it has sent."""
         held = self.holding.held(origin)
-        if held is not None and heartbeat.highest > held.highest:
-            mark = self._last_mark(origin)
-            if heartbeat.highest <= (mark.mark if mark is not None else held.highest) + SPAN_MAX:
-                held.highest = heartbeat.highest
-                self._is_used = True
-                self.ports.wake()
+        if held is None:
+            return
+        is_first = held.heard is None and not held.figures.received
+        if is_first:
+            held.heard, held.heard_ns = heartbeat.highest, self.ports.clock.now()
+        mark = self._last_mark(origin)
+        believed = (mark.mark if mark is not None else held.highest) + SPAN_MAX
+        if is_first or held.highest < heartbeat.highest <= believed:
+            held.highest = max(held.highest, min(heartbeat.highest, believed))
+            self._is_used = True
+            self.ports.wake()
 
     def on_unavailable(self, origin: Origin, first: int, last: int, reason: str, *, place: str) -> None:
         """*place* does not have messages *first* to *last*, for a reason of ``ports.REASONS``."""

@@ -48,6 +48,10 @@ class HeldStream:
     """How many messages they have."""
     highest: int = 0
     """The highest number that is known to have been sent."""
+    heard: int | None = None
+    """The highest number that its source had sent when it was first heard of, if that was a heartbeat."""
+    heard_ns: int = 0
+    """When that was."""
     figures: Figures = field(default_factory=Figures)
     let_go: Run | None = None
     """What was let go last."""

@@ -138,8 +138,9 @@ class Ordering:
         if rule_ns is not None:
             due.append(self._seen_at_ns + rule_ns - self._seen_time_ns)
         for held in self._holding:
-            if held.origin.stream not in self.plan.streams and held.runs:
-                due.append(held.figures.first_ns + self._settings.grace_ns)
+            since_ns = held.figures.first_ns or held.heard_ns
+            if held.origin.stream not in self.plan.streams and since_ns:
+                due.append(since_ns + self._settings.grace_ns)
         return min(due) if due else None
 
     # --- one record
@@ -214,12 +215,17 @@ class Ordering:
             return []
         if not self._settings.late_join:
             return [Began(held.origin, 0)]
-        lowest = held.lowest
-        if lowest is None:
+        # What its source had sent before this group first heard of it is not the group's; what it sends later
+        # is. *Without it:* all that a source has sent so far was lost here; only its heartbeats come, nobody
+        # decides about the loss, and the source waits for ever for what it sent to be delivered.
+        lowest, heard = held.lowest, held.heard
+        if lowest is None and heard is None:
             return []
-        if lowest > 1 and now < held.figures.first_ns + self._settings.grace_ns:
+        begin = min(each for each in (heard, lowest - 1 if lowest is not None else None) if each is not None)
+        since_ns = min(each for each in (held.heard_ns, held.figures.first_ns) if each)
+        if begin > 0 and now < since_ns + self._settings.grace_ns:
             return []
-        return [Began(held.origin, lowest - 1)]
+        return [Began(held.origin, begin)]
 
     # --- what is there
 

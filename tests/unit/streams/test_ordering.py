@@ -121,3 +121,33 @@ def test_a_gap_is_closed_although_there_is_no_room_for_more() -> None:
             group.streams["a"].on_messages(ORIGIN, found, place="@source")
         store.asked.clear()
     assert [each.numbers for each in group.objects()] == [list(range(1, 30))] * 3
+
+
+class Joining(Recovering):
+    streams = hf.StreamSettings(grace_ms=5)
+
+
+def test_the_loss_of_all_that_a_source_has_sent_so_far_is_noticed() -> None:
+    """A group that follows streams from the first message on hears of a source by its heartbeat before it
+    sends anything, and then the leader loses everything."""
+    group = StreamGroup(Joining)
+    group.beat("abc", 0)
+    group.send("bc", message(1), message(2))
+    group.beat("abc", 2)
+    group.run(100)
+    assert [each.numbers for each in group.objects()] == [[1, 2]] * 3
+
+
+def test_what_was_sent_before_a_source_was_heard_of_is_not_missed() -> None:
+    group = StreamGroup(Joining)
+    group.beat("abc", 1_000_000)
+    group.run(20)
+    assert group.ledger().streams[ORIGIN.stream].mark == 1_000_000
+    group.send("a", message(1_000_001))
+    assert [each.numbers for each in group.objects()] == [[1_000_001]] * 3
+    assert group.ledger().streams[ORIGIN.stream].losses == 0
+    group = StreamGroup(Joining)
+    group.beat("abc", 7)
+    group.send("a", message(6), message(7))
+    group.run(20)
+    assert [each.numbers for each in group.objects()] == [[6, 7]] * 3
