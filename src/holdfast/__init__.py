@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.streams.actions import Action, Drop, Ignore, Recover, Suspend
     from holdfast.streams.collecting import OutputGap
     from holdfast.streams.config import StreamSettings
+    from holdfast.streams.gaps import Gap, GapDetector
     from holdfast.streams.handlers import Notice
     from holdfast.streams.information import LossInfo
     from holdfast.streams.message import StreamMessage
@@ -64,6 +65,8 @@ __all__ = [
     "Database",
     "Destination",
     "Drop",
+    "Gap",
+    "GapDetector",
     "HoldfastError",
     "Ignore",
     "InvalidRequest",
@@ -134,6 +137,7 @@ _HOMES: Final = {
     "holdfast.streams.actions": "Action Drop Ignore Recover Suspend",
     "holdfast.streams.collecting": "OutputGap",
     "holdfast.streams.config": "StreamSettings",
+    "holdfast.streams.gaps": "Gap GapDetector",
     "holdfast.streams.handlers": "Notice",
     "holdfast.streams.information": "LossInfo",
     "holdfast.streams.message": "StreamMessage",

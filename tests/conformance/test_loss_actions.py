@@ -6,6 +6,7 @@ from stream_group import ORIGIN, StreamGroup, described, message
 import holdfast as hf
 from holdfast.streams.information import decode_information
 from holdfast.streams.message import Origin
+from holdfast.streams.records import Deliver
 
 
 class Book:
@@ -381,3 +382,67 @@ def test_a_decision_can_be_made_again_from_what_the_audit_keeps() -> None:
     decided = made.ledger("c").audit[-1].decided
     assert decode_information(decided.information) == INFOS[0]  # type: ignore[union-attr]
     assert decided.origin == ORIGIN  # type: ignore[union-attr]
+
+
+class Overtaken:
+    """Takes for lost what three later messages have overtaken, however long that takes."""
+
+    def __init__(self, grace_ns: int) -> None:
+        self.seen: tuple[int, int] = (0, 0)
+
+    def look(self, mark: int, next_held: int | None, highest: int, now: int) -> hf.Gap | None:
+        if next_held is None or next_held == mark + 1 or highest < next_held + 2:
+            return None
+        return hf.Gap(mark + 1, next_held - 1)
+
+    def due_ns(self) -> int | None:
+        return None
+
+
+class Broken(Overtaken):
+    def look(self, mark: int, next_held: int | None, highest: int, now: int) -> hf.Gap | None:
+        raise ValueError("no idea")
+
+
+@pytest.mark.covers("LOSS-38")
+def test_a_class_may_notice_losses_in_its_own_way() -> None:
+    """What counts as a loss is its detector's word. One that fails is replaced by numbers and grace time, so
+    that its stream goes on."""
+    book = answering(hf.Drop())
+    book.gap_detector = Overtaken  # type: ignore[attr-defined]
+    made = StreamGroup(book)
+    made.send("abc", message(1), message(3), message(4))
+    made.run(500)
+    assert (made.object("a").numbers, INFOS) == ([1], [])
+    made.send("abc", message(5))
+    assert [each.numbers for each in made.objects()] == [[1, 3, 4, 5]] * 3
+    assert [(each.first, each.last) for each in INFOS] == [(2, 2)]
+    book.gap_detector = Broken  # type: ignore[attr-defined]
+    made = StreamGroup(book)
+    made.send("abc", message(1), message(3))
+    made.run(50)
+    assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
+    book.gap_detector = 7  # type: ignore[attr-defined]
+    with pytest.raises(hf.InvalidRequest, match="gap_detector"):
+        StreamGroup(book)
+
+
+@RETAIN
+@pytest.mark.covers("LOSS-80")
+def test_what_the_order_names_out_of_turn_drops_what_came_before(retain: str) -> None:
+    """The order of a stream is law. A range that begins later than the next number says of those between that
+    they are dropped for good: no member delivers them when they come."""
+    made = StreamGroup(answering(hf.Recover(), retain=retain))
+    made.send("abc", message(1))
+    made.send("bc", message(2), message(3))
+    later = message(4)
+    made.send("bc", later)
+    made.send("a", later)
+    carried = (later,) if retain == "memory" else ()
+    made.streams["a"].ordering.wish(Deliver(ORIGIN, 4, 1, carried))
+    made.run()
+    made.send("abc", message(2), message(3))
+    made.run(200)
+    assert [each.numbers for each in made.objects()] == [[1, 4]] * 3
+    assert [made.ledger(name).streams[ORIGIN.stream].dropped for name in "abc"] == [2] * 3
+    assert len(made.digests()) == 1

@@ -199,11 +199,12 @@ class Source:
         at = 0
         while at < len(payloads):
             core = self._opened()
-            room = min(core.room, len(payloads) - at, 4096)
+            next_ones = payloads[at : at + 4096]
+            room = core.fits(next_ones)
             if not room:
                 await self._credit()
                 continue
-            core.post_many(payloads[at : at + room], topic=topic, priority=priority, now_ns=time.time_ns())
+            core.post_many(next_ones[:room], topic=topic, priority=priority, now_ns=time.time_ns())
             at += room
             self._flush()
             if at < len(payloads):

@@ -53,7 +53,7 @@ class AnnexOperation:
     body: bytes
     time_ns: int
     """The group's time: the only clock that may matter here."""
-    calls: list[tuple[str, msgspec.Raw]] = field(default_factory=list)
+    calls: list[tuple[str, msgspec.Raw | tuple[object, ...]]] = field(default_factory=list)
 
     def call(self, method: str, *arguments: object) -> None:
         """Have the object execute a method, after those ordered before: now, or once they have ended. Nobody
@@ -65,7 +65,12 @@ class AnnexOperation:
         """The same, for arguments in which there are no sets: they need not be searched for any."""
         self._add(method, encode_arguments(arguments, {}))
 
-    def _add(self, method: str, arguments: msgspec.Raw) -> None:
+    def call_made(self, method: str, *arguments: object) -> None:
+        """The same, for a method that never waits, and arguments that are what it takes, and nobody else's:
+        they are handed over as they are. In a checkpoint they are encoded as by :meth:`call_plain`."""
+        self._add(method, arguments)
+
+    def _add(self, method: str, arguments: msgspec.Raw | tuple[object, ...]) -> None:
         if len(self.calls) == self.positions:
             raise InvalidRequest(f"a record of {self.positions} positions calls at most as many methods")
         self.calls.append((method, arguments))
@@ -248,7 +253,7 @@ def jobs_of(operation: AnnexOperation, annex: str, expiration_s: int) -> list[Jo
             client_of(annex),
             operation.first + index,
             method,
-            arguments,
+            arguments,  # type: ignore[arg-type]  # a tuple is encoded as what Raw has
             expiration_s,
             operation.time_ns,
             is_timer=True,

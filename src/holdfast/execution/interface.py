@@ -124,8 +124,13 @@ class Operation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_whole", _decoder_of_all(self.signature, self.types))
 
-    def decoded(self, arguments: msgspec.Raw | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Decode the arguments for the method. Raises :class:`BadCall`."""
+    def decoded(
+        self, arguments: msgspec.Raw | bytes | tuple[Any, ...]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Decode the arguments for the method; a tuple has them decoded (:mod:`.annex`). Raises
+        :class:`BadCall`."""
+        if isinstance(arguments, tuple):
+            return arguments, {}
         if self._whole is not None:
             try:
                 return self._whole.decode(arguments), {}

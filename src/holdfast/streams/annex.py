@@ -4,20 +4,20 @@ Messages and heartbeats of sources come in through :meth:`Streams.on_messages` a
 :meth:`Streams.on_heartbeat`; everything else follows in the member's turns.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.execution.annex import AnnexPorts
-from holdfast.model.errors import invariant
+from holdfast.model.errors import Rejected, invariant
 from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.model.properties import Style
 from holdfast.sequence.messages import PeerMessage
 from holdfast.streams.deciding import Deciding, ask_here
 from holdfast.streams.delivering import StreamState
 from holdfast.streams.handlers import Handlers, handlers_of
-from holdfast.streams.holding import Holding
+from holdfast.streams.holding import HeldStream, Holding
 from holdfast.streams.information import decode_information
 from holdfast.streams.ledger import Decision, Ledger, StreamMark
 from holdfast.streams.message import Heartbeat, Message, Origin
@@ -39,6 +39,7 @@ from holdfast.streams.ports import MessageStore
 from holdfast.streams.records import Decided, Deliver, Lacked, Ordered, Passed, RuleEnded, positions_in
 from holdfast.streams.recovering import Places, RecoveryJob
 from holdfast.streams.rules import Rule
+from holdfast.streams.runs import Run, runs_of
 from holdfast.streams.suspending import Suspending
 from holdfast.styles.by_name import style_named
 
@@ -47,6 +48,8 @@ SPAN_MAX = 1 << 32
 """How far beyond its mark a number may be and still be believed: more is a source that is broken."""
 
 
+AGAIN_MS = 5
+"""What could not be ordered, because the group has too much to do, is tried again after this time."""
 IDLE_TIMES = 10
 """How much less often members report to each other while nothing changes."""
 
@@ -66,6 +69,8 @@ class Streams:
         self._told = Status(False)
         self._is_used = False
         """Whether any message has come, or was ordered: until then nobody is told anything."""
+        self._again_ns: int | None = None
+        """When what could not be ordered is tried again."""
 
     # --- the member
 
@@ -107,50 +112,64 @@ class Streams:
 
     # --- from outside the group
 
-    def on_messages(self, origin: Origin, messages: Iterable[Message], *, place: str = "") -> None:
+    def on_messages(self, origin: Origin, messages: Sequence[Message], *, place: str = "") -> None:
         """Messages of a stream have come: from their source, or from *place*, which was asked for them
         (``"@log"``, ``"@source"``, or a member)."""
-        given = tuple(messages)
         held = self.holding.held(origin)
         if held is None:
-            self.holding.foreign += len(given)
+            self.holding.foreign += len(messages)
             return
-        now = self.ports.clock.now()
-        mark, is_new = self._last_mark(origin), False
+        ports = self.ports
+        now, mark = ports.clock.now(), self._last_mark(origin)
         if mark is None and self._is_over(origin):
-            held.figures.late += len(given)
+            held.figures.late += len(messages)
             return
-        floor = mark.mark if mark is not None else 0
-        is_beyond = bool(given) and given[0].number > floor and given[-1].number <= floor + SPAN_MAX
-        if is_beyond and self.holding.take_run(held, given, now):
-            is_new = True
-            held.figures.recovered += len(given) if place else 0
-        for message in given if not is_new else ():
-            number = message.number
-            if mark is not None and mark.is_done_with(number):
-                held.figures.late += 1
-            elif number > (mark.mark if mark is not None else held.highest) + SPAN_MAX:
-                held.figures.refused += 1
-            elif self.holding.take(held, message, now):
-                is_new = True
-                held.figures.recovered += bool(place)
+        taken = 0
+        for run in runs_of(messages):
+            taken += self._take(held, run, mark, now)
         if place:
+            held.figures.recovered += taken
             for job in self._jobs(origin):
-                job.on_given(place, given)
-        if is_new or place:
+                job.on_given(place, messages)
+        if taken or place:
             self._is_used = True
-            self._maybe_ready(origin)
-            self.ports.wake()
+            if self.suspending.owed is not None:
+                self._maybe_ready()
+            ports.wake()
+
+    def _take(self, held: HeldStream, run: Run, mark: StreamMark | None, now: int) -> int:
+        """Hold what is new of *run*; returns how much that is."""
+        believed = (mark.mark if mark is not None else held.highest) + SPAN_MAX
+        if run.last > believed:
+            held.figures.refused += run.last - max(believed, run.first - 1)
+            if run.first > believed:
+                return 0
+            run = run.part(run.first, believed)
+        if mark is None or run.first > mark.mark:
+            return self.holding.take_run(held, run, now)
+        wanted = [(each.first, each.last) for each in mark.holes] + [(mark.mark + 1, run.last)]
+        parts = [
+            run.part(first, last)
+            for first, last in wanted
+            if first <= run.last and last >= max(first, run.first)
+        ]
+        held.figures.late += len(run) - sum(map(len, parts))
+        return sum(self.holding.take_run(held, part, now) for part in parts)
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:
         """A source says up to where it has sent."""
         held = self.holding.held(origin)
-        if held is not None and heartbeat.highest > held.highest:
-            mark = self._last_mark(origin)
-            if heartbeat.highest <= (mark.mark if mark is not None else held.highest) + SPAN_MAX:
-                held.highest = heartbeat.highest
-                self._is_used = True
-                self.ports.wake()
+        if held is None:
+            return
+        is_first = held.heard is None and not held.figures.received
+        if is_first:
+            held.heard, held.heard_ns = heartbeat.highest, self.ports.clock.now()
+        mark = self._last_mark(origin)
+        believed = (mark.mark if mark is not None else held.highest) + SPAN_MAX
+        if is_first or held.highest < heartbeat.highest <= believed:
+            held.highest = max(held.highest, min(heartbeat.highest, believed))
+            self._is_used = True
+            self.ports.wake()
 
     def on_unavailable(self, origin: Origin, first: int, last: int, reason: str, *, place: str) -> None:
         """*place* does not have messages *first* to *last*, for a reason of ``ports.REASONS``."""
@@ -236,24 +255,41 @@ class Streams:
             self._release(ledger)
         if ledger is None or not self.ports.leads():
             self.ordering.stop()
+            self._again_ns = None
             if ledger is not None and ledger.lacked and self.suspending.owed is None:
                 # Another leads, who does not know of it: this object lacks what the group has (O1).
                 self.ports.renew("it lacks messages that were ordered")
             return
-        self.ordering.turn(ledger, now)
+        self._again_ns = None
+        try:
+            self.ordering.turn(ledger, now)
+        except Rejected:
+            # *Without it:* the source waits for credit and sends nothing, nothing is due here before the
+            # next report to the other members, and a stream that was refused once stands until then.
+            self._again_ns = now + AGAIN_MS * MILLISECOND
+            raise
 
     def next_ns(self) -> int | None:
         ledger = self.ledger
         if not self._is_used and not (ledger is not None and ledger.is_used):
             return None
-        due = [self._next_status_ns, self.suspending.due_ns(), self.ordering.next_ns()]
+        due = [self._next_status_ns, self._again_ns, self.suspending.due_ns(), self.ordering.next_ns()]
         return min(each for each in due if each is not None)
 
     # --- for the parts of the state
 
     def held(self, origin: Origin, number: int) -> Message | None:
         life = self.holding.life(origin)
-        return life.messages.get(number) if life is not None else None
+        return life.get(number) if life is not None else None
+
+    def held_within(self, origin: Origin, first: int, last: int) -> list[Run]:
+        life = self.holding.life(origin)
+        return life.runs_within(first, last) if life is not None else []
+
+    def held_run(self, origin: Origin, first: int) -> Run | None:
+        """The run that begins with *first*."""
+        life = self.holding.life(origin)
+        return life.run_at(first) if life is not None else None
 
     def missing(self, origin: Origin, first: int, last: int) -> list[tuple[int, int]]:
         life = self.holding.life(origin)
@@ -274,7 +310,7 @@ class Streams:
             if state.ledger.is_set:
                 life = self.holding.life(entry.origin)
                 if life is not None:
-                    self.holding.remove(life, range(entry.first, entry.last + 1))
+                    self.holding.remove(life, entry.first, entry.last)
             else:
                 self.holding.release(entry.origin, entry.last)
 
@@ -315,7 +351,7 @@ class Streams:
         jobs.append(owed.job if owed is not None else None)
         return [each for each in jobs if each is not None and each.origin == origin]
 
-    def _maybe_ready(self, origin: Origin) -> None:
+    def _maybe_ready(self) -> None:
         owed = self.suspending.owed
         if owed is not None and not any(self.missing(each, first, last) for each, first, last in owed.spans):
             self.ports.ready()
@@ -327,22 +363,20 @@ class Streams:
 
     def _given(self, wanted: Wanted) -> Given:
         life, found, size = self.holding.life(wanted.origin), list[Message](), 0
-        if life is not None:
-            at: int | None = wanted.first - 1
-            while len(found) < GIVEN_MAX and size < GIVEN_BYTES_MAX:
-                at = life.next_after(at) if at is not None else None
-                if at is None or at > wanted.last:
-                    break
-                found.append(life.messages[at])
-                size += len(found[-1].payload)
+        for number in life.numbers_within(wanted.first, wanted.last)[:GIVEN_MAX] if life is not None else ():
+            message = life.get(number) if life is not None else None
+            if message is None or size >= GIVEN_BYTES_MAX:
+                break
+            found.append(message)
+            size += len(message.payload)
         return Given(wanted.origin, wanted.first, wanted.last, tuple(found))
 
     def _holds(self, asked: WhoHas) -> Holds:
         life = self.holding.life(asked.origin)
-        held = life.numbers_within(asked.first, asked.last) if life is not None else []
-        assert life is not None or not held
-        priorities = {life.messages[each].priority for each in held} if life is not None else set()
-        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(sorted(priorities)))
+        numbers = life.numbers_within(asked.first, asked.last) if life is not None else []
+        held = [each for number in numbers if life is not None and (each := life.get(number)) is not None]
+        priorities = sorted({each.priority for each in held})
+        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(priorities))
 
     def _decide_for(self, peer: HostId, question: Question) -> None:
         if self._settings.decider != self.ports.me().host or not self.handlers.decides:

@@ -11,12 +11,12 @@ ends too early or too late, or has a value outside its bounds, raises :class:`Ma
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise, repeat
+from itertools import pairwise
 from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.streams.message import (
     BACK_BY,
     BEFORE_MS,
@@ -31,6 +31,7 @@ from holdfast.streams.message import (
     Ages,
     Message,
 )
+from holdfast.streams.runs import Block, Run
 
 COUNT_MAX: Final = 4096
 """The most messages in a datagram: as many as one record of the order can hold."""
@@ -88,11 +89,6 @@ def _words(count: int) -> Struct:
     return Struct(f">{count}I")
 
 
-@lru_cache(maxsize=256)
-def _pieces(count: int, length: int) -> Struct:
-    return Struct(f"{length}s" * count)
-
-
 # --- writing
 
 
@@ -140,7 +136,7 @@ def _write(messages: Sequence[Message]) -> bytes:
 
 
 def _distance_columns(rows: Sequence[Sequence[int]], levels: int) -> list[bytes]:
-    if any(len(row) != levels for row in rows):
+    if set(map(len, rows)) != {levels}:
         raise InvalidRequest("the messages of a datagram track the same levels")
     pack, get = _shorts(len(rows)).pack, _TO_WIRE.get
     return [pack(*[get(each, each) for each in column]) for column in zip(*rows, strict=True)]
@@ -155,7 +151,7 @@ def _write_ages(messages: Sequence[Message], parts: list[bytes]) -> int:
     flags, ages = 0, messages[0].ages
     if ages.created_ns is not None:
         flags |= CREATED
-        stamps = [0 if at is None else at // 1000 for at in (each.ages.created_ns for each in messages)]
+        stamps = [(each.ages.created_ns or 0) // 1000 for each in messages]
         parts.append(_STAMP.pack(stamps[0]))
         parts.append(_words(len(stamps)).pack(*[each - stamps[0] for each in stamps]))
     if ages.back_ns:
@@ -182,139 +178,160 @@ def _write_topics(topics: Sequence[str], parts: list[bytes]) -> None:
 # --- reading
 
 
-def read(data: bytes, offset: int, end: int, first: int) -> list[Message]:
-    """The messages of the batch in ``data[offset:end]``, the first of which has that number. Raises
-    :class:`Malformed`."""
+def read(data: bytes, offset: int, end: int, first: int) -> Sequence[Message]:
+    """The messages of the batch in ``data[offset:end]``, the first of which has that number: a block, if
+    their numbers follow each other. Raises :class:`Malformed`."""
     if end - offset < HEAD.size:
         raise Malformed("short", "a batch ends before its own head")
-    count, flags, exact, cumulative = HEAD.unpack_from(data, offset)
+    body = data[offset:end]
+    count, flags, exact, cumulative = HEAD.unpack_from(body)
     if not 1 <= count <= COUNT_MAX:
         raise Malformed("count", f"a batch of {count} messages")
     if flags & ~FLAGS:
         raise Malformed("flags", f"a batch with unknown flags {flags:#06x}")
     if exact > LEVELS_MAX or cumulative > LEVELS_MAX:
         raise Malformed("levels", f"distances of {exact} and {cumulative} levels")
-    columns = _Columns(data, offset + HEAD.size, end, count)
-    numbers = columns.numbers(first, is_explicit=bool(flags & NUMBERS))
-    priorities = columns.take(count)
+    at = HEAD.size
+    after = at + _fixed_bytes(count, flags, exact + cumulative)
+    if after > len(body):
+        raise Malformed("short", "a batch ends in the middle of a column")
+    numbers: Iterable[int] | None = None
+    if flags & NUMBERS:
+        numbers, at = _numbers(body, at, count, first), at + 4 * count
+    elif first + count - 1 > NUMBER_MAX:
+        raise Malformed("number", "a number that is too high")
+    priorities = body[at : at + count]
     if max(priorities) > PRIORITY_MAX:
         raise Malformed("priority", f"a priority of {max(priorities)}")
-    distances = columns.distances(exact)
-    sums = columns.distances(cumulative)
-    ages = columns.ages(flags) if flags & (CREATED | BACK | BEFORE) else repeat(NO_AGES, count)
-    topics = columns.topics() if flags & TOPICS else repeat("", count)
-    payloads = columns.payloads(is_equal=bool(flags & EQUAL))
-    return list(map(Message, numbers, priorities, topics, payloads, distances, sums, ages))
+    at += count
+    distances = _distances(body, at, count, exact) if exact else ()
+    at += 2 * exact * count
+    sums = _distances(body, at, count, cumulative) if cumulative else ()
+    at += 2 * cumulative * count
+    created, ages = _ages(body, at, count, flags) if flags & (CREATED | BACK | BEFORE) else ((), NO_AGES)
+    topics, at = _topics(body, after, count) if flags & TOPICS else ("", after)
+    lengths, at = _lengths(body, at, count, is_equal=bool(flags & EQUAL))
+    block = Block(
+        first,
+        count,
+        body,
+        at=at,
+        lengths=lengths,
+        priorities=priorities,
+        distances=distances,
+        sums=sums,
+        topics=topics,
+        created=created,
+        ages=ages,
+    )
+    return block if numbers is None else block.numbered(numbers)
 
 
-class _Columns:
-    """A batch that is being read, column after column."""
+def read_packed(body: bytes, first: int) -> Run:
+    """The messages of a range that was ordered with the bytes in which they came."""
+    found = read(body, 0, len(body), first)
+    invariant(isinstance(found, Run), "only messages whose numbers follow each other are ordered so")
+    assert isinstance(found, Run)
+    return found
 
-    __slots__ = ("_at", "_count", "_data", "_end")
 
-    def __init__(self, data: bytes, at: int, end: int, count: int) -> None:
-        self._data = data
-        self._at = at
-        self._end = end
-        self._count = count
+def _fixed_bytes(count: int, flags: int, levels: int) -> int:
+    """How long the columns are whose length is known."""
+    each = 1 + 2 * levels + (4 if flags & NUMBERS else 0) + (4 if flags & CREATED else 0)
+    tables = (_STAMP.size if flags & CREATED else 0) + (_BACK.size if flags & BACK else 0)
+    return count * each + tables + (_BEFORE.size if flags & BEFORE else 0)
 
-    def _skip(self, length: int) -> int:
-        """Go on by *length* bytes; returns where they begin."""
-        at = self._at
-        if at + length > self._end:
-            raise Malformed("short", "a batch ends in the middle of a column")
-        self._at = at + length
-        return at
 
-    def take(self, length: int) -> bytes:
-        at = self._skip(length)
-        return self._data[at : self._at]
+def _numbers(body: bytes, at: int, count: int, first: int) -> list[int]:
+    steps: tuple[int, ...] = _words(count).unpack_from(body, at)
+    if steps[0] or first + steps[-1] > NUMBER_MAX:
+        raise Malformed("number", "numbers that do not begin at the first, or are too high")
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        raise Malformed("number", "numbers that do not increase")
+    return [first + step for step in steps]
 
-    def numbers(self, first: int, *, is_explicit: bool) -> Iterable[int]:
-        count = self._count
-        if not is_explicit:
-            if first + count - 1 > NUMBER_MAX:
-                raise Malformed("number", "a number that is too high")
-            return range(first, first + count)
-        steps: tuple[int, ...] = _words(count).unpack_from(self._data, self._skip(4 * count))
-        if steps[0] or first + steps[-1] > NUMBER_MAX:
-            raise Malformed("number", "numbers that do not begin at the first, or are too high")
-        if any(later <= earlier for earlier, later in pairwise(steps)):
-            raise Malformed("number", "numbers that do not increase")
-        return [first + step for step in steps]
 
-    def distances(self, levels: int) -> Iterable[tuple[int, ...]]:
-        count = self._count
-        if not levels:
-            return repeat((), count)
-        at, unpack = self._skip(2 * levels * count), _shorts(count).unpack_from
-        columns = [
-            _distances_of(unpack(self._data, at + 2 * level * count), "a distance") for level in range(levels)
-        ]
-        return zip(*columns, strict=True)
+def _distances(body: bytes, at: int, count: int, levels: int) -> list[Sequence[int]]:
+    unpack = _shorts(count).unpack_from
+    found: list[Sequence[int]] = []
+    for level in range(levels):
+        found.append(_distances_of(unpack(body, at + 2 * level * count), "a distance"))
+    return found
 
-    def ages(self, flags: int) -> Iterable[Ages]:
-        created: Sequence[int | None] = ()
-        count = self._count
-        if flags & CREATED:
-            (base,) = _STAMP.unpack_from(self._data, self._skip(_STAMP.size))
-            steps = _words(count).unpack_from(self._data, self._skip(4 * count))
-            if base + SPREAD_US_MAX > NUMBER_MAX // 1000:
-                raise Malformed("stamp", "a time of creation that is too late")
+
+def _ages(body: bytes, at: int, count: int, flags: int) -> tuple[Sequence[int], Ages]:
+    """When each message was made, if that is told, and the ages of the first."""
+    created: Sequence[int] = ()
+    if flags & CREATED:
+        (base,) = _STAMP.unpack_from(body, at)
+        steps = _words(count).unpack_from(body, at + _STAMP.size)
+        if base + SPREAD_US_MAX > NUMBER_MAX // 1000:
+            raise Malformed("stamp", "a time of creation that is too late")
+        if any(steps):
             created = [(base + step) * 1000 for step in steps]
-        back: tuple[int | None, ...] = ()
-        if flags & BACK:
-            found = _BACK.unpack_from(self._data, self._skip(_BACK.size))
-            if any(NUMBER_MAX // 1000 < each < NOT_SO_LONG for each in found):
-                raise Malformed("stamp", "a time difference that is too long")
-            back = tuple(None if each == NOT_SO_LONG else each * 1000 for each in found)
-        before: tuple[int | None, ...] = ()
-        if flags & BEFORE:
-            found = _BEFORE.unpack_from(self._data, self._skip(_BEFORE.size))
-            if max(found) > NUMBER_MAX:
-                raise Malformed("number", "a number before that is too high")
-            before = tuple(each or None for each in found)
-        return [Ages(created[0] if created else None, back, before), *_later(created, count)]
-
-    def topics(self) -> Iterable[str]:
-        table: list[str] = []
-        for _ in range(self.take(1)[0]):
-            (length,) = _SHORT.unpack_from(self._data, self._skip(2))
-            try:
-                topic = self.take(length).decode()
-            except UnicodeDecodeError:
-                raise Malformed("topic", "a topic that is not UTF-8") from None
-            if len(topic) > TOPIC_CHARACTERS_MAX:
-                raise Malformed("topic", f"a topic of {len(topic)} characters")
-            table.append(topic)
-        if len(table) == 1:
-            return repeat(table[0], self._count)
-        indexes = self.take(self._count)
-        if max(indexes) >= len(table):
-            raise Malformed("topic", f"topic {max(indexes)} of {len(table)}")
-        return [table[each] for each in indexes]
-
-    def payloads(self, *, is_equal: bool) -> Iterable[bytes]:
-        """The payloads, which end where the batch does."""
-        count, data = self._count, self._data
-        if is_equal:
-            (length,) = _SHORT.unpack_from(data, self._skip(2))
-            self._check_payloads(length, length * count)
-            return _pieces(count, length).unpack_from(data, self._at)
-        lengths: tuple[int, ...] = _shorts(count).unpack_from(data, self._skip(2 * count))
-        self._check_payloads(max(lengths), sum(lengths))
-        ends = list(accumulate(lengths, initial=self._at))
-        return [data[begin:end] for begin, end in pairwise(ends)]
-
-    def _check_payloads(self, longest: int, total: int) -> None:
-        if longest > PAYLOAD_BYTES_MAX:
-            raise Malformed("payload", f"a payload of {longest} bytes")
-        if self._at + total != self._end:
-            raise Malformed("length", "a batch that is longer or shorter than its payloads say")
+        else:  # all were given to the source at once, as nearly all of one datagram are
+            created = [base * 1000] * count
+        at += _STAMP.size + 4 * count
+    back: tuple[int | None, ...] = ()
+    if flags & BACK:
+        found = _BACK.unpack_from(body, at)
+        if any(NUMBER_MAX // 1000 < each < NOT_SO_LONG for each in found):
+            raise Malformed("stamp", "a time difference that is too long")
+        back = tuple(None if each == NOT_SO_LONG else each * 1000 for each in found)
+        at += _BACK.size
+    before: tuple[int | None, ...] = ()
+    if flags & BEFORE:
+        found = _BEFORE.unpack_from(body, at)
+        if max(found) > NUMBER_MAX:
+            raise Malformed("number", "a number before that is too high")
+        before = tuple(each or None for each in found)
+    return created, Ages(created[0] if created else None, back, before)
 
 
-def _later(created: Sequence[int | None], count: int) -> Iterable[Ages]:
-    return map(Ages, created[1:]) if created else repeat(NO_AGES, count - 1)
+def _topics(body: bytes, at: int, count: int) -> tuple[str | list[str], int]:
+    """The topic of all, or of each, and where the next column begins."""
+    table: list[str] = []
+    many = body[at : at + 1]
+    at += 1
+    for _ in range(many[0] if many else 0):
+        after = at + 2 + int.from_bytes(body[at : at + 2], "big")
+        if after > len(body):
+            raise Malformed("short", "a batch ends in the middle of a topic")
+        try:
+            topic = body[at + 2 : after].decode()
+        except UnicodeDecodeError:
+            raise Malformed("topic", "a topic that is not UTF-8") from None
+        if len(topic) > TOPIC_CHARACTERS_MAX:
+            raise Malformed("topic", f"a topic of {len(topic)} characters")
+        table.append(topic)
+        at = after
+    if len(table) == 1:
+        return table[0], at
+    indexes = body[at : at + count]
+    if len(indexes) < count:
+        raise Malformed("short", "a batch ends in the middle of its topics")
+    if max(indexes) >= len(table):
+        raise Malformed("topic", f"topic {max(indexes)} of {len(table)}")
+    return [table[each] for each in indexes], at + count
+
+
+def _lengths(body: bytes, at: int, count: int, *, is_equal: bool) -> tuple[int | Sequence[int], int]:
+    """The lengths of the payloads, and where these begin; they end where the batch does."""
+    after = at + (2 if is_equal else 2 * count)
+    if after > len(body):
+        raise Malformed("short", "a batch ends in the middle of a column")
+    lengths: int | tuple[int, ...]
+    if is_equal:
+        lengths = longest = _SHORT.unpack_from(body, at)[0]
+        total = longest * count
+    else:
+        lengths = _shorts(count).unpack_from(body, at)
+        longest, total = max(lengths), sum(lengths)
+    if longest > PAYLOAD_BYTES_MAX:
+        raise Malformed("payload", f"a payload of {longest} bytes")
+    if after + total != len(body):
+        raise Malformed("length", "a batch that is longer or shorter than its payloads say")
+    return lengths, after
 
 
 def distances_from_wire(data: bytes, at: int, levels: int) -> tuple[int, ...]:
@@ -326,5 +343,7 @@ def _distances_of(column: tuple[int, ...], what: str) -> Sequence[int]:
     if DISTANCE_MAX < max(column, default=0) < TOO_FAR or DISTANCE_MAX + 1 in column:
         raise Malformed("distance", f"{what} of {DISTANCE_MAX + 1}")
     if NOTHING_BEFORE in column or TOO_FAR in column:
+        if column.count(column[0]) == len(column):
+            return [_FROM_WIRE[column[0]]] * len(column)
         return [_FROM_WIRE.get(each, each) for each in column]
     return column

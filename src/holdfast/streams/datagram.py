@@ -75,7 +75,7 @@ class Batch(NamedTuple):
     """Messages, in the order of their numbers."""
 
     sender: From
-    messages: list[Message]
+    messages: Sequence[Message]
 
 
 class Beat(NamedTuple):

@@ -80,6 +80,21 @@ class Loss:
     is_final: bool = False
     """Whether the entries that are returned next end it."""
 
+    def left_of(self, gap: Gap) -> Gap:
+        """What *gap*, which is there now, has of this loss. Once it is being recovered, it grows no more:
+        what is lost meanwhile is the next loss. *Without it:* the end of a stream is being recovered, and its
+        source says that it has sent more; the recovery brings all that was asked for, fails all the same,
+        and what nobody has asked for is dropped."""
+        if self.job is None or gap.last <= self.gap.last:
+            return gap
+        return Gap(gap.first, self.gap.last)
+
+    def narrow(self, gap: Gap) -> None:
+        """From now on this is about *gap*: what came of it was delivered, and is held no more."""
+        self.gap = gap
+        if self.job is not None:
+            self.job.first = gap.first
+
     def is_wanted(self, origin: Origin, first: int, last: int) -> bool:
         """Whether an answer about these numbers is about this loss."""
         return origin == self.origin and first <= self.gap.last and last >= self.gap.first
@@ -165,7 +180,7 @@ class Deciding:
                     loss.asked = self._peers.tell_all(WhoHas(loss.origin, loss.gap.first, loss.gap.last))
                 loss.handed_to = best_holder(loss.holders, self._peers.active())
                 if loss.handed_to is None and now >= loss.again_ns:
-                    loss.phase, loss.attempt = Phase.NEW, 0  # somebody may have them by now
+                    loss.phase, loss.attempt, loss.job = Phase.NEW, 0, None  # somebody may have them by now
         return []
 
     # --- asking

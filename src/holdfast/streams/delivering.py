@@ -4,14 +4,18 @@ A member delivers a message only when the order names it, and in that place. Wha
 go, also if it is here. A range that carries only numbers waits for its messages (W10).
 """
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from holdfast.execution.annex import AnnexOperation
 from holdfast.model.errors import Unavailable
+from holdfast.streams.columns import read_packed
 from holdfast.streams.handlers import ON_ACTION, ON_MESSAGE, ON_MESSAGES, notice_of
 from holdfast.streams.ledger import LackedRange, Ledger
-from holdfast.streams.message import Message, Origin, StreamMessage, delivered
+from holdfast.streams.message import Origin, StreamMessage
 from holdfast.streams.records import Deliver, Ordered, Passed, decode_ordered
+from holdfast.streams.runs import Listed, Run
 
 if TYPE_CHECKING:
     from holdfast.streams.annex import Streams
@@ -44,43 +48,56 @@ class StreamState:
         self._body, self._ordered = b"", None
         ledger, streams = self.ledger, self._streams
         ledger.time_ns = max(ledger.time_ns, operation.time_ns)
+        call = operation.call_made if streams.handlers.is_plain else operation.call_plain
         batch: list[StreamMessage] = []
         for entry in ordered.entries:
             ledger.apply_one(entry)
             if isinstance(entry, Deliver):
-                for message in self._content(entry):
-                    if ordered.is_batch:
-                        batch.append(delivered(entry.origin, message))
-                    else:
-                        operation.call_plain(ON_MESSAGE, delivered(entry.origin, message))
+                found = [run.delivered(entry.origin) for run in self._content(entry)]
+                if ordered.is_batch:
+                    for each in found:
+                        batch += each
+                else:
+                    for message in chain.from_iterable(found):
+                        call(ON_MESSAGE, message)
             elif ordered.notifies and (notice := notice_of(entry)) is not None:
                 if batch:
-                    operation.call_plain(ON_MESSAGES, batch)
+                    call(ON_MESSAGES, batch)
                     batch = []
                 operation.call_plain(ON_ACTION, notice)
             if isinstance(entry, Deliver | Passed):
                 streams.on_applied(self, entry)
         if batch:
-            operation.call_plain(ON_MESSAGES, batch)
+            call(ON_MESSAGES, batch)
         streams.on_record_applied(operation.body, ordered)
 
-    def _content(self, entry: Deliver) -> tuple[Message, ...] | list[Message]:
+    def _content(self, entry: Deliver) -> Sequence[Run]:
+        """The messages that *entry* names, as far as they are here."""
         if entry.messages:
-            return entry.messages
-        found: list[Message] = []
+            return (Listed(entry.messages),)
+        if entry.packed:
+            return self._unpacked(entry)
+        found = self._streams.held_within(entry.origin, entry.first, entry.last)
         lacking: list[int] = []
-        for number in range(entry.first, entry.last + 1):
-            message = self._streams.held(entry.origin, number)
-            if message is not None:
-                found.append(message)
-            else:
-                lacking.append(number)
+        if sum(map(len, found)) < entry.count:
+            there = {number for run in found for number in range(run.first, run.last + 1)}
+            lacking = [each for each in range(entry.first, entry.last + 1) if each not in there]
         if lacking:
             if not self._streams.is_bound:
                 raise Unavailable(
                     f"{entry.origin.stream}: the log has only numbers, and the messages are gone"
                 )
             self._note_lacking(entry.origin, lacking)
+        return found
+
+    def _unpacked(self, entry: Deliver) -> Sequence[Run]:
+        """What came as these bytes. Where the same are held, they have been read already."""
+        found: list[Run] = []
+        first = entry.first
+        for body in entry.packed:
+            run = self._streams.held_run(entry.origin, first)
+            found.append(run if run is not None and run.body == body else read_packed(body, first))
+            first = found[-1].last + 1
         return found
 
     def _note_lacking(self, origin: Origin, numbers: list[int]) -> None:
@@ -96,7 +113,7 @@ class StreamState:
         return [
             (entry.origin, first, last)
             for entry in ordered.entries
-            if isinstance(entry, Deliver) and not entry.messages
+            if isinstance(entry, Deliver) and not entry.is_carried
             for first, last in self._streams.missing(entry.origin, entry.first, entry.last)
         ]
 

@@ -12,8 +12,10 @@ from typing import Any, Final, get_type_hints
 
 from msgspec import Struct
 
+from holdfast.execution.interface import SLOW_MARK
 from holdfast.model.errors import InvalidRequest
 from holdfast.streams.config import StreamSettings
+from holdfast.streams.gaps import MakeDetector
 from holdfast.streams.information import LossInfo
 from holdfast.streams.message import StreamMessage
 from holdfast.streams.records import Decided, Entry, Lacked, Ruled, RuleEnded
@@ -23,6 +25,7 @@ ON_MESSAGES: Final = "on_messages"
 ON_LOSS: Final = "on_loss"
 ON_ACTION: Final = "on_action"
 SETTINGS: Final = "streams"
+DETECTOR: Final = "gap_detector"
 
 
 class Notice(Struct, frozen=True, array_like=True):
@@ -67,6 +70,11 @@ class Handlers:
     decides: bool
     notifies: bool
     settings: StreamSettings
+    detector: MakeDetector | None = None
+    """What makes the detectors of gaps, if the class has its own (LOSS-38)."""
+    is_plain: bool = True
+    """Whether the method that takes messages never waits. What it is given need not be encoded then: nothing
+    of it is saved in the middle, and nobody else has it."""
 
 
 class BadHandlers(InvalidRequest):
@@ -91,7 +99,18 @@ def handlers_of(cls: type) -> Handlers | None:
         raise BadHandlers(f"{name}.streams: {'; '.join(problems)}")
     decides = _check_optional(cls, ON_LOSS, LossInfo)
     notifies = _check_optional(cls, ON_ACTION, Notice)
-    return Handlers(batch, decides, notifies, settings)
+    method = getattr(cls, ON_MESSAGES if batch else ON_MESSAGE)
+    is_plain = not inspect.iscoroutinefunction(method) and not getattr(method, SLOW_MARK, False)
+    return Handlers(batch, decides, notifies, settings, _detector_of(cls), is_plain)
+
+
+def _detector_of(cls: type) -> MakeDetector | None:
+    detector: MakeDetector | None = getattr(cls, DETECTOR, None)
+    if detector is not None and not callable(getattr(detector, "look", None)):
+        raise BadHandlers(
+            f"{cls.__name__}.{DETECTOR} is a class with `look` and `due_ns`, as holdfast.GapDetector has them"
+        )
+    return detector
 
 
 def _check_optional(cls: type, name: str, wanted: type) -> bool:

@@ -2,18 +2,17 @@
 
 A message is kept until it was delivered or passed over here; where ranges carry only numbers
 (``retain="none"``) until every listed member has come so far, because one of them may ask for it. Both
-messages and bytes are bounded. Where there is no room, what was delivered here goes first; if all of it is
-still needed, the new message is not taken: it counts as lost, like any other."""
+messages and bytes are bounded. Where there is no room, what was delivered here goes first, then what comes
+latest in its stream; if all of it is needed sooner, the new message is not taken: it counts as lost, like any
+other."""
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.message import Message, Origin
-
-MESSAGE_BYTES = 200
-"""About what a message needs in memory besides its content."""
+from holdfast.streams.runs import MESSAGE_BYTES, Listed, Run, first_of, last_of
 
 
 @dataclass(slots=True)
@@ -43,57 +42,98 @@ class HeldStream:
     """What a member holds of one life of one stream."""
 
     origin: Origin
-    messages: dict[int, Message] = field(default_factory=dict)
-    numbers: list[int] = field(default_factory=list)
-    """Those of *messages*, in order."""
+    runs: list[Run] = field(default_factory=list)
+    """In the order of their numbers; no number is in two of them."""
+    count: int = 0
+    """How many messages they have."""
     highest: int = 0
     """The highest number that is known to have been sent."""
+    heard: int | None = None
+    """The highest number that its source had sent when it was first heard of, if that was a heartbeat."""
+    heard_ns: int = 0
+    """When that was."""
     figures: Figures = field(default_factory=Figures)
-    last: Message | None = None
-    """The highest message that was let go."""
+    let_go: Run | None = None
+    """What was let go last."""
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest number that is held."""
+        return self.runs[0].first if self.runs else None
+
+    @property
+    def numbers(self) -> list[int]:
+        """All numbers that are held, in order."""
+        return [number for run in self.runs for number in range(run.first, run.last + 1)]
+
+    def get(self, number: int) -> Message | None:
+        index = bisect_left(self.runs, number, key=last_of)
+        if index == len(self.runs) or self.runs[index].first > number:
+            return None
+        return self.runs[index].get(number)
+
+    def run_at(self, first: int) -> Run | None:
+        """The run that begins with *first*."""
+        index = bisect_left(self.runs, first, key=first_of)
+        return self.runs[index] if index < len(self.runs) and self.runs[index].first == first else None
 
     def at(self, number: int) -> Message | None:
         """A message that is held, or was let go last."""
-        found = self.messages.get(number)
-        return self.last if found is None and self.last and self.last.number == number else found
+        found, gone = self.get(number), self.let_go
+        return gone.get(number) if found is None and gone is not None and gone.last == number else found
 
     def next_after(self, number: int) -> int | None:
         """The lowest number above *number* that is held."""
-        index = bisect_left(self.numbers, number + 1)
-        return self.numbers[index] if index < len(self.numbers) else None
+        index = bisect_left(self.runs, number + 1, key=last_of)
+        return max(self.runs[index].first, number + 1) if index < len(self.runs) else None
 
     def numbers_within(self, first: int, last: int) -> list[int]:
-        return self.numbers[bisect_left(self.numbers, first) : bisect_left(self.numbers, last + 1)]
+        return [number for run in self.runs_within(first, last) for number in range(run.first, run.last + 1)]
 
     def run(self, first: int, count_max: int, bytes_max: int) -> list[Message]:
         """The messages from *first* on with consecutive numbers, within these bounds; at least one if it is
         there."""
         found: list[Message] = []
         size = 0
-        get = self.messages.get
-        for number in range(first, first + count_max):
-            message = get(number)
-            if message is None:
-                break
-            size += len(message.payload) + MESSAGE_BYTES
-            if found and size > bytes_max:
-                break
-            found.append(message)
+        for run in self.runs_from(first, count_max):
+            for message in run:
+                size += len(message.payload) + MESSAGE_BYTES
+                if found and size > bytes_max:
+                    return found
+                found.append(message)
         return found
+
+    def runs_from(self, first: int, count_max: int) -> Iterator[Run]:
+        """The runs with consecutive numbers from *first* on, with so many messages at most. One that does
+        not fit whole is cut only if it is the first."""
+        index, last = bisect_left(self.runs, first, key=last_of), first + count_max - 1
+        at = first
+        while index < len(self.runs) and self.runs[index].first <= at <= last:
+            run = self.runs[index]
+            if run.last > last and at > first:
+                return
+            yield run.part(at, last)
+            at, index = run.last + 1, index + 1
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
         """The ranges within *first* to *last* that are not held."""
         found: list[tuple[int, int]] = []
-        at = first
+        at, index = first, bisect_left(self.runs, first, key=last_of)
         while at <= last:
-            next_held = self.next_after(at - 1)
-            end = last if next_held is None or next_held > last else next_held - 1
+            run = self.runs[index] if index < len(self.runs) else None
+            end = last if run is None else min(last, run.first - 1)
             if end >= at:
                 found.append((at, end))
-            if next_held is None or next_held > last:
+            if run is None:
                 break
-            at = next_held + 1
+            at, index = run.last + 1, index + 1
         return found
+
+    def runs_within(self, first: int, last: int) -> list[Run]:
+        """What is held of *first* to *last*."""
+        begin = bisect_left(self.runs, first, key=last_of)
+        end = bisect_right(self.runs, last, key=first_of)
+        return [run.part(first, last) for run in self.runs[begin:end]]
 
 
 class Holding:
@@ -142,75 +182,117 @@ class Holding:
 
     def take(self, held: HeldStream, message: Message, now: int) -> bool:
         """Hold a message that was not there; whether it is held now and was not before."""
-        figures = held.figures
-        number = message.number
-        if number in held.messages:
-            figures.repeated += 1
-            return False
-        size = len(message.payload) + MESSAGE_BYTES
-        if len(held.messages) >= self._messages_max or self.bytes + size > self._bytes_max:
-            figures.refused += 1
-            return False
-        figures.received += 1
-        figures.first_ns = figures.first_ns or now
-        figures.last_ns = now
-        held.messages[number] = message
-        if not held.numbers or number > held.numbers[-1]:
-            held.numbers.append(number)
-        else:
-            insort(held.numbers, number)
-        held.highest = max(held.highest, number)
-        self.bytes += size
-        return True
+        return self.take_run(held, Listed((message,)), now) > 0
 
-    def take_run(self, held: HeldStream, messages: tuple[Message, ...], now: int) -> bool:
-        """Hold messages that follow each other and come after all that are held, at once, as most do; whether
-        they are such and there is room. If not, nothing is held of them, and :meth:`take` judges each."""
-        first, count = messages[0].number, len(messages)
-        numbers = [each.number for each in messages]
-        if numbers != list(range(first, first + count)) or (held.numbers and first <= held.numbers[-1]):
-            return False
-        size = sum([len(each.payload) for each in messages]) + MESSAGE_BYTES * count
-        if len(held.messages) + count > self._messages_max or self.bytes + size > self._bytes_max:
-            return False
-        figures = held.figures
-        figures.received += count
-        figures.first_ns = figures.first_ns or now
-        figures.last_ns = now
-        held.messages.update(zip(numbers, messages, strict=True))
-        held.numbers += numbers
-        held.highest = max(held.highest, numbers[-1])
-        self.bytes += size
-        return True
+    def take_run(self, held: HeldStream, run: Run, now: int) -> int:
+        """Hold those of *run* that were not there; returns how many are held now and were not before."""
+        runs, length, size = held.runs, run.length, run.held_bytes
+        is_last = not runs or run.first > runs[-1].last
+        if is_last and held.count + length <= self._messages_max and self.bytes + size <= self._bytes_max:
+            # As nearly all do: this is done for every datagram.
+            runs.append(run)
+            held.count += length
+            self.bytes += size
+            if run.last > held.highest:
+                held.highest = run.last
+            taken = length
+        else:
+            missing = held.missing(run.first, run.last)
+            held.figures.repeated += length - sum(end - begin + 1 for begin, end in missing)
+            taken = sum(self._take_missing(held, run.part(begin, end)) for begin, end in missing)
+        if taken:
+            figures = held.figures
+            figures.received += taken
+            figures.first_ns = figures.first_ns or now
+            figures.last_ns = now
+        return taken
+
+    def _take_missing(self, held: HeldStream, run: Run) -> int:
+        """Hold *run*, of which nothing is there, as far as there is room. What comes later in the stream
+        makes room for it. *Without it:* a source that is not paced fills all room behind a gap; what would
+        close the gap is recovered and has no room, and the stream stands for ever."""
+        while not self._has_room(held, run) and held.runs and held.runs[-1].first > run.last:
+            gone = held.runs.pop()
+            self._uncount(held, gone)
+            held.figures.refused += gone.length
+        if not self._has_room(held, run):
+            fitting = self._fitting(held, run)
+            held.figures.refused += run.length - fitting
+            if not fitting:
+                return 0
+            run = run.part(run.first, run.first + fitting - 1)
+        held.runs.insert(bisect_left(held.runs, run.first, key=first_of), run)
+        self._count(held, run)
+        return run.length
+
+    def _has_room(self, held: HeldStream, run: Run) -> bool:
+        return (
+            held.count + run.length <= self._messages_max and self.bytes + run.held_bytes <= self._bytes_max
+        )
+
+    def _fitting(self, held: HeldStream, run: Run) -> int:
+        """For how many messages of *run*, from its first on, there is room."""
+        left, fitting = self._bytes_max - self.bytes, 0
+        for each in run[: max(0, self._messages_max - held.count)]:
+            left -= len(each.payload) + MESSAGE_BYTES
+            if left < 0:
+                break
+            fitting += 1
+        return fitting
 
     def release(self, origin: Origin, up_to: int) -> None:
         """Let go of the messages of *origin* up to a number, and of earlier lives of its stream."""
         lives = self._streams.get(origin.stream, {})
-        for incarnation in [each for each in lives if each < origin.incarnation]:
-            self._forget(lives.pop(incarnation))
+        if len(lives) > 1:
+            for incarnation in [each for each in lives if each < origin.incarnation]:
+                self._forget(lives.pop(incarnation))
         held = lives.get(origin.incarnation)
-        if held is not None and held.numbers and held.numbers[0] <= up_to:
-            index = bisect_left(held.numbers, up_to + 1)
-            held.last = held.messages[held.numbers[index - 1]]
-            self._remove(held, held.numbers[:index])
-            del held.numbers[:index]
+        if held is None or not held.runs or held.runs[0].first > up_to:
+            return
+        whole = bisect_right(held.runs, up_to, key=last_of)
+        gone, held.runs = held.runs[:whole], held.runs[whole:]
+        held.count -= sum([run.length for run in gone])
+        self.bytes -= sum([run.held_bytes for run in gone])
+        if held.runs and held.runs[0].first <= up_to:
+            gone = [self._cut(held, 0, up_to + 1)]
+        held.let_go = gone[-1]
 
-    def remove(self, held: HeldStream, numbers: Iterable[int]) -> None:
-        """Let go of these, wherever they are."""
-        there = [each for each in numbers if each in held.messages]
-        self._remove(held, there)
-        for number in there:
-            del held.numbers[bisect_left(held.numbers, number)]
+    def _cut(self, held: HeldStream, index: int, first: int) -> Run:
+        """Let a run begin with *first*; returns what it had before."""
+        run = held.runs[index]
+        self._uncount(held, run)
+        held.runs[index] = rest = run.part(first, run.last)
+        self._count(held, rest)
+        return run.part(run.first, first - 1)
+
+    def remove(self, held: HeldStream, first: int, last: int) -> None:
+        """Let go of *first* to *last*, wherever they are."""
+        begin = bisect_left(held.runs, first, key=last_of)
+        end = bisect_right(held.runs, last, key=first_of)
+        gone = held.runs[begin:end]
+        left: list[Run] = []
+        for run in gone:
+            self._uncount(held, run)
+            left += [run.part(run.first, first - 1)] if run.first < first else []
+            left += [run.part(last + 1, run.last)] if run.last > last else []
+        for run in left:
+            self._count(held, run)
+        held.runs[begin:end] = left
 
     def is_nearly_full(self, held: HeldStream) -> bool:
         """Whether half of the room is taken, so that what was delivered here should go."""
-        return 2 * len(held.messages) >= self._messages_max or 2 * self.bytes >= self._bytes_max
+        return 2 * held.count >= self._messages_max or 2 * self.bytes >= self._bytes_max
 
-    def _remove(self, held: HeldStream, numbers: Iterable[int]) -> None:
-        pop = held.messages.pop
-        gone = [len(pop(number).payload) for number in numbers]
-        self.bytes -= sum(gone) + MESSAGE_BYTES * len(gone)
+    def _count(self, held: HeldStream, run: Run) -> None:
+        held.count += run.length
+        held.highest = max(held.highest, run.last)
+        self.bytes += run.held_bytes
+
+    def _uncount(self, held: HeldStream, run: Run) -> None:
+        held.count -= run.length
+        self.bytes -= run.held_bytes
 
     def _forget(self, held: HeldStream) -> None:
-        self._remove(held, list(held.messages))
-        held.numbers.clear()
+        for run in held.runs:
+            self._uncount(held, run)
+        held.runs.clear()

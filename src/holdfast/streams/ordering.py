@@ -16,9 +16,9 @@ from typing import Final
 from holdfast.execution.annex import AnnexPorts
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.deciding import Deciding, Loss, Phase
-from holdfast.streams.gaps import Gap, GapDetector, SequenceGaps
+from holdfast.streams.gaps import Gap, GapDetector, OwnGaps, SequenceGaps
 from holdfast.streams.handlers import Handlers
-from holdfast.streams.holding import MESSAGE_BYTES, HeldStream, Holding
+from holdfast.streams.holding import HeldStream, Holding
 from holdfast.streams.ledger import Hole, Ledger, StreamMark
 from holdfast.streams.message import Message, Origin
 from holdfast.streams.records import (
@@ -33,6 +33,7 @@ from holdfast.streams.records import (
 )
 from holdfast.streams.recovering import SHOWN_BYTES_MAX
 from holdfast.streams.rules import Rules
+from holdfast.streams.runs import MESSAGE_BYTES, Listed, Run
 from holdfast.streams.suspending import Suspending
 
 MESSAGES_MAX: Final = 2048
@@ -137,8 +138,9 @@ class Ordering:
         if rule_ns is not None:
             due.append(self._seen_at_ns + rule_ns - self._seen_time_ns)
         for held in self._holding:
-            if held.origin.stream not in self.plan.streams and held.numbers:
-                due.append(held.figures.first_ns + self._settings.grace_ns)
+            since_ns = held.figures.first_ns or held.heard_ns
+            if held.origin.stream not in self.plan.streams and since_ns:
+                due.append(since_ns + self._settings.grace_ns)
         return min(due) if due else None
 
     # --- one record
@@ -213,26 +215,43 @@ class Ordering:
             return []
         if not self._settings.late_join:
             return [Began(held.origin, 0)]
-        if not held.numbers:
+        # What its source had sent before this group first heard of it is not the group's; what it sends later
+        # is. *Without it:* all that a source has sent so far was lost here; only its heartbeats come, nobody
+        # decides about the loss, and the source waits for ever for what it sent to be delivered.
+        lowest, heard = held.lowest, held.heard
+        if lowest is None and heard is None:
             return []
-        if held.numbers[0] > 1 and now < held.figures.first_ns + self._settings.grace_ns:
+        begin = min(each for each in (heard, lowest - 1 if lowest is not None else None) if each is not None)
+        since_ns = min(each for each in (held.heard_ns, held.figures.first_ns) if each)
+        if begin > 0 and now < since_ns + self._settings.grace_ns:
             return []
-        return [Began(held.origin, held.numbers[0] - 1)]
+        return [Began(held.origin, begin)]
 
     # --- what is there
 
     def _take_run(self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, first: int) -> bool:
         """Take the messages from *first* on with consecutive numbers; whether there are any."""
-        run = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
-        if not run:
-            return False
         if plan.rules.concern(held.origin):
-            chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
-        else:
-            chunk.entries.append(self._deliver(held.origin, run))
-        chunk.messages += len(run)
-        chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in run)
-        return True
+            found = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
+            chunk.entries += self._by_rules(held.origin, found, self._rules_in(chunk, plan))
+            chunk.messages += len(found)
+            chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in found)
+            return bool(found)
+        together: list[Run] = []
+        for run in held.runs_from(first, MESSAGES_MAX - chunk.messages):
+            if chunk.entries and chunk.bytes + run.record_bytes > BYTES_MAX:
+                break
+            if together and run.is_packed != together[0].is_packed:
+                chunk.entries.append(self._deliver(held.origin, together))
+                together = []
+            together.append(run)
+            chunk.messages += run.length
+            chunk.bytes += run.record_bytes
+            if chunk.bytes >= BYTES_MAX:
+                break
+        if together:
+            chunk.entries.append(self._deliver(held.origin, together))
+        return bool(together)
 
     def _take_scattered(
         self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, now: int
@@ -268,8 +287,14 @@ class Ordering:
             chunk.rules = plan.rules.copy()
         return chunk.rules
 
-    def _deliver(self, origin: Origin, run: list[Message]) -> Deliver:
-        return Deliver(origin, run[0].number, len(run), tuple(run) if self._settings.carries else ())
+    def _deliver(self, origin: Origin, runs: list[Run]) -> Deliver:
+        """The entry for *runs*, which follow each other, and are all packed or all not."""
+        first, count = runs[0].first, runs[-1].last - runs[0].first + 1
+        if not self._settings.carries:
+            return Deliver(origin, first, count)
+        if runs[0].is_packed:
+            return Deliver(origin, first, count, (), tuple([each.body for each in runs]))
+        return Deliver(origin, first, count, tuple([each for run in runs for each in run]))
 
     def _by_rules(self, origin: Origin, run: list[Message], rules: Rules) -> Iterator[Entry]:
         """The entries for messages of which rules keep back some (F2)."""
@@ -280,7 +305,7 @@ class Ordering:
         def flush() -> Iterator[Entry]:
             nonlocal rule
             if kept:
-                yield self._deliver(origin, kept)
+                yield self._deliver(origin, [Listed(kept[:])])
             if back:
                 yield Passed(origin, back[0], back[-1], rule)
             kept.clear()
@@ -320,6 +345,9 @@ class Ordering:
         self._end_closed(mark, gaps, chunk)
         for key, gap, is_due in gaps:
             loss = self.losses.get(key)
+            if loss is not None and (loss.origin != mark.origin or gap.first > loss.gap.last):
+                del self.losses[key]  # all of that one is done with: this is another
+                loss = None
             if loss is None and not is_due:
                 continue
             if loss is None:
@@ -330,10 +358,10 @@ class Ordering:
                 self._ports.trace.note("a loss", stream=key[0], first=gap.first, last=gap.last)
             if not is_due:
                 continue
-            if gap != loss.gap:
-                is_same_end = gap.last == loss.gap.last and bool(loss.following)
-                loss.following = loss.following if is_same_end else self._following(held, gap.last)
-                loss.gap = gap
+            if (left := loss.left_of(gap)) != loss.gap:
+                is_same_end = left.last == loss.gap.last and bool(loss.following)
+                loss.following = loss.following if is_same_end else self._following(held, left.last)
+                loss.narrow(left)
             if loss.phase is Phase.ASKING and (applied is None or applied.mark != mark.mark):
                 continue
             rules_in_chunk = sum(isinstance(each, Ruled) for each in chunk.entries)
@@ -361,12 +389,16 @@ class Ordering:
         highest = held.highest if held is not None else 0
         detector = self._gaps.get(stream)
         if detector is None:
-            detector = self._gaps[stream] = SequenceGaps(self._settings.grace_ns)
+            detector = self._gaps[stream] = self._detector()
         found = detector.look(mark.mark, next_held, highest, now)
         if found is not None:
             yield (stream, 0), found, True
         elif detector.due_ns() is not None:
             yield (stream, 0), Gap(mark.mark + 1, max(highest, next_held or 0)), False
+
+    def _detector(self) -> GapDetector:
+        make, grace_ns = self._handlers.detector, self._settings.grace_ns
+        return OwnGaps(make, grace_ns) if make is not None else SequenceGaps(grace_ns)
 
     def _key_around(self, stream: str, hole: Hole) -> tuple[str, int]:
         """The key of the loss of which *hole* is what is left."""

@@ -86,7 +86,7 @@ class Pacing:
     """How far a source may go, by the credit that it was given."""
 
     def __init__(self, *, is_paced: bool = True) -> None:
-        self._is_paced = is_paced
+        self.is_paced = is_paced
         self._epoch = -1
         self._leader: object = None
         self.delivered = 0
@@ -96,7 +96,7 @@ class Pacing:
     @property
     def limit(self) -> int:
         """The highest number that may be sent."""
-        return self._limit if self._is_paced else NUMBER_MAX
+        return self._limit if self.is_paced else NUMBER_MAX
 
     @property
     def is_heard(self) -> bool:

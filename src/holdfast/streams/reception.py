@@ -12,7 +12,7 @@ something new, or when the old one has been silent for a while.
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol
@@ -36,6 +36,7 @@ from holdfast.streams.datagram import (
 )
 from holdfast.streams.message import Heartbeat, Message, Origin
 from holdfast.streams.pacing import CreditConfig, CreditGiver
+from holdfast.streams.runs import ends_of
 
 NOTICES_MAX: Final = 20
 """How many notices the sources of one stream get in a second."""
@@ -66,7 +67,7 @@ class StreamBinding(Struct, frozen=True, kw_only=True):
 class Intake(Protocol):
     """The member of a group on this host, as far as its streams are concerned."""
 
-    def on_messages(self, origin: Origin, messages: list[Message], *, is_answer: bool) -> None:
+    def on_messages(self, origin: Origin, messages: Sequence[Message], *, is_answer: bool) -> None:
         """Messages have come; *is_answer*: because they were asked for."""
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None: ...
@@ -197,7 +198,7 @@ class Reception:
             self._follow(stream, path, found.highest)
             self._on_beat(stream, intake, origin, found, path)
         else:
-            self._follow(stream, path, found.messages[-1].number)
+            self._follow(stream, path, ends_of(found.messages)[1])
             self._on_batch(stream, intake, origin, found)
 
     def on_path_gone(self, path: Hashable) -> None:
@@ -247,7 +248,7 @@ class Reception:
 
     def _on_batch(self, stream: ReceivedStream, intake: Intake, origin: Origin, batch: Batch) -> None:
         messages, giver = batch.messages, stream.giver
-        last = messages[-1].number
+        first, last = ends_of(messages)
         # A follower hears late what was delivered: a source that heeds the leader's credit may be beyond its.
         if giver is not None and last > giver.limit and stream.binding.is_paced and intake.leads:
             giver.on_delivered(intake.delivered(origin))
@@ -258,8 +259,9 @@ class Reception:
         stream.highest = max(stream.highest, last)
         stream.counts["messages"] += len(messages)
         if messages:
-            first = messages[0].number
-            is_answer = any(begin <= first <= end for begin, end in stream.asked)
+            is_answer = False
+            for begin, end in stream.asked:
+                is_answer = is_answer or begin <= first <= end
             intake.on_messages(origin, messages, is_answer=is_answer)
 
     # --- what goes back

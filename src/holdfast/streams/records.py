@@ -41,10 +41,17 @@ class Deliver(Struct, frozen=True, array_like=True, tag=2, gc=False):
     first: Number
     count: Count
     messages: tuple[Message, ...] = ()
+    packed: tuple[bytes, ...] = ()
+    """Instead of *messages*: the bytes in which they came, batch after batch (:mod:`.columns`)."""
 
     @property
     def last(self) -> int:
         return self.first + self.count - 1
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether the messages are here, and not only their numbers."""
+        return bool(self.messages or self.packed)
 
 
 class Passed(Struct, frozen=True, array_like=True, tag=3, gc=False):

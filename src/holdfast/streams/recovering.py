@@ -5,6 +5,7 @@ loss that hits everybody does not become a storm of questions. A recovery ends w
 its time is over, or when every place was asked often enough; then it says why it failed. What did come stays.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -83,7 +84,7 @@ class RecoveryJob:
         held = self.places.holding.life(self.origin)
         return held.missing(self.first, self.last) if held is not None else [(self.first, self.last)]
 
-    def on_given(self, place: str, messages: tuple[Message, ...]) -> None:
+    def on_given(self, place: str, messages: Sequence[Message]) -> None:
         """*place* has answered with these, which are held by now."""
         for each in messages:
             size = sum(len(one.payload) for one in self.recovered)

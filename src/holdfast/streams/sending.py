@@ -12,6 +12,7 @@ rest.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ from holdfast.streams.datagram import (
     encode_batch,
 )
 from holdfast.streams.encoding import EncodingConfig, StreamEncoder, batches, room_of
-from holdfast.streams.message import Message
+from holdfast.streams.message import PAYLOAD_BYTES_MAX, Message
 from holdfast.streams.pacing import Pacing
 
 MTU_BYTES: Final = 1_472
@@ -48,8 +49,9 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     """The longest datagram: what the path takes unbroken."""
     kept_messages: int = 65_536
     """How many messages are kept for members that lack them."""
-    kept_bytes: int = 64 << 20
-    """How many bytes of payload are kept."""
+    kept_bytes: int = 32 << 20
+    """How many bytes of payload are kept. What is not delivered yet is among them, so no more is under way;
+    it is less than members hold (``hold_bytes``), who would refuse the rest."""
     heartbeat_ns: int = 100 * MILLISECOND
     """The longest silence: a loss of the last messages is noticed after that."""
     repeats_max: int = 2_048
@@ -112,16 +114,37 @@ class StreamSource:
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        room = self.pacing.limit - self._encoder.highest
-        if self.pacing.limit < self._encoder.highest + self._config.kept_messages:
-            return max(room, 0)
-        undelivered = self._encoder.highest - self.pacing.delivered
-        return max(min(room, self._config.kept_messages - undelivered), 0)
+        limit = min(self.pacing.limit, self.pacing.delivered + self._config.kept_messages)
+        return max(limit - self._encoder.highest, 0)
+
+    def fits(self, payloads: Sequence[bytes]) -> int:
+        """How many of *payloads* may be sent now: what is not delivered is kept, so there must be room for it
+        in bytes, too."""
+        if not self.pacing.is_paced:
+            return len(payloads)
+        room = min(self.room, len(payloads))
+        left = self._config.kept_bytes - self._kept_bytes
+        wanted = sum(map(len, payloads[:room]))
+        if wanted > left:
+            left += self._let_go_delivered(wanted - left)
+        if wanted <= left:
+            return room
+        # A message that is too long counts as the longest there is, and is refused for its length.
+        lengths = (min(len(each), PAYLOAD_BYTES_MAX) for each in payloads[:room])
+        return sum(reached <= left for reached in accumulate(lengths))
+
+    def _let_go_delivered(self, wanted: int) -> int:
+        """Let go of so many bytes of what was delivered, if there are; returns how many it was."""
+        kept, delivered, gone = self._kept, self.pacing.delivered, 0
+        while gone < wanted and kept and kept[0].number <= delivered:
+            gone += len(kept.popleft().payload)
+        self._kept_bytes -= gone
+        return gone
 
     def post(self, payload: bytes, *, priority: int = 0, topic: str = "", now_ns: int = 0) -> int:
         """Make the next message, to be sent with :meth:`take_batches`; returns its number. Raises
         ``Overloaded`` while the group cannot take more, ``InvalidRequest``."""
-        if self._encoder.highest >= self.pacing.limit:
+        if not self.fits([payload]):
             raise Overloaded("the group has not delivered enough of this stream yet to take more")
         made = self._encoder.message(payload, priority=priority, topic=topic, now_ns=now_ns)
         self._unsent.append(made)
@@ -133,7 +156,7 @@ class StreamSource:
     ) -> int:
         """Make the next messages, all of one priority and topic; returns the number of the last. Raises as
         :meth:`post` does; then there are none."""
-        if self._encoder.highest + len(payloads) > self.pacing.limit:
+        if self.fits(payloads) < len(payloads):
             raise Overloaded("the group has not delivered enough of this stream yet to take more")
         made = self._encoder.messages(payloads, priority=priority, topic=topic, now_ns=now_ns)
         self._unsent += made

@@ -4,9 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_group import ORIGIN, message
 
+from holdfast.streams.columns import read, write
 from holdfast.streams.config import STREAMS_MAX
-from holdfast.streams.holding import MESSAGE_BYTES, HeldStream, Holding
-from holdfast.streams.message import Origin
+from holdfast.streams.holding import HeldStream, Holding
+from holdfast.streams.message import Message, Origin
+from holdfast.streams.runs import MESSAGE_BYTES, Listed, Run
 
 
 def holding_of(
@@ -38,8 +40,8 @@ def test_what_is_released_is_gone_with_its_bytes() -> None:
     made, held = holding_of(1, 2, 3, 4)
     made.release(ORIGIN, 2)
     assert held.numbers == [3, 4]
-    made.remove(held, [4, 9])
-    assert (held.numbers, list(held.messages)) == ([3], [3])
+    made.remove(held, 4, 9)
+    assert (held.numbers, held.get(3), held.get(4)) == ([3], message(3), None)
     made.release(ORIGIN, 100)
     assert (made.bytes, held.numbers) == (0, [])
 
@@ -73,22 +75,82 @@ def test_there_are_at_most_so_many_streams() -> None:
     assert made.held(Origin("s", "one more", 1)) is None
 
 
-@given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=6), max_size=8), st.integers(1, 40))
-def test_a_run_is_taken_as_its_messages_one_by_one_would_be(runs: list[list[int]], room: int) -> None:
-    """Whatever comes, the quick way holds the same as the plain one, or declines and holds nothing."""
-    quick, held = holding_of(messages_max=room)
-    plain, other = holding_of(messages_max=room)
-    for run in runs:
-        given_ = tuple(message(number) for number in run)
-        before = list(held.numbers)
-        is_taken = quick.take_run(held, given_, 5)
-        if not is_taken:
-            assert held.numbers == before
-            for each in given_:
-                quick.take(held, each, 5)
-        else:
-            assert run == list(range(run[0], run[0] + len(run)))
-        for each in given_:
-            plain.take(other, each, 5)
-        assert (held.numbers, held.messages, held.highest) == (other.numbers, other.messages, other.highest)
-        assert (quick.bytes, held.figures) == (plain.bytes, other.figures)
+def block(first: int, last: int) -> Run:
+    """Messages as they come in a datagram."""
+    sent = [message(number) for number in range(first, last + 1)]
+    body = write(sent)
+    found = read(body, 0, len(body), first)
+    assert isinstance(found, Run)
+    assert found == sent
+    return found
+
+
+def test_what_closes_a_gap_has_room_before_what_comes_after_it() -> None:
+    """A source that is not paced has filled all room behind a gap."""
+    made, held = holding_of(messages_max=10)
+    made.take_run(held, block(5, 9), 1)
+    made.take_run(held, block(10, 16), 1)
+    assert (held.count, held.figures.refused) == (10, 2)
+    assert made.take_run(held, block(2, 4), 2) == 3
+    assert held.numbers == list(range(2, 10))
+    assert (held.figures.refused, made.bytes) == (7, sum(MESSAGE_BYTES + 2 for _ in held.numbers))
+    assert made.take(held, message(1), 2)
+    made, held = holding_of(messages_max=2)
+    made.take_run(held, block(5, 6), 1)
+    assert made.take_run(held, block(1, 4), 1) == 2
+    assert held.numbers == [1, 2]
+
+
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(("block", "listed")), st.integers(1, 40), st.integers(0, 9)),
+    st.tuples(st.sampled_from(("release", "remove")), st.integers(0, 40), st.integers(0, 9)),
+)
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_runs_are_held_as_their_messages_one_by_one_would_be(steps: list[tuple[str, int, int]]) -> None:
+    made, held = holding_of(messages_max=1000)
+    model: dict[int, Message] = {}
+    received = 0
+    for step, first, more in steps:
+        numbers = range(first, first + more + 1)
+        match step:
+            case "release":
+                made.release(ORIGIN, first)
+                gone = [each for each in model if each <= first]
+                if gone:
+                    assert held.at(max(gone)) == model[max(gone)]
+                model = {number: each for number, each in model.items() if number > first}
+            case "remove":
+                made.remove(held, first, first + more)
+                model = {number: each for number, each in model.items() if number not in numbers}
+            case _:
+                run = (
+                    block(numbers[0], numbers[-1]) if step == "block" else Listed(block(first, first + more))
+                )
+                new = [number for number in numbers if number not in model]
+                assert made.take_run(held, run, 5) == len(new)
+                received += len(new)
+                model |= {number: message(number) for number in new}
+        there = sorted(model)
+        assert (held.numbers, held.count, held.lowest) == (there, len(there), min(there, default=None))
+        assert made.bytes == sum(len(each.payload) + MESSAGE_BYTES for each in model.values())
+        assert held.figures.received == received
+        for number in (first - 1, first, first + more, first + more + 1):
+            assert held.get(number) == model.get(number)
+            assert held.next_after(number) == min((each for each in there if each > number), default=None)
+        lacking = [number for number in numbers if number not in model]
+        assert [
+            n for begin, end in held.missing(first, first + more) for n in range(begin, end + 1)
+        ] == lacking
+        row = list(held.runs_from(first, 8))
+        expected = []
+        while first + len(expected) in model:
+            expected.append(first + len(expected))
+        reached = [each.number for run in row for each in run]
+        assert reached == expected[: len(reached)]
+        assert bool(reached) == bool(expected)
+        assert len(reached) <= 8
+        assert [each.number for each in held.run(first, 5, 1 << 20)] == reached[
+            : len(held.run(first, 5, 1 << 20))
+        ]

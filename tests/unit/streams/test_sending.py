@@ -93,8 +93,10 @@ def test_repetition_is_bounded() -> None:
 def test_the_oldest_are_forgotten_first() -> None:
     """What is kept is bounded, and a heartbeat says what can still be asked for."""
     source = StreamSource(SENDER, KEY, EncodingConfig(), SourceConfig(kept_messages=20), is_paced=False)
-    for _ in range(50):
+    for _ in range(49):
         source.post(b"x")
+    assert source.fits([b"x"]) == 1, "one that is not paced never waits"
+    source.post_many([b"x"])
     beat = read(source.heartbeat(0))
     assert isinstance(beat, Beat)
     assert (beat.highest, beat.oldest) == (50, 31)
@@ -136,3 +138,29 @@ def test_settings() -> None:
     assert SourceConfig().validate() == []
     wrong = SourceConfig(datagram_bytes=10, kept_messages=0, kept_bytes=1, heartbeat_ns=0)
     assert len(wrong.validate()) == 4
+
+
+def test_what_is_not_delivered_is_kept_however_long_the_messages_are() -> None:
+    """Credit counts messages. A source of long ones stops where it could no longer keep what members may ask
+    for; otherwise a slow group would lose what no network has lost."""
+    source = opened(kept_bytes=65_536)
+    lead(source, 0, 1_000)
+    long = b"x" * 30_000
+    assert source.fits([long] * 3) == 2
+    assert source.post_many([long] * 2) == 2
+    for post in (lambda: source.post(long), lambda: source.post_many([long])):
+        with pytest.raises(Overloaded):
+            post()
+    source.take_batches(0)
+    assert numbers(tell(source, Request(SENDER, ((1, 2),)))) == [1, 2]
+    lead(source, 1, 1_000)
+    assert source.post(long) == 3
+    assert numbers(tell(source, Request(SENDER, ((1, 3),)), now_ns=MILLISECOND)) == [2, 3]
+    with pytest.raises(InvalidRequest, match="at most"):
+        opened_and_led().post(b"x" * 60_001)
+
+
+def opened_and_led() -> StreamSource:
+    source = opened()
+    lead(source, 0, 1_000)
+    return source

@@ -357,7 +357,7 @@ def _figures(stream: ReceivedStream, streams: Streams | None) -> StreamFigures:
         source="" if origin is None else origin.source,
         delivered=0 if mark is None else mark.mark,
         highest=max(stream.highest, 0 if held is None else held.highest),
-        held=0 if held is None else len(held.messages),
+        held=0 if held is None else held.count,
         credit=0 if stream.giver is None else stream.giver.limit,
         loss=stream.loss,
         counts=counts,

@@ -1,6 +1,6 @@
 """The members of groups on this host, as the reception of streams uses them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,7 +26,7 @@ class MemberIntake:
         self._on_heartbeat = guarded(streams.on_heartbeat)
         self._on_unavailable = guarded(partial(streams.on_unavailable, place=SOURCE))
 
-    def on_messages(self, origin: Origin, messages: list[Message], *, is_answer: bool) -> None:
+    def on_messages(self, origin: Origin, messages: Sequence[Message], *, is_answer: bool) -> None:
         (self._on_answered if is_answer else self._on_messages)(origin, messages)
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:

@@ -1,5 +1,6 @@
 """Bugs planted in the order of streams, and in what becomes of loss (section O)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.execution.annex import AnnexOperation
@@ -11,9 +12,9 @@ from holdfast.streams.delivering import StreamState
 from holdfast.streams.gaps import SequenceGaps
 from holdfast.streams.information import LossInfo
 from holdfast.streams.ledger import Ledger, StreamMark
-from holdfast.streams.message import Message
 from holdfast.streams.ordering import Ordering
 from holdfast.streams.records import Began, Deliver, Entry, Passed
+from holdfast.streams.runs import Listed, Run
 from holdfast.streams.suspending import Suspending
 
 _apply = StreamState.apply
@@ -63,8 +64,9 @@ def _changes_its_object(policy: books.Policy, book: books.Noted, info: LossInfo)
     return _answered(policy, book, info)
 
 
-def _backwards(state: StreamState, entry: Deliver) -> list[Message]:
-    return list(reversed(_content(state, entry)))
+def _backwards(state: StreamState, entry: Deliver) -> list[Run]:
+    found = [each for run in _content(state, entry) for each in run]
+    return [Listed(found[::-1])] if found else []
 
 
 def _forgets_holes(mark: StreamMark, first: int, last: int, *, is_set: bool) -> int:
@@ -88,11 +90,11 @@ def _skips_gaps(gaps: SequenceGaps, mark: int, next_held: int | None, highest: i
     """Takes no gap for a loss."""
 
 
-def _own_arrivals(state: StreamState, entry: Deliver) -> list[Message]:
+def _own_arrivals(state: StreamState, entry: Deliver) -> Sequence[Run]:
     """Delivers whatever is here in place of what the order names, if something is."""
     life = state._streams.holding.life(entry.origin)
-    found = list(life.messages.values())[: entry.count] if life is not None else []
-    return found or list(_content(state, entry))
+    found = [each for run in life.runs for each in run][: entry.count] if life is not None else []
+    return [Listed(found)] if found else _content(state, entry)
 
 
 _bug: Final = Planting("streams", runs_max=60)

@@ -206,7 +206,7 @@ class StreamsScenario(Groups):
     def _is_held(self, members: dict[str, HostedGroup], stream: str) -> bool:
         found = [streams_of(hosted) for hosted in members.values()]
         lives = [each.holding.newest(stream) for each in found if each is not None]
-        return any(each.numbers for each in lives if each is not None)
+        return any(each.count for each in lives if each is not None)
 
     def _hosted_members(self, world: World, record: GroupRecord) -> dict[str, HostedGroup]:
         found: dict[str, HostedGroup] = {}

@@ -14,6 +14,7 @@ from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.streams.books import TOPICS
 from holdfast.streams.annex import Streams
+from holdfast.streams.columns import read, write
 from holdfast.streams.message import NONE_BEFORE, Ages, Heartbeat, Message, Origin
 from holdfast.streams.ports import EXPIRED
 
@@ -40,7 +41,7 @@ class Source:
     loss: dict[HostId, float]
     """How often a message to that host is lost."""
     gap_ns: int
-    """The time between two messages, on average."""
+    """The time between two bursts of messages, on average."""
     restarts: float
     has_store: bool
     incarnation: int = 1
@@ -65,7 +66,7 @@ class Source:
         self.is_healed = False
         self.loss = dict.fromkeys(self.hosts, 0.5)
         for _ in range(2):
-            self._send(self._made())
+            self._send([self._made()])
         self.is_healed = True
 
     def start(self) -> None:
@@ -82,8 +83,12 @@ class Source:
             self.incarnation, self.number = self.incarnation + 1, 0
             self.last_of_level.clear()
             self.kept.clear()
-        for _ in range(self.rng.choice((1, 1, 1, 2, 6))):
-            self._send(self._made())
+        made = [self._made() for _ in range(self.rng.choice((1, 1, 1, 2, 6, 12)))]
+        if self.rng.random() < 0.5:
+            self._send(made)
+        else:
+            for each in made:
+                self._send([each])
         self.world.after(self.rng.randrange(2 * self.gap_ns) + 1, self._send_next)
 
     def _made(self) -> Message:
@@ -106,7 +111,8 @@ class Source:
         last = max((self.last_of_level.get(each, 0) for each in levels), default=0)
         return self.number - last if last else NONE_BEFORE
 
-    def _send(self, message: Message) -> None:
+    def _send(self, messages: list[Message]) -> None:
+        """Send messages in one datagram."""
         origin = self.origin
         for host in self.hosts:
             if self.deaf.get(host, 0):
@@ -118,13 +124,14 @@ class Source:
             for _ in range(copies):
                 late = self.rng.random() < 0.05
                 delay = self.rng.randrange((40 if late else 3) * MILLISECOND)
-                self.world.after(delay, self._arrive, host, origin, message)
+                self.world.after(delay, self._arrive, host, origin, messages)
 
-    def _arrive(self, host: HostId, origin: Origin, message: Message) -> None:
+    def _arrive(self, host: HostId, origin: Origin, messages: list[Message]) -> None:
         def take() -> None:
             streams = self.streams_of(host)
             if streams is not None:
-                streams.on_messages(origin, (message,))
+                body = write(messages)
+                streams.on_messages(origin, read(body, 0, len(body), messages[0].number))
 
         node = self.world.nodes[host]
         node.run(node.life, take)
