@@ -260,13 +260,15 @@ class Masters:
 
 
 class Writer(threading.Thread):
-    """Adds persons at one master, one after the other, and notes which were acknowledged."""
+    """Adds persons at one master, one after the other, and notes which were acknowledged. With *pause_s* in
+    between it leaves the processor to others."""
 
-    def __init__(self, masters: Masters, id: str, prefix: str = "") -> None:
+    def __init__(self, masters: Masters, id: str, prefix: str = "", *, pause_s: float = 0.0) -> None:
         super().__init__(daemon=True)
         self._masters = masters
         self._id = id
         self._prefix = prefix or id
+        self._pause_s = pause_s
         self.acknowledged: set[str] = set()
         self._is_over = threading.Event()
         self._number = 0
@@ -280,6 +282,7 @@ class Writer(threading.Thread):
                         uid = f"{self._prefix}-{self._number}"
                         if self._masters.add(connection, uid) == SUCCESS:
                             self.acknowledged.add(uid)
+                            time.sleep(self._pause_s)
                         else:
                             time.sleep(0.02)
             except GONE:
