@@ -21,12 +21,12 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.net import Address, ConnectionSettings, DomainSecret, PeerIdentity, Role, serve
 from holdfast.net.credentials import SECRET_BYTES
-from holdfast.shipping.fetch import FetchConfig
+from holdfast.shipping.fetch import ShippingConfig
 from holdfast.shipping.manifest import decode_manifest
 from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer
 
 LOOK_S = 0.002
-CONFIG = FetchConfig(window_bytes=256 << 10, attempts_max=40, pause_most_ns=200_000_000)
+CONFIG = ShippingConfig(window_bytes=256 << 10, attempts_max=40, pause_most_ns=200_000_000)
 SOURCE = HostId("source")
 SECRET = DomainSecret("test", b"s" * SECRET_BYTES)
 

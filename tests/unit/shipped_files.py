@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.model.errors import Corruption, HoldfastError
 from holdfast.model.ids import Epoch, Position
-from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
+from holdfast.shipping.fetch import Fetch, FetchPorts, ShippingConfig
 from holdfast.shipping.manifest import Contents, ManifestId, describe
 from holdfast.shipping.messages import Ask, ChunkSent
 from holdfast.shipping.offering import Offering
@@ -15,7 +15,7 @@ from holdfast.sim import MILLISECOND, NodePorts, Options, World
 from holdfast.sim.engine.node import Life
 
 CHUNK = 512
-CONFIG = FetchConfig(
+CONFIG = ShippingConfig(
     window_bytes=8 * CHUNK,
     silence_ns=100 * MILLISECOND,
     attempts_max=4,
@@ -105,7 +105,7 @@ class FetchingHost:
         self,
         contents: Contents,
         sources: Sequence[str],
-        config: FetchConfig,
+        config: ShippingConfig,
         instead_of: Contents | None = None,
     ) -> Fetch:
         ports = FetchPorts(self.ports.clock, self.ports.timers, self, self)
@@ -153,10 +153,10 @@ class Pair:
             self._core(name).offering.offer(contents, held)
         return contents, held
 
-    def begin(self, contents: Contents, *sources: str, config: FetchConfig = CONFIG) -> Fetch:
+    def begin(self, contents: Contents, *sources: str, config: ShippingConfig = CONFIG) -> Fetch:
         return self.c.begin(contents, sources or ("a",), config)
 
-    def fetch(self, contents: Contents, *sources: str, config: FetchConfig = CONFIG) -> Fetch:
+    def fetch(self, contents: Contents, *sources: str, config: ShippingConfig = CONFIG) -> Fetch:
         """Fetch and run to the end."""
         fetch = self.begin(contents, *sources, config=config)
         self.run(10_000)

@@ -16,6 +16,7 @@ from holdfast.groups.settings import GroupsConfig
 from holdfast.net.limits import Limits
 from holdfast.node.heartbeats import HeartbeatConfig
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.shipping.fetch import ShippingConfig
 from holdfast.storage.free_space import SpaceConfig
 from holdfast.storage.segments import LogConfig
 from holdfast.streams.pacing import CreditConfig
@@ -54,6 +55,9 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     """How long a host waits for an embedded authority."""
     moves: FollowerConfig = FollowerConfig()
     """How a host follows an authority that moves."""
+
+    shipping: ShippingConfig = ShippingConfig()
+    """The files that hosts send each other: of stored objects, and of directories (W6)."""
 
     directory: ReplicationConfig = ReplicationConfig()
     """How masters of a directory replicate, and how long they keep changes for each other."""

@@ -33,14 +33,16 @@ LOOK_COST: Final = 256
 """What looking at one place counts for, in bytes, even if nothing is read there."""
 
 
-class FetchConfig(Struct, frozen=True, kw_only=True):
-    """The bounds of a fetch."""
+class ShippingConfig(Struct, frozen=True, kw_only=True):
+    """The bounds of what a host fetches and serves."""
 
     window_bytes: int = 4 << 20
     """The most that is asked for or written and not yet synced. It bounds the memory of both ends; more helps
     on lines with long delays."""
     bytes_per_s: int = 64 << 20
     """How fast to fetch. More takes disk and line from the calls of this host's groups."""
+    offered_bytes_per_s: int = 64 << 20
+    """How fast to serve files, to all other hosts together."""
     silence_ns: int = 5 * SECOND
     """A source from which nothing comes for this long is left for the next."""
     attempts_max: int = 8
@@ -82,7 +84,7 @@ class Fetch:
         shelf: Shelf,
         ports: FetchPorts,
         on_end: Callable[[HoldfastError | None], None],
-        config: FetchConfig,
+        config: ShippingConfig,
         instead_of: Contents | None = None,
     ) -> None:
         """Files of *instead_of* that are on the shelf become those of *contents* in place."""

@@ -35,7 +35,7 @@ from holdfast.net import (
     Reason,
     Role,
 )
-from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
+from holdfast.shipping.fetch import Fetch, FetchPorts, ShippingConfig
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent, decode_message, encode_message
 from holdfast.shipping.offering import Offering
@@ -46,8 +46,6 @@ from holdfast.storage.segments import Readable
 
 SHIPPING_ADMITS: Final[Admission] = {Kind.SHIPPING_ASK: frozenset({Role.HOST})}
 """What a server takes that serves files only. Files hold everything that groups hold: hosts alone may ask."""
-OFFERED_BYTES_PER_S: Final = 64 << 20
-"""How fast a host serves files, to all others together."""
 FREE_BYTES_MIN: Final = 256 << 20
 """What a fetch leaves free on its disk. The host's log needs room for far less than that."""
 WAITING_MAX: Final = 1024
@@ -61,7 +59,7 @@ log = LibraryLog("holdfast.shipping")
 class OfferServer:
     """The offers of one host: the receiver of ``SHIPPING_ASK`` on any connection."""
 
-    def __init__(self, trace: Trace, *, bytes_per_s: int = OFFERED_BYTES_PER_S) -> None:
+    def __init__(self, trace: Trace, *, bytes_per_s: int) -> None:
         self._connections: dict[str, Connection] = {}
         self._accepted = 0
         self._names: dict[Connection, str] = {}
@@ -151,7 +149,7 @@ class Fetcher:
         on_failed: Callable[[HoldfastError], None],
         *,
         random: Random,
-        config: FetchConfig,
+        config: ShippingConfig,
         free_bytes_min: int = FREE_BYTES_MIN,
     ) -> None:
         insist_valid(config, "settings of a fetch")
@@ -274,7 +272,7 @@ class Fetcher:
         return FetchPorts(MachineClock(), running.make_timers, running, self)
 
     @property
-    def config(self) -> FetchConfig:
+    def config(self) -> ShippingConfig:
         return self._config
 
     def _require_room(self, contents: Contents, instead_of: Contents | None) -> None:

@@ -20,10 +20,10 @@ from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.ports import Trace
 from holdfast.net import Address, ConnectionSettings, Server, serve
-from holdfast.shipping.fetch import FetchConfig
+from holdfast.shipping.fetch import ShippingConfig
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.shipping.progress import SHOWN_MAX, FetchStatus, Progress, ShippingStatus
-from holdfast.shipping.service import OFFERED_BYTES_PER_S, SHIPPING_ADMITS, Fetcher, OfferServer
+from holdfast.shipping.service import SHIPPING_ADMITS, Fetcher, OfferServer
 from holdfast.storage.segments import Readable
 
 LOOK_S: Final = 0.5
@@ -44,8 +44,7 @@ class ShippingSettings:
     on_failed: Callable[[HoldfastError], None]
     """Told, on the thread, when the disk has failed (D1)."""
     listen_at: Address
-    fetch: FetchConfig
-    offered_bytes_per_s: int = OFFERED_BYTES_PER_S
+    config: ShippingConfig
 
 
 class ShippingThread:
@@ -171,7 +170,7 @@ class ShippingThread:
         settings = self._settings
         end, self._go_on = asyncio.Event(), asyncio.Event()
         self._end, self._loop = end, asyncio.get_running_loop()
-        offers = OfferServer(self._trace, bytes_per_s=settings.offered_bytes_per_s)
+        offers = OfferServer(self._trace, bytes_per_s=settings.config.offered_bytes_per_s)
         server: Server | None = None
         try:
             server = await serve(
@@ -196,7 +195,7 @@ class ShippingThread:
             self._trace,
             settings.on_failed,
             random=self._random,
-            config=settings.fetch,
+            config=settings.config,
         )
         try:
             await fetcher.open()

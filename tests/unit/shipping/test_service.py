@@ -27,7 +27,7 @@ from holdfast.net import (
     serve,
 )
 from holdfast.shipping import service
-from holdfast.shipping.fetch import FetchConfig
+from holdfast.shipping.fetch import ShippingConfig
 from holdfast.shipping.manifest import Contents, describe
 from holdfast.shipping.messages import Ask, encode_message
 from holdfast.shipping.progress import Phase
@@ -37,7 +37,7 @@ from holdfast.storage.disk import Directory
 
 CHUNK = 16 << 10
 FILES = {"data.db": pattern(60 * CHUNK + 9), "empty": b"", "sub/part/1": pattern(5 * CHUNK, salt=2)}
-CONFIG = FetchConfig(window_bytes=8 * CHUNK)
+CONFIG = ShippingConfig(window_bytes=8 * CHUNK)
 A, C = HostId("a"), HostId("c")
 
 
@@ -81,7 +81,7 @@ class Net:
 
     @asynccontextmanager
     async def fetcher(
-        self, config: FetchConfig = CONFIG, *, free_bytes_min: int = 0
+        self, config: ShippingConfig = CONFIG, *, free_bytes_min: int = 0
     ) -> AsyncIterator[Fetcher]:
         fetcher = Fetcher(
             self.tmp / "shelf",
@@ -210,7 +210,7 @@ def test_too_many_fetches_are_refused(net: Net, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_settings_out_of_range_are_all_named(net: Net) -> None:
-    wrong = FetchConfig(bytes_per_s=0, attempts_max=0, pause_first_ns=2, pause_most_ns=1)
+    wrong = ShippingConfig(bytes_per_s=0, attempts_max=0, pause_first_ns=2, pause_most_ns=1)
 
     async def main() -> None:
         with pytest.raises(InvalidRequest, match=r"bytes_per_s must.*attempts_max must.*pause_first_ns must"):
@@ -223,7 +223,7 @@ def test_settings_out_of_range_are_all_named(net: Net) -> None:
 
 def test_a_source_that_is_not_there_is_said(net: Net) -> None:
     contents = manifest_of(FILES)
-    config = FetchConfig(attempts_max=2, pause_first_ns=1_000_000)
+    config = ShippingConfig(attempts_max=2, pause_first_ns=1_000_000)
 
     async def main() -> None:
         async with net.fetcher(config) as fetcher:

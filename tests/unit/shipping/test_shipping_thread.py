@@ -15,7 +15,7 @@ from holdfast.model.ids import Epoch, HostId, Position
 from holdfast.model.ports import NoTrace
 from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.shipping.checkout import check_out
-from holdfast.shipping.fetch import FetchConfig
+from holdfast.shipping.fetch import ShippingConfig
 from holdfast.shipping.manifest import Contents, describe
 from holdfast.shipping.shipping_thread import ShippingSettings, ShippingThread
 from holdfast.storage.disk import Directory
@@ -41,7 +41,7 @@ class Hosts:
             where=self.addresses.get,
             on_failed=self.failures.append,
             listen_at=LOOPBACK,
-            fetch=FetchConfig(),
+            config=ShippingConfig(),
         )
         shipping = ShippingThread(settings, NoTrace(), random=Random(1))
         self.addresses[host] = shipping.start()
@@ -122,7 +122,7 @@ def test_what_keeps_it_from_starting_is_said(hosts: Hosts) -> None:
         where=hosts.addresses.get,
         on_failed=hosts.failures.append,
         listen_at=hosts.addresses[A],
-        fetch=FetchConfig(),
+        config=ShippingConfig(),
     )
     with pytest.raises(Unavailable, match="cannot listen"):
         ShippingThread(settings, NoTrace(), random=Random(1)).start()

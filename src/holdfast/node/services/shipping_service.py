@@ -19,7 +19,6 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.net import Address, Kind, Limits
 from holdfast.node.services.running import HostServices, ServiceContext
-from holdfast.shipping.fetch import FetchConfig
 from holdfast.shipping.shipping_thread import ShippingSettings, ShippingThread
 
 NAME: Final = "shipping"
@@ -48,7 +47,7 @@ class ShippingService:
                 where=partial(address_in, context),
                 on_failed=context.on_disk_failed,
                 listen_at=Address(context.listen_at.host, context.ports.shipping),
-                fetch=FetchConfig(),
+                config=context.config.shipping,
             ),
             context.trace,
             random=random,

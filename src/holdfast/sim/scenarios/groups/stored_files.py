@@ -15,7 +15,7 @@ from holdfast.groups.object_file import ObjectFile, Scratch
 from holdfast.model.errors import DISK_ERRORS, Corruption, DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import Token
-from holdfast.shipping.fetch import Fetch, FetchConfig, FetchPorts
+from holdfast.shipping.fetch import Fetch, FetchPorts, ShippingConfig
 from holdfast.shipping.manifest import Contents, ManifestId, digest_of
 from holdfast.shipping.messages import Ask, ChunkSent, NotSent, decode_message, encode_message
 from holdfast.shipping.offering import Offering
@@ -37,7 +37,7 @@ RATES: Final = (4 << 20, 40_000)
 ASKED_NS: Final = 500 * MILLISECOND
 ASIDE: Final = ".fetched"
 BESIDE: Final = ("", "-wal", "-shm")
-CONFIG: Final = FetchConfig(
+CONFIG: Final = ShippingConfig(
     window_bytes=16 << 10,
     bytes_per_s=4 << 20,
     silence_ns=300 * MILLISECOND,

@@ -4,7 +4,7 @@ import random
 from typing import Final
 
 from holdfast.model.ids import Epoch, Position
-from holdfast.shipping.fetch import FetchConfig
+from holdfast.shipping.fetch import ShippingConfig
 from holdfast.shipping.manifest import Contents, FileEntry, Manifest, ManifestId, describe, file_digest
 from holdfast.shipping.messages import Ask, ChunkSent
 from holdfast.shipping.shelf import PART, Shelf, file_name
@@ -50,7 +50,7 @@ class Library:
         self._rng = world.rng("library")
         # With a small window every chunk waits for a sync of its own.
         is_quick = world.options.disk.sync_mean_ns <= MILLISECOND
-        self.config = FetchConfig(
+        self.config = ShippingConfig(
             window_bytes=self._rng.choice((1, 700, 4096, 4096) if is_quick else (4096,)),
             bytes_per_s=300_000,
             silence_ns=150 * MILLISECOND,
