@@ -3,6 +3,10 @@
  * CLOCK_SHIM names a directory. A process whose command line has the argument NAME has the wall clock of the
  * system plus as many seconds as the file NAME in that directory says, from the moment it says so. All other
  * clocks are left alone: a machine's clock that is set does not move those either.
+ *
+ * libfaketime 0.9.10 cannot do this. Told to leave the monotonic clock alone (DONT_FAKE_MONOTONIC=1) it answers
+ * clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) with EINVAL, in a C program of one call as well, and CPython's
+ * time.sleep is made of that call since 3.11. Not told so it moves the monotonic clock together with the other.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

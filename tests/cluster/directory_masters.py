@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,16 +239,36 @@ class Masters:
 
     def changes(self, id: str) -> dict[bytes, bytes]:
         """The changelog on the disk of a stopped master: each CSN, and what it did."""
-        return changelog(self.directory / "hosts" / id / "services" / "directory" / "store")
+        return changelog(self.store(id))
+
+    def files(self, id: str) -> Path:
+        return self.directory / "hosts" / id / "services" / "directory"
+
+    def store(self, id: str) -> Path:
+        return self.files(id) / "store"
+
+    @contextmanager
+    def replacing_files(self, id: str, pid: int, copy: Path) -> Iterator[None]:
+        """Kill that master, and let the next process, which begins afterwards, find *copy* instead of its
+        files."""
+        with self.paused(self.agent):  # or it starts the next process before the files are back
+            os.kill(pid, signal.SIGKILL)
+            wait_until("the process is gone", lambda: is_gone(pid))
+            shutil.rmtree(self.files(id))
+            shutil.copytree(copy, self.files(id))
+            yield
 
 
 class Writer(threading.Thread):
-    """Adds persons at one master, one after the other, and notes which were acknowledged."""
+    """Adds persons at one master, one after the other, and notes which were acknowledged. With *pause_s* in
+    between it leaves the processor to others."""
 
-    def __init__(self, masters: Masters, id: str) -> None:
+    def __init__(self, masters: Masters, id: str, prefix: str = "", *, pause_s: float = 0.0) -> None:
         super().__init__(daemon=True)
         self._masters = masters
         self._id = id
+        self._prefix = prefix or id
+        self._pause_s = pause_s
         self.acknowledged: set[str] = set()
         self._is_over = threading.Event()
         self._number = 0
@@ -258,9 +279,10 @@ class Writer(threading.Thread):
                 with self._masters.connect(self._id) as connection:
                     while not self._is_over.is_set():
                         self._number += 1
-                        uid = f"{self._id}-{self._number}"
+                        uid = f"{self._prefix}-{self._number}"
                         if self._masters.add(connection, uid) == SUCCESS:
                             self.acknowledged.add(uid)
+                            time.sleep(self._pause_s)
                         else:
                             time.sleep(0.02)
             except GONE:
@@ -277,14 +299,52 @@ class Writer(threading.Thread):
         return self.acknowledged
 
 
-def changelog(store: Path) -> dict[bytes, bytes]:
-    environment = lmdb.open(str(store), readonly=True, lock=False, max_dbs=16)
+class Onlooker(threading.Thread):
+    """Reads the changelogs of running masters again and again: what is in them may be trimmed soon."""
+
+    def __init__(self, masters: Masters) -> None:
+        super().__init__(daemon=True)
+        self._masters = masters
+        self._is_over = threading.Event()
+        self.known: dict[bytes, bytes] = {}
+        self.twice: list[str] = []
+
+    def run(self) -> None:
+        while not self._is_over.wait(0.3):
+            self.look()
+
+    def look(self) -> None:
+        for id in self._masters.ids:
+            try:
+                found = changelog(self._masters.store(id), is_running=True)
+            except lmdb.Error:
+                continue  # its files are being put back
+            for csn, change in found.items():
+                if self.known.setdefault(csn, change) != change:
+                    self.twice.append(f"{csn.hex()} at {id}")
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self.join(60)
+        self.look()
+
+
+def changelog(store: Path, *, is_running: bool = False) -> dict[bytes, bytes]:
+    environment = lmdb.open(str(store), readonly=True, create=False, lock=is_running, max_dbs=16)
     try:
         updates = environment.open_db(b"updates", create=False)
         with environment.begin(db=updates) as transaction:
             return {bytes(key): bytes(value) for key, value in transaction.cursor()}
     finally:
         environment.close()
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def assert_no_csn_twice(*changelogs: dict[bytes, bytes]) -> None:

@@ -1,17 +1,29 @@
 """Four masters in real processes, as in the source's figure: what goes between them, and what people see."""
 
 import gc
+import shutil
 import ssl
 import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
 import pytest
-from directory_masters import GONE, SUCCESS, SUFFIX, WAIT_S, Masters, running, wait_until
+from directory_masters import (
+    GONE,
+    SUCCESS,
+    SUFFIX,
+    WAIT_S,
+    Masters,
+    Onlooker,
+    Writer,
+    changelog,
+    running,
+    wait_until,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
 from ldap_door import Certificates
@@ -24,6 +36,7 @@ with warnings.catch_warnings():
 
 ACKNOWLEDGE = "2.25.201733915087124226513986227104352196921.100"
 OTHER, INVALID_CREDENTIALS = 80, 49
+PAUSE_S = 0.03
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -278,6 +291,74 @@ def test_old_state_is_purged_and_nothing_shown_changes(four: Masters, tmp_path: 
     wait_until("the removed value is gone", is_gone)
     assert "purgedVector" in state()
     assert shown(four, four.ids[1], dn) == before
+
+
+def test_four_masters_killed_under_load_lose_nothing(four: Masters, rounds: Callable[..., int]) -> None:
+    """kill -9 in a loop while clients write at all four: all ends equal, every acknowledged change is there,
+    and no CSN names two changes, as an outsider reads their changelogs and their logs."""
+    writers = [Writer(four, each, pause_s=PAUSE_S) for each in four.ids]
+    onlooker = Onlooker(four)
+    for each in (*writers, onlooker):
+        each.start()
+    for turn in range(rounds(short=4, long=120)):
+        writers[turn % 4].wait_for(3)
+        four.kill(four.ids[turn % 4])
+    for each in writers:
+        each.wait_for(3)
+    acknowledged = set[str]().union(*(each.stop() for each in writers))
+    four.until_equal(acknowledged)
+    onlooker.stop()
+    assert onlooker.twice == []
+    assert len(onlooker.known) > 20
+    issued = [csn for csn, _ in four.issued()]
+    assert len(issued) >= len(acknowledged) > 20
+    assert len(set(issued)) == len(issued)
+
+
+def test_a_store_put_back_under_load(four: Masters, rounds: Callable[..., int], tmp_path: Path) -> None:
+    """Yesterday's copy of one master's files, while clients write at all four: it is noticed, the master
+    takes a new id, nothing is lost that another store had, and no CSN names two changes. It lacks what no
+    changelog has any more, and is filled anew without asking anybody, since a peer has all that it has."""
+    for turn in range(rounds(short=1, long=10)):
+        at = four.ids[turn % 4]
+        others = [each for each in four.ids if each != at]
+        writers = {each: Writer(four, each, f"{each}-back-{turn}", pause_s=PAUSE_S) for each in four.ids}
+        for each in writers.values():
+            each.start()
+        writers[at].wait_for(5)
+        before = four.status()[at]
+        copy = tmp_path / f"yesterday-{turn}"
+        with four.paused(before["pid"]):
+            shutil.copytree(four.files(at), copy)
+        writers[at].wait_for(10)
+        logged = changelog(four.store(others[0]), is_running=True).keys()
+
+        def is_trimmed(at: str = others[0], logged: Set[bytes] = logged) -> bool:
+            return not logged & changelog(four.store(at), is_running=True).keys()
+
+        onlooker = Onlooker(four)
+        onlooker.look()
+        wait_until("that changelog has nothing of it any more", is_trimmed)
+        onlooker.start()
+        with four.replacing_files(at, before["pid"], copy):
+            elsewhere = set[str]().union(*(four.uids(each) for each in others))
+            told = set(writers[at].acknowledged)
+        assert len(told & elsewhere) >= 5
+
+        def is_another(at: str = at, before: int = before["replica"]["replica"]) -> bool:
+            return four.may_write(at) and four.status()[at]["replica"]["replica"] != before
+
+        wait_until("it has a new replica id", is_another)
+        writers[at].wait_for(3)
+        late = writers[at].stop() - told
+        acknowledged = set[str]().union(elsewhere, late, *(writers[each].stop() for each in others))
+        four.until_equal(acknowledged)
+        onlooker.stop()
+        assert onlooker.twice == []
+        said = (four.directory / "output" / f"{at}.log").read_text()
+        assert said.count("lacks what no peer keeps any more, and is filled anew") == 1 + turn // 4
+    issued = [csn for csn, _ in four.issued()]
+    assert len(set(issued)) == len(issued)
 
 
 @pytest.mark.covers("CSN-72")

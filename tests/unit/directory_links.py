@@ -1,7 +1,7 @@
 """Masters that replicate over connections made of lists: for tests of what links say and do."""
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from directory_replica import Master
 
@@ -73,7 +73,12 @@ class Linked:
         self.told_over = 0
         self.begin(config)
 
-    def begin(self, config: ReplicationConfig = CONFIG, peers: Iterable[str] = ()) -> None:
+    def begin(
+        self,
+        config: ReplicationConfig = CONFIG,
+        peers: Iterable[str] = (),
+        allotted: Callable[[], Iterable[ReplicaId]] = tuple,
+    ) -> None:
         from holdfast.directory.replication.roster import SELF, decoded_own
 
         rows = self.master.replica.kept()
@@ -93,6 +98,7 @@ class Linked:
             maps=MAPS,
             peers=tuple(peers),
             masters=lambda: ("m1", "m2"),
+            allotted=allotted,
             on_told_over=self._over,
         )
 

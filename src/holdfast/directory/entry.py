@@ -93,13 +93,17 @@ class EntryState(Struct, frozen=True, array_like=True):
 
     def heads(self) -> Iterator[tuple[str, bytes, Write[Any]]]:
         """Every change of the entry that no other has superseded, with its attribute and slot, if any."""
-        yield from (("", b"name", head) for head in self.name.heads)
-        yield from (("", b"place", head) for head in self.place.heads)
+        for head in self.name.heads:
+            yield "", b"name", head
+        for place in self.place.heads:
+            yield "", b"place", place
         for attribute in sorted(self.attributes):
             state = self.attributes[attribute]
-            yield from ((attribute, REMOVAL, head) for head in state.removal.heads)
+            for removal in state.removal.heads:
+                yield attribute, REMOVAL, removal
             for key in sorted(state.values):
-                yield from ((attribute, key, head) for head in state.values[key].heads)
+                for value in state.values[key].heads:
+                    yield attribute, key, value
 
     def unseen_by_removal(self) -> Iterator[tuple[str, bytes, Write[Any]]]:
         """The changes of a removed entry of which none that removed it knew."""

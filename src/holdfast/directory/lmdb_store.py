@@ -27,6 +27,7 @@ from holdfast.model.errors import DiskFailed, InvalidRequest, NoSpace
 from holdfast.model.ports import Token
 
 FILE: Final = "data.mdb"
+LOCK: Final = "lock.mdb"
 """What LMDB calls its file."""
 MAP_BYTES: Final = 64 << 30
 """How large the file may grow: address space alone, so far more than a suffix needs."""

@@ -5,10 +5,12 @@ This is the driver of a :class:`.Replica`. The files:
 ``master.json``  the suffix, and the number of the replica
 ``clock/``       the generator's future timestamp
 ``store/``       entries, indexes, changelog and vector, in LMDB
+``loading/``     a copy of the store, into which many entries are being loaded
 """
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Final
@@ -17,7 +19,7 @@ import msgspec
 
 from holdfast.clock import ClockPorts, Generator
 from holdfast.directory.dn import Dn
-from holdfast.directory.lmdb_store import FILE, LmdbStore
+from holdfast.directory.lmdb_store import FILE, LOCK, LmdbStore
 from holdfast.directory.operations import AddRequest, Attribute, Change
 from holdfast.directory.replica.access import SERVER
 from holdfast.directory.replica.maps import CSNSTATE, KEPT, MAPS
@@ -26,7 +28,7 @@ from holdfast.directory.replica.replica import Replica, ReplicaPorts
 from holdfast.directory.schema.schema import Schema
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.directory.store import Batch, Reader
-from holdfast.machine.files import make_private, write_durably
+from holdfast.machine.files import make_private, rename_durably, write_durably
 from holdfast.machine.real_ports import LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.trace import LogTrace
 from holdfast.model.csn import Csn
@@ -38,6 +40,8 @@ from holdfast.storage.lock import DirectoryLock
 
 ABOUT: Final = "master.json"
 LOAD: Final = "load"
+STORE: Final = "store"
+LOADING: Final = "loading"
 STOP_LOOK_S: Final = 0.005
 STORED_WAIT_S: Final = 60.0
 """How long the first future timestamp may take to be on the disk."""
@@ -69,7 +73,7 @@ class Master:
         self._loop = loop
         make_private(directory)
         self._lock = DirectoryLock.take(directory)
-        self.is_new = not (directory / "store" / FILE).exists()
+        self.is_new = not (directory / STORE / FILE).exists()
         self._note(About(suffix=suffix, replica=replica))
         self._stored = asyncio.Event()
         self._loads: dict[Token, asyncio.Future[None]] = {}
@@ -82,7 +86,10 @@ class Master:
             on_stored=self._stored.set,
             on_failed=self._fail,
         )
-        self._store = LmdbStore(directory / "store", MAPS, self._on_committed, self._post)
+        shutil.rmtree(directory / LOADING, ignore_errors=True)  # of a load that did not come to its end
+        self._store = LmdbStore(directory / STORE, MAPS, self._on_committed, self._post)
+        self._loading: LmdbStore | None = None
+        self._is_loaded = False
         self.schema: Schema = standard_schema()
         ports = ReplicaPorts(self._store, self.generator, MachineRandom(), trace)
         self.replica = Replica(ports, self.schema, suffix, on_failed=self._fail)
@@ -136,19 +143,28 @@ class Master:
             raise DiskFailed(self.failed.result())
         return done.result()
 
+    async def begin_load(self) -> None:
+        """Load into a copy of the store from now on. What was loaded counts only after
+        :meth:`finish_load`, all of it at once: the copy gets the store's name when this is closed."""
+        await asyncio.to_thread(self._store.copy, self.directory / LOADING)
+        self._loading = LmdbStore(self.directory / LOADING, MAPS, self._on_committed, self._post)
+
+    def finish_load(self) -> None:
+        self._is_loaded = self._loading is not None
+
     async def load(self, batch: Batch) -> None:
         """Write rows beside the replica, and wait until they are on the disk. The replica knows nothing of
         them: after a load, the files are opened anew."""
         token = (LOAD, len(self._loads))
         done = self._loads[token] = self._loop.create_future()
-        self._store.write(batch, token)
+        (self._loading or self._store).write(batch, token)
         await asyncio.wait((done, self.failed), return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
             raise DiskFailed(self.failed.result())
 
     def read(self) -> Reader:
-        """What is on the disk now."""
-        return self._store.read()
+        """What is on the disk now, with what is being loaded."""
+        return (self._loading or self._store).read()
 
     async def plant(self, password: bytes, *, rounds: int) -> str:
         """Make the first two entries of new data: the suffix's own, and its administrator, whose name is
@@ -173,6 +189,15 @@ class Master:
         self.generator.close()
         self.replica.close()
         self._store.close()
+        if self._loading is not None:
+            self._loading.close(is_dropping=not self._is_loaded)
+            self._loading = None
+        if self._is_loaded:
+            self._is_loaded = False
+            rename_durably(self.directory / LOADING / FILE, self.directory / STORE / FILE)
+            # Who still reads the old file has its readers' table; the new file must not share it.
+            (self.directory / STORE / LOCK).unlink(missing_ok=True)
+        shutil.rmtree(self.directory / LOADING, ignore_errors=True)
         self._disk.close()
         self._timers.close()
         self._lock.release()

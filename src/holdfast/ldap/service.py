@@ -144,7 +144,11 @@ class Service:
         found = self._names.get(text)
         if found is None:
             dn = Dn.parse(text)
-            found = NamedDn(dn, dn.key(self.schema), self.entries.is_below_config(dn) or not dn.rdns)
+            found = NamedDn(
+                dn,
+                self.replica.suffix_name.key_of(dn, self.schema),
+                self.entries.is_below_config(dn) or not dn.rdns,
+            )
             if len(self._names) >= NAMES_MAX:
                 for each in list(self._names)[: NAMES_MAX // 8]:
                     del self._names[each]

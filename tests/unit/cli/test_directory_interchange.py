@@ -249,6 +249,31 @@ def test_a_new_directory_is_whole_or_not_there(tmp_path: Path, wrong: str, said:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["t"]
 
 
+def test_entries_are_added_to_data_whole_or_not_at_all(filled: Path, tmp_path: Path) -> None:
+    """One wrong entry after thousands that are in transactions of their own: nothing of them stays, nor what
+    a load left behind whose process was killed; without the wrong one all are there."""
+    right = "".join(
+        f"dn: uid=p{number},{PEOPLE}\nobjectClass: inetOrgPerson\ncn: p\nsn: p\n\n" for number in range(2_100)
+    )
+    before = dumped(filled)
+    with pytest.raises(InvalidLdif, match="there already"):
+        import_(
+            written(
+                tmp_path / "more.ldif",
+                f"{right}dn: uid=p7,{PEOPLE}\nobjectClass: inetOrgPerson\ncn: p\nsn: p\n",
+            ),
+            dir=filled,
+        )
+    assert not (filled / "loading").exists()
+    assert dumped(filled) == before
+    (filled / "loading").mkdir()
+    assert dumped(filled) == before
+    assert not (filled / "loading").exists()
+    assert import_(written(tmp_path / "more.ldif", right), dir=filled, output="json") == 0
+    assert Files(filled, 1).view(f"uid=p2099,{PEOPLE}").attributes["cn"] == (b"p",)
+    assert dumped(filled) != before
+
+
 def test_passwords_are_hashed_if_that_is_asked_for(tmp_path: Path) -> None:
     text = f"{TREE}userPassword: analytical\n"
     import_(written(tmp_path / "t", text), dir=tmp_path / "d", hash_passwords=True)

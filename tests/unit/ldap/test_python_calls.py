@@ -101,6 +101,6 @@ def test_a_modify_takes_few_calls(client: Client) -> None:
     session.receive(change(0))
     client.door.settle()
     many = [change(number) for number in range(1, 21)]
-    assert sum(calls(lambda data=each: session.receive(data)) for each in many) / len(many) <= 850
+    assert sum(calls(lambda data=each: session.receive(data)) for each in many) / len(many) <= 760
     client.door.settle()
     assert len(client.answers()) == 21

@@ -126,7 +126,8 @@ def import_(
 ) -> int:
     """Read entries or changes from an LDIF into the files of a directory that is not being served.
 
-    Entries are loaded many at once; into a directory that is made for them, all or none. An export with
+    Entries are loaded many at once, all or none, unless other masters know the directory: then they are
+    added one by one, and those before one that is refused stay. An export with
     state makes a replica equal to the one it came from, under a number of its own. Changes
     (changetype: ...) are carried out one by one.
 
@@ -269,7 +270,10 @@ async def _into_known(
         rest = chain((first,), records)
         if isinstance(first, ChangeRecord) or not is_alone(master):
             return await load_changes(master, rest, options, progress)
-        return await load_entries(master, rest, options, progress)
+        await master.begin_load()
+        loaded = await load_entries(master, rest, options, progress)
+        master.finish_load()
+        return loaded
     finally:
         await master.stop()
 

@@ -35,7 +35,17 @@ class Suffix:
         self.rdn_key = rdn_key(self.dn.rdn, schema)
 
     def covers(self, dn: Dn, schema: Schema) -> bool:
-        return len(dn) >= len(self.dn) and Dn(dn.rdns[len(dn) - len(self.dn) :]).key(schema) == self.key
+        if len(dn) < len(self.dn):
+            return False
+        end = dn.rdns[len(dn) - len(self.dn) :]
+        return end == self.dn.rdns or Dn(end).key(schema) == self.key
+
+    def key_of(self, dn: Dn, schema: Schema) -> bytes:
+        """The key of any name. Most end as the suffix is written, and that part is known."""
+        own = len(dn) - len(self.dn)
+        if own < 0 or dn.rdns[own:] != self.dn.rdns:
+            return dn.key(schema)
+        return self.key + Dn(dn.rdns[:own]).key(schema)
 
 
 class ViewCache:

@@ -39,21 +39,19 @@ def objection(hello: Hello, *, suffix: str, own: Vector, roster: Roster) -> Refu
 
 
 def _surplus(hello: Hello, vector: Vector, own: Vector, roster: Roster) -> Refused | None:
-    """A newcomer may have changes of replicas that are over which none of the others has. Some may have
-    retired those ids already and take nothing more of them: it would differ from them for ever."""
-    is_counted = roster.is_counted(hello.replica)
-    for replica in (*roster.final, *(() if is_counted else roster.over)):
+    """A store that was put back may have changes of replicas that are over which none of the others has. Some
+    may have retired those ids already and take nothing more of them: it would differ from them for ever.
+    One that is ready was counted by somebody, so nobody has retired them without it (G3)."""
+    may_bring = hello.is_ready or roster.is_counted(hello.replica)
+    for replica in (*roster.final, *(() if may_bring else roster.over)):
         newest, last = vector.get(replica), roster.last_of(replica, own)
         if newest is not None and (last is None or newest > last):
-            had = f"you have changes of replica {replica} up to {newest}"
-            if replica in roster.final:
-                why = f"{had}, which is retired, and nobody takes any after {last or 'the first'}; "
-                why += "initialise your store, which loses them"
-            else:
-                # Others may have retired it by now; who has heard them all would know.
-                why = f"{had}, which is over, and here they end with {last or 'none'}; if no third replica "
-                why += "brings them, initialise the one of the two stores that has fewer links"
-            return Refused(Reason.NEEDS_INITIALISATION, why)
+            state = "retired" if replica in roster.final else "over"
+            return Refused(
+                Reason.NEEDS_INITIALISATION,
+                f"you have changes of replica {replica} up to {newest}, which is {state}, and nobody "
+                f"takes any after {last or 'the first'}; initialise your store, which loses them",
+            )
     return None
 
 

@@ -89,7 +89,15 @@ class Housekeeping:
         self._keep(roster.end(replica), _nothing)
         return loss
 
+    def _knows_all(self) -> bool:
+        """Whether every replica that a store has now is known here. Who counted one that is not may have lost
+        his store before he could say so, or be cut off: what it has, and began with, is not known."""
+        counted = self._roster.counted
+        return all(each in counted for each in self._allotted())
+
     def _retire_settled(self) -> None:
+        if not self._knows_all():
+            return
         vector = self._ports.replica.vector
         for replica in list(self._roster.settled(vector)):
             last = vector.get(replica)
@@ -126,10 +134,11 @@ class Housekeeping:
         with self._ports.replica.updates_since(self._ports.replica.trimmed.merged(bound)) as reader:
             for update in reader:
                 kept.append(update.csn)
-        # Own changes that nobody else is known to have stay whatever happens: with them gone, filling this
-        # store anew from another would lose what was acknowledged here.
-        seen = roster.newest_elsewhere(roster.replica)
-        kept = [csn for csn in kept if csn.replica != roster.replica or (seen is not None and csn <= seen)]
+        # What most replicas are not known to have stays whatever happens. Of two sides that are cut off from
+        # each other at most one is most of them: the other keeps what it has to give, and is filled anew
+        # when it has given it. If both had trimmed, filling either would lose what was acknowledged there.
+        spread = roster.held_by_most(own, self._allotted())
+        kept = [csn for csn in kept if spread.covers(csn)]
         too_many = kept[: max(0, len(kept) - self._config.log_updates)]
         too_old = [csn for csn in kept if csn.timestamp < oldest_s]
         if not too_many and not too_old:
@@ -141,8 +150,8 @@ class Housekeeping:
     def _purge(self) -> None:
         replica, roster = self._ports.replica, self._roster
         own = replica.vector
-        if any(each not in roster.counted for each in self._allotted()):
-            return  # who counted it may have lost his store since, and what it began with is not known
+        if not self._knows_all():
+            return
         target = roster.purged
         for each in (roster.purge_bound(own), *roster.followed_purges(own)):
             if each is not None:

@@ -257,11 +257,19 @@ class Roster:
                 least.append(min([csn, *(each for each in csns if each is not None)]))
         return Vector.of(own.generation, least)
 
-    def newest_elsewhere(self, replica: ReplicaId) -> Csn | None:
-        """The newest CSN of *replica* that another live replica has said it has."""
-        others = [each for each in self.live if each != self.replica and each in self.vectors]
-        found = [self.vectors[each].get(replica) for each in others]
-        return max((csn for csn in found if csn is not None), default=None)
+    def held_by_most(self, own: Vector, present: Iterable[ReplicaId]) -> Vector:
+        """What more than half of all replicas have said that they have. *present*: those that stores have now
+        as the authority knows it; if it has said nothing, those that are live here."""
+        replicas = sorted({*present}) or self.live
+        most = len(replicas) // 2 + 1
+        voices = [each for each in replicas if each in self.vectors and each != self.replica]
+        held = []
+        for csn in own:
+            csns = [self._has(each, csn.replica, own) for each in voices]
+            found = sorted((csn, *(each for each in csns if each is not None)), reverse=True)
+            if len(found) >= most:
+                held.append(found[most - 1])
+        return Vector.of(own.generation, held)
 
     def lacking(self, vector: Vector) -> list[ReplicaId]:
         """The live replicas, but for this one, that have not said that they have all of *vector*."""

@@ -259,6 +259,38 @@ def test_own_changes_that_nobody_else_has_are_kept_whatever_the_bound() -> None:
     assert len(mesh[2].master.dns("(uid=*)")) == 8
 
 
+def test_two_sides_that_are_cut_off_for_long_can_give_each_other_all() -> None:
+    """What only half of the replicas have stays in the log, whatever its bound. If both sides had trimmed,
+    neither could be brought up to date, and filling one from the other would lose what it acknowledged."""
+    mesh = populated(4, RING, config=structs.replace(CONFIG, log_updates=3))
+    mesh.cut(2, 3)
+    mesh.cut(1, 4)
+    for number in range(8):
+        mesh[1].master.do(person(f"a{number}"))
+        mesh[4].master.do(person(f"b{number}"))
+    mesh.settle(rounds=10)
+    mesh.join(2, 3)
+    mesh.settle(rounds=10)
+    for number in range(1, 5):
+        assert len(mesh[number].master.dns("(uid=*)")) == 16
+        assert all(link.shortage is None for link in mesh[number].replicator.links.values())
+
+
+def test_one_side_that_is_most_trims_and_gets_what_the_other_has() -> None:
+    """The log stays bounded where most replicas are; the one that was away gives what it has, and knows that
+    it must be filled anew."""
+    mesh = populated(3, ((1, 2), (2, 3)), config=structs.replace(CONFIG, log_updates=3))
+    mesh.cut(2, 3)
+    for number in range(8):
+        mesh[1].master.do(person(f"a{number}"))
+        mesh[3].master.do(person(f"b{number}"))
+    mesh.settle(rounds=10)
+    mesh.join(2, 3)
+    mesh.settle(rounds=10)
+    assert len(mesh[1].master.dns("(uid=*)")) == len(mesh[2].master.dns("(uid=*)")) == 16
+    assert mesh[3].replicator.links["m2"].shortage is not None
+
+
 # --- who is let in
 
 
@@ -429,6 +461,40 @@ def test_a_replica_that_has_left_is_retired_without_loss() -> None:
         assert mesh[number].replica.vector.get(ReplicaId(3)) is None
     assert mesh[1].dump() == mesh[2].dump()
     assert len(mesh[2].master.dns("(uid=ann)")) == 1
+
+
+def test_two_newcomers_bring_each_other_what_is_left_of_replicas_that_are_over() -> None:
+    """Each was counted and filled on its own side, and has changes of a replica that is over which the other
+    lacks. If both refused, no filling from their own sides would ever help."""
+    mesh = populated(2, ((1, 2),))
+    one = mesh[1]
+    one.replicator.keep(one.roster.end(ReplicaId(5)), lambda: None)
+    left = Vector.of("g", [Csn(1, 0, ReplicaId(5)), Csn(1, 0, ReplicaId(7))]).text()
+    assert refusal(one, hello(one, vector=left)) is None
+    assert one.replicator.links["stranger"].phase is Phase.OPEN
+    put_back = refusal(one, hello(one, replica=ReplicaId(8), vector=left, is_ready=False))
+    assert put_back is not None
+    assert put_back.reason is Reason.NEEDS_INITIALISATION
+
+
+def test_nothing_is_retired_while_a_replica_is_unknown_here() -> None:
+    """It may have more of the replica that is over than all who are known here (G3)."""
+    mesh = Mesh(3, ((1, 2), (2, 3), (1, 3)))
+    present = [ReplicaId(n) for n in (1, 2, 3, 9)]
+    for each in mesh.masters.values():
+        each.begin(allotted=lambda: present)
+    mesh[1].master.populate()
+    mesh.connect()
+    mesh[3].replicator.leave()
+    mesh.settle()
+    assert mesh[1].replicator.retire(ReplicaId(3)) == "nothing is lost"
+    mesh.cut(1, 3)
+    mesh.cut(2, 3)
+    mesh.settle(rounds=10)
+    assert mesh[1].replica.vector.retired == mesh[2].replica.vector.retired == ()
+    present.remove(ReplicaId(9))
+    mesh.settle(rounds=10)
+    assert mesh[1].replica.vector.retired == mesh[2].replica.vector.retired == (ReplicaId(3),)
 
 
 def test_a_read_only_replica_refers_writers() -> None:

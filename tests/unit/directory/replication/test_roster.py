@@ -93,7 +93,15 @@ def test_trimming_stops_at_what_each_other_live_replica_has() -> None:
     known = roster(said(A, vector(9, 8, 7)), said(B, vector(5, 8, 7)), said(C, vector(6, 4, 7)))
     assert known.trim_bound(vector(9, 8, 7)) == vector(5, 4, 7)
     assert known.lacking(vector(6)) == [B]
-    assert known.newest_elsewhere(A) == csn(6, A)
+
+
+def test_most_replicas_are_more_than_half_of_those_that_there_are() -> None:
+    """Those that are live here, or all that stores have as the authority knows it: the more of them are
+    silent, the less is known to be held by most."""
+    known = roster(said(A, vector(9, 8, 7)), said(B, vector(5, 8, 4)), said(C, vector(6, 4, 7)))
+    assert known.held_by_most(vector(9, 8, 7), ()) == vector(6, 8, 7)
+    assert known.held_by_most(vector(9, 8, 7), (A, B, C, ReplicaId(4))) == vector(5, 4, 4)
+    assert len(known.held_by_most(vector(9, 8, 7), (A, B, *map(ReplicaId, (4, 5, 6))))) == 0
 
 
 def test_rows_bring_everything_back() -> None:

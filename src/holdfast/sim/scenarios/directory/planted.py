@@ -138,6 +138,11 @@ def _hear_nothing(replicator: Replicator, refused_by: Link, refused: Refused) ->
     """Goes on under an id that was retired."""
 
 
+def _had_by_most(roster: Roster, own: Vector, present: Iterable[ReplicaId]) -> Vector:
+    """Takes what is here for what most replicas have."""
+    return own
+
+
 def _take_any_surplus(*arguments: object) -> None:
     """Lets a newcomer in that has what others do not take any more."""
 
@@ -290,5 +295,15 @@ PLANTED = (
         "_surplus",
         _take_any_surplus,
         "retirements",
+    ),
+    _bug(
+        "trims-on-both-sides",
+        "G5",
+        "each side of a cut trims what the other needs",
+        Roster,
+        "held_by_most",
+        _had_by_most,
+        "clocks",
+        runs_max=100,
     ),
 )

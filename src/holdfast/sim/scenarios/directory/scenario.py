@@ -47,7 +47,7 @@ class DirectoryScenario(Scenario):
     nodes = NAMES
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
     fault_ns: ClassVar[int] = 4 * SECOND
-    heal_ns: ClassVar[int] = 10 * SECOND
+    heal_ns: ClassVar[int] = 5 * SECOND
     bounds = (
         Bound(kinds=STORES, per_run=3, nodes=2),
         Bound(kinds=("retired_by_force",), per_run=1),

@@ -11,7 +11,6 @@ from holdfast.directory.memory_store import StoreImage
 from holdfast.directory.replica.changelog import vector_in
 from holdfast.directory.replica.maps import KEPT, MAPS
 from holdfast.directory.replication.ports import ReplicationConfig
-from holdfast.directory.replication.replicator import Replicator
 from holdfast.directory.replication.roster import SELF, Own, decoded_own
 from holdfast.directory.replication.taking import HALF_COPIED
 from holdfast.directory.schema.schema import Schema
@@ -97,8 +96,6 @@ class Site:
         """Replicas that an operator has retired by force."""
         self.sources: dict[str, str] = {}
         """From whom an operator wants a host to be initialised."""
-        self.initialising: tuple[str, int] | None = None
-        """Which host the operator had initialised last, and when."""
         self.is_founded = False
         """Whether the first of the masters has made the data that all others get copies of."""
         self.is_quiet = False
@@ -122,10 +119,6 @@ class Site:
         own = self.own(name)
         is_half = HALF_COPIED in self.images[name].maps[KEPT].rows
         return own is not None and own.is_ready and not is_half and own.replica not in self.called_over
-
-    def replicator(self, name: str) -> Replicator | None:
-        """The replication of a host whose process runs."""
-        return getattr(self.world.nodes[name].core, "replicator", None)
 
     def others_are_whole(self, name: str) -> bool:
         """Whether somebody else can bring this host's next replica up to date."""
