@@ -233,11 +233,7 @@ class Learning:
         on = self._on
         was_wanted, self._is_saving = self._is_saving, False
         if not was_wanted or not self._lacks(point):
-            # The member got its object back by itself in the meantime. *Without this:* the next object is
-            # built from the newest checkpoint, which is this one, and then gets records that the checkpoint
-            # already covers.
-            if self._holds(point):
-                on.application.keeps(kept)
+            self._keep_unwanted(point, kept)  # the member got its object back by itself in the meantime
             return
         # The primary captured only committed state. So everything up to this point is committed, even if this
         # member has not been told yet.
@@ -251,6 +247,7 @@ class Learning:
         on = self._on
         was_wanted, self._is_saving = self._is_saving, False
         if not was_wanted or point.position <= on.committed or self._holds(point):
+            self._keep_unwanted(point, kept)  # records that were sent meanwhile have closed the gap
             return
         # The log and the object change together, so that the next accepted record continues both.
         on.store.install(point)
@@ -259,6 +256,13 @@ class Learning:
         on.application.install(kept)
         on.note("installed", position=point.position)
         self._on_installed()
+
+    def _keep_unwanted(self, point: Point, kept: Kept) -> None:
+        """Let the object know of a checkpoint from which nothing needs to continue now. *Without this:* the
+        next object is built from the newest checkpoint, which is this one, and then gets records that the
+        checkpoint already covers."""
+        if self._holds(point):
+            self._on.application.keeps(kept)
 
 
 def _is_sound(offer: Offer) -> bool:

@@ -5,10 +5,12 @@ same size, and each follows its own hash, so that any chunk can be read, checked
 its final name was complete and synced when it got that name; the hashes reveal any later damage by the disk.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import count
 from struct import Struct
 from typing import Final
 
@@ -23,13 +25,13 @@ CHUNK_BYTES: Final = 256 << 10
 CHUNK_BYTES_MAX: Final = 16 << 20
 SYNC_EVERY_BYTES: Final = 8 << 20
 """A large checkpoint is synced on the way: one long sync at its end would delay the log's syncs."""
-_PREFIX: Final = "checkpoint-"
 ASIDE: Final = ".part"
 COPIED: Final = ".copy"
 """The suffix of a checkpoint written by a forked copy of the process, so that it never collides with one
 written here."""
 UNFINISHED: Final = (ASIDE, COPIED)
 """The suffixes of files that do not count: torn ones, and those whose position never became final."""
+_NAMED: Final = re.compile(r"checkpoint-(\d{20})-(\d{20})(?:\.copy|(?:\.\d+)?\.part)?", re.ASCII)
 _MAGIC: Final = b"HoldChk1"
 _END: Final = b"HoldEnd1"
 _HEADER: Final = Struct("<8sQQQQII")  # magic, salt, group, position, epoch, checksum of the chain, chunk size
@@ -57,17 +59,13 @@ class Checkpoint:
 
 
 def checkpoint_name(group: GroupId, position: Position) -> str:
-    return f"{_PREFIX}{group:020d}-{position:020d}"
+    return f"checkpoint-{group:020d}-{position:020d}"
 
 
 def checkpoint_of(name: str) -> tuple[GroupId, Position] | None:
     """The group and position in a checkpoint's file name, finished or not; None for other files."""
-    parts = name.removeprefix(_PREFIX).removesuffix(ASIDE).removesuffix(COPIED).split("-")
-    if not name.startswith(_PREFIX) or len(parts) != 2:
-        return None
-    if not all(len(part) == 20 and part.isascii() and part.isdigit() for part in parts):
-        return None
-    return GroupId(int(parts[0])), Position(int(parts[1]))
+    found = _NAMED.fullmatch(name)
+    return None if found is None else (GroupId(int(found[1])), Position(int(found[2])))
 
 
 class Digest:
@@ -144,13 +142,11 @@ class CheckpointWriter:
         self._disk = disk
         self._syncs = syncs
         self._framing = Framing(group, point, salt=salt, chunk_bytes=chunk_bytes)
-        self._name = checkpoint_name(group, point.position) + ASIDE
+        self._name = _free_name(disk, checkpoint_name(group, point.position))
         self._is_finished = False
         self._sync_asked = 0
         self._synced = 0
         self._when_synced: Callable[[], None] | None = None
-        if self._name in disk.list():
-            disk.remove(self._name)
         disk.append(self._name, self._framing.header)
 
     @property
@@ -197,6 +193,15 @@ class CheckpointWriter:
         then, self._when_synced = self._when_synced, None
         if then is not None:
             then()
+
+
+def _free_name(disk: Disk, name: str) -> str:
+    """The name of a file that no other writer has. *Without it:* a member's own state and one that another
+    member sends, both of the same position, are written to one file; what is renamed first may be half of the
+    other, and the second finds nothing to rename."""
+    taken = disk.list()
+    names = (f"{name}.{number}{ASIDE}" if number > 1 else name + ASIDE for number in count(1))
+    return next(each for each in names if each not in taken)
 
 
 def read_header(disk: Readable, name: str) -> Checkpoint:

@@ -297,8 +297,9 @@ class CheckpointStore:
             positions.sort()
         self._whole[done.name] = None
         finished = self._finished_here.setdefault(done.group, [])
-        finished.append(done.point.position)
-        finished.sort()
+        if done.point.position not in finished:  # it would count twice for the floor, and is one file
+            finished.append(done.point.position)
+            finished.sort()
         del finished[: -self._kept]
         self._remove_surplus(done.group)
         self._voiding.lift(done.group, done.point.position, lambda: then(done))

@@ -321,6 +321,17 @@ def test_a_state_that_came_too_late_is_known_to_be_kept() -> None:
     assert side.kept_aside == transfer.primary.point.position
 
 
+def test_a_state_is_known_to_be_kept_if_records_closed_the_gap_meanwhile() -> None:
+    """The simulator's detect, seed 75: a cold backup made its object from it and replayed an older record."""
+    transfer = Transfer()
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    point = transfer.primary.point
+    transfer.learner.log[point.position] = point
+    transfer.run()
+    assert transfer.learner.installed is None
+    assert transfer.learner.kept_aside == point.position
+
+
 def test_a_log_that_meets_the_primarys_is_not_given_up_for_a_state() -> None:
     """An offer may be late: the member has acknowledged what it was sent since."""
     transfer = Transfer()

@@ -77,6 +77,24 @@ def test_an_unfinished_one_is_removed() -> None:
     assert machine.disk.list() == [checkpoint_name(GROUP, Position(10))]
 
 
+def test_two_of_one_position_are_written_at_the_same_time() -> None:
+    """The simulator's detect, seed 261: a member wrote its own state where it was receiving the primary's, and
+    the host ended because its file was gone. They count once: the log reaches back to the one before."""
+    machine = Machine()
+    machine.write(10, b"before")
+    finish_received = machine.begin(20, b"received" * 30)
+    finish_own = machine.begin(20, b"its own" * 20)
+    finish_received()
+    machine.run()
+    assert machine.state() == b"received" * 30
+    finish_own()
+    machine.run()
+    assert machine.failed == []
+    assert machine.state() == b"its own" * 20
+    assert machine.store.floor(GROUP) == 10
+    assert machine.disk.list() == [checkpoint_name(GROUP, Position(position)) for position in (10, 20)]
+
+
 def test_two_are_kept_and_the_log_keeps_what_lies_behind_the_older() -> None:
     machine = Machine()
     assert machine.store.floor(GROUP) is None
@@ -170,6 +188,7 @@ def test_another_stores_checkpoints_are_removed() -> None:
 def test_names() -> None:
     name = checkpoint_name(GROUP, Position(10))
     assert checkpoint_of(name) == (5, 10)
-    assert checkpoint_of(name + ".part") == (5, 10)
-    for other in ("log-00000001", "checkpoint-1-2", "checkpoint-x-y", "store"):
+    for unfinished in (".part", ".2.part", ".copy"):
+        assert checkpoint_of(name + unfinished) == (5, 10)
+    for other in (name + ".bak", name + ".2", name + ".part.copy", "log-00000001", "checkpoint-1-2", "checkpoint-x-y", "store"):
         assert checkpoint_of(other) is None

@@ -36,7 +36,9 @@ from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration
 from holdfast.sim.runner.scenario import Bound
 from holdfast.sim.scenarios.authority.server import AUTHORITY
+from holdfast.sim.scenarios.groups.copies import KILLED_WHY
 from holdfast.sim.scenarios.groups.failing_objects import FOR_EVER_NS
+from holdfast.sim.scenarios.groups.objects import UNREADABLE
 from holdfast.sim.scenarios.groups.scenario import Groups
 from holdfast.sim.scenarios.groups.setup import HOST_COUNTS, HOSTS, Stage
 from holdfast.sim.scenarios.sequence.lease_settings import LEASES
@@ -189,7 +191,7 @@ class Witness:
     def _judge(self, view: View) -> None:
         before = self._primaries.get(view.group, view.primary)
         self._primaries[view.group] = view.primary
-        if self._is_load_alone and view.primary != before:
+        if self._is_load_alone and view.primary != before and not _has_full_log(view):
             said = f"group {view.group} went from {before} to {view.primary} ({view.cause.why.value})"
             self._world.violation("no failover by load", said)
         why, host = view.cause.why, view.cause.host
@@ -208,11 +210,24 @@ class Witness:
         """Whether the schedule had such a fault for *host* recently."""
         now = self._world.now
         return any(
-            event.kind == kind
-            and event.target == host
-            and event.at_ns <= now <= event.at_ns + event.parameters.get("for_ns", SECOND) + AFTERMATH_NS
+            event.kind == kind and event.target == host and event.at_ns <= now <= self._end_ns(event)
             for event in self._world.options.faults
         )
+
+    def _end_ns(self, event: FaultEvent) -> int:
+        """Return until when the fault may be a cause. A spoilt object says so until it is made anew, and may
+        be asked only then when one of another group no longer answers for it (FTC-148)."""
+        is_for_good = event.kind == SICK and event.target == sick_host(self._world.options)
+        if event.kind == SPOILT or is_for_good:
+            return FOR_EVER_NS
+        return event.at_ns + int(event.parameters["for_ns"]) + AFTERMATH_NS
+
+
+def _has_full_log(view: View) -> bool:
+    """Whether the primary handed over because no checkpoint frees its log, which is no matter of load: the
+    objects and the copies of ``groups`` are made to fail in that way."""
+    cause = view.cause
+    return cause.why is Why.RELEASED and any(why in cause.text for why in (KILLED_WHY, UNREADABLE))
 
 
 UNIT_NS = 100
