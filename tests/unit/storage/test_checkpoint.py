@@ -190,5 +190,13 @@ def test_names() -> None:
     assert checkpoint_of(name) == (5, 10)
     for unfinished in (".part", ".2.part", ".copy"):
         assert checkpoint_of(name + unfinished) == (5, 10)
-    for other in (name + ".bak", name + ".2", name + ".part.copy", "log-00000001", "checkpoint-1-2", "checkpoint-x-y", "store"):
+    for other in (
+        name + ".bak",
+        name + ".2",
+        name + ".part.copy",
+        "log-00000001",
+        "checkpoint-1-2",
+        "checkpoint-x-y",
+        "store",
+    ):
         assert checkpoint_of(other) is None

@@ -344,6 +344,7 @@ PLANTED = (
         "_may_count",
         lambda checkpointing, position: True,
         profile="swayed",
+        runs_max=400,
     ),
     _bug(
         "checkpoint-not-read-back",
@@ -371,7 +372,6 @@ PLANTED = (
         "_is_stuck",
         lambda submission, follower: False,
         profile="classes",
-        runs_max=400,
     ),
     _bug(
         "no-reserve",

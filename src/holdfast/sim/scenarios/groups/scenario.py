@@ -46,6 +46,7 @@ from holdfast.sim.scenarios.groups.caller import Caller
 from holdfast.sim.scenarios.groups.failing_objects import Deaths
 from holdfast.sim.scenarios.groups.false_deaths import FALSE_DEATH
 from holdfast.sim.scenarios.groups.host import Codec, Host
+from holdfast.sim.scenarios.groups.log_room import LogRoom
 from holdfast.sim.scenarios.groups.objects import Tokens
 from holdfast.sim.scenarios.groups.observer import Book, Losses, Replay
 from holdfast.sim.scenarios.groups.parcels import ORDERS
@@ -203,6 +204,7 @@ class Groups(Scenario):
         for name in CLIENTS:
             world.add_node(name, partial(self.caller, book=book, stage=stage))
         Agents(world, tuple(stage.hosts)).start()
+        LogRoom(world, stage)
 
     def drawn(self, world: World) -> Stage:
         """Draw the domain of this run."""
