@@ -78,8 +78,8 @@ def test_an_unfinished_one_is_removed() -> None:
 
 
 def test_two_of_one_position_are_written_at_the_same_time() -> None:
-    """The simulator's detect, seed 261: a member wrote its own state where it was receiving the primary's, and
-    the host ended because its file was gone. They count once: the log reaches back to the one before."""
+    """The simulator's detect, seed 261: a member wrote its own state where it was receiving the primary's,
+    and the host ended because its file was gone. They count once: the log reaches back to the one before."""
     machine = Machine()
     machine.write(10, b"before")
     finish_received = machine.begin(20, b"received" * 30)
