@@ -313,6 +313,24 @@ def test_where_only_the_set_counts_a_gap_holds_up_nothing() -> None:
     assert len(made.digests()) == 1
 
 
+@RETAIN
+@pytest.mark.covers("LOSS-9")
+def test_where_only_the_set_counts_each_part_that_is_left_of_a_loss_is_decided(retain: str) -> None:
+    """Something from the middle of a loss comes late, so that two parts are left: each is decided, once."""
+    made = StreamGroup(answering(hf.Recover() | hf.Drop(), order="set", retain=retain, ask_peers=True))
+    made.send("abc", message(1))
+    made.send("abc", message(7))
+    made.run(10)
+    made.send("abc", message(4))
+    made.run(400)
+    assert [each.numbers for each in made.objects()] == [[1, 7, 4]] * 3
+    assert [(each.mark, each.holes, each.dropped) for each in made.ledger("b").streams.values()] == [
+        (7, [], 4)
+    ]
+    assert {(each.first, each.last) for each in INFOS} <= {(2, 6), (2, 3), (5, 6)}
+    assert len(INFOS) <= 3
+
+
 @pytest.mark.covers("LOSS-31", "LOSS-42", "LOSS-43")
 def test_the_application_is_told_of_priorities_and_of_what_follows() -> None:
     made = StreamGroup(answering(hf.Drop(), next_messages=2))
