@@ -4,8 +4,11 @@ import pytest
 from stream_group import ORIGIN, StreamGroup, described, message
 
 import holdfast as hf
+from holdfast.model.ids import HostId
 from holdfast.streams.information import decode_information
 from holdfast.streams.message import Origin
+from holdfast.streams.peer_messages import Holds
+from holdfast.streams.peers import best_holder
 from holdfast.streams.records import Deliver
 
 
@@ -197,6 +200,15 @@ def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages()
     assert made.object("c").numbers == [1, 2, 3]
     assert made.replicas["a"].execution is None  # until it has taken the state of the leader
     assert "gold 2 to 2 is lost here" in made.replicas["a"].fitness().why
+
+
+def test_a_server_that_owes_messages_is_not_handed_the_group() -> None:
+    answers = {HostId(host): Holds(ORIGIN, 1, 9, count, (), owes) for host, count, owes in PEERS}
+    assert best_holder(answers, [HostId(host) for host in "bcd"]) == "d"
+    assert best_holder(answers, [HostId("b"), HostId("c")]) is None
+
+
+PEERS = (("b", 9, True), ("c", 0, False), ("d", 3, False))
 
 
 @pytest.mark.covers("LOSS-74", "LOSS-101")

@@ -376,7 +376,8 @@ class Streams:
         numbers = life.numbers_within(asked.first, asked.last) if life is not None else []
         held = [each for number in numbers if life is not None and (each := life.get(number)) is not None]
         priorities = sorted({each.priority for each in held})
-        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(priorities))
+        owes = self.suspending.owed is not None
+        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(priorities), owes)
 
     def _decide_for(self, peer: HostId, question: Question) -> None:
         if self._settings.decider != self.ports.me().host or not self.handlers.decides:

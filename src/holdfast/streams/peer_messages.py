@@ -57,6 +57,8 @@ class Holds(Struct, frozen=True, array_like=True, tag=5):
     count: int
     priorities: Annotated[tuple[int, ...], Meta(max_length=16)] = ()
     """The levels of those it has (LOSS-36)."""
+    owes: bool = False
+    """Whether it waits for the content of what was ordered (``retain="none"``): it could not lead on."""
 
 
 class Question(Struct, frozen=True, array_like=True, tag=6):

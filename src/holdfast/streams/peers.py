@@ -48,12 +48,21 @@ class Peers:
             marks.append(mark if incarnation == origin.incarnation else 0)
         return min(marks) if marks else None
 
+    def has_delivered(self, host: HostId, origin: Origin, number: int) -> bool:
+        """Whether that member has said that its object has all of a stream up to *number*."""
+        status = self.status.get(host)
+        if status is None or not status.has_object:
+            return False
+        incarnation, mark = status.marks.get(origin.stream, (-1, 0))
+        return incarnation > origin.incarnation or (incarnation == origin.incarnation and mark >= number)
+
     def _has_object(self, host: HostId) -> bool:
         status = self.status.get(host)
         return status is None or status.has_object
 
 
 def best_holder(answers: dict[HostId, Holds], among: list[HostId]) -> HostId | None:
-    """The one of *among* that has most of what was asked for; None if none has any."""
-    found = [(answers[host].count, host) for host in among if host in answers and answers[host].count]
+    """The one of *among* that has most of what was asked for and could lead on; None if none has any."""
+    told = [(answers[host], host) for host in among if host in answers]
+    found = [(each.count, host) for each, host in told if each.count and not each.owes]
     return max(found, key=lambda each: (each[0], each[1]))[1] if found else None
