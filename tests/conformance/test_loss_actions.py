@@ -1,15 +1,21 @@
 """What an application does about lost messages, through a class of its own, and all replicas with it."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from stream_group import ORIGIN, StreamGroup, described, message
 
 import holdfast as hf
-from holdfast.model.ids import HostId
+from holdfast.groups.host_groups import HostGroups
+from holdfast.model.ids import GroupId, HostId
+from holdfast.node.streams.intake import Intakes
 from holdfast.streams.information import decode_information
 from holdfast.streams.message import Origin
 from holdfast.streams.peer_messages import Holds
 from holdfast.streams.peers import best_holder
 from holdfast.streams.records import Deliver
+from holdfast.styles.replica import Replica
 
 
 class Book:
@@ -401,6 +407,33 @@ def test_a_backup_that_cannot_recover_it_takes_the_leaders_state() -> None:
     assert made.replicas["c"].execution is None
     assert "gold 1 to 1 was ordered and is not here" in made.replicas["c"].fitness().why
     assert made.object("a").numbers == [1]
+
+
+@pytest.mark.covers("LOSS-99")
+def test_a_server_without_its_object_holds_what_it_will_need() -> None:
+    """While it waits for the leader's state, messages reach it: it needs none of them from elsewhere when it
+    has the state. It holds the newest, as many as there is room for."""
+    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",), hold_messages=40))
+    made.send("ab", message(1))
+    made.run(60)
+    assert made.replicas["c"].execution is None
+    intake = Intakes(cast(HostGroups, Hosted(made.replicas["c"])), lambda *_: False).get(GroupId(1))
+    assert intake is not None
+    for number in range(2, 100):
+        intake.on_messages(ORIGIN, [message(number)], is_answer=False)
+        made.send("ab", message(number))
+    held = made.streams["c"].holding.newest("gold")
+    assert held is not None
+    assert held.count <= 40
+    assert held.missing(85, 99) == []
+
+
+class Hosted:
+    """The groups of a host, of which there is one."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.hosted = {GroupId(1): SimpleNamespace(style=replica)}
+        self.guarded = lambda work: work
 
 
 @pytest.mark.covers("LOSS-110")

@@ -124,6 +124,8 @@ class Streams:
         if mark is None and self._is_over(origin):
             held.figures.late += len(messages)
             return
+        if mark is None and self.ledger is None:
+            self.holding.make_room(held)
         taken = 0
         for run in runs_of(messages):
             taken += self._take(held, run, mark, now)

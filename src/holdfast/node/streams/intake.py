@@ -85,9 +85,10 @@ class Intakes:
         self._known: dict[GroupId, MemberIntake] = {}
 
     def get(self, group: GroupId) -> MemberIntake | None:
-        """The member of that group; None if there is none here that takes streams and has an object."""
+        """The member of that group; None if there is none here that takes streams. One that is without its
+        object takes them, too: it holds what it will need when it has another (LOSS-99)."""
         streams = self.streams_of(group)
-        if streams is None or streams.ledger is None:
+        if streams is None or not streams.is_bound:
             return None
         known = self._known.get(group)
         if known is None or known.streams is not streams:
