@@ -201,11 +201,15 @@ def test_the_calls_of_the_cluster_manager(plane: Plane) -> None:
         "a coordinator that gave up is not resumed", lambda: plane.coordination()["current_term"] > term
     )
     plane.until("everybody has a role again", are_found)
+    term = plane.coordination()["current_term"]
     for url in plane.doors.values():
         news = {"current_term": plane.coordination(url)["current_term"] + 1, "master": "somebody:1"}
         answer = plane.ask(url, "/cluster/newmaster", news)
         assert (answer.status_code, answer.json()["status"]) == (200, "success")
         assert answer.json()["current_term"] < news["current_term"], "only the authority begins a term"
+    plane.until(
+        "the coordinator has found its role anew, too", lambda: plane.coordination()["current_term"] > term
+    )
     plane.until("everybody has a role once more", are_found)
     old = plane.ask(plane.coordinator, "/cluster/newmaster", {"current_term": 0})
     assert (old.status_code, old.json()["status"]) == (409, "STALE_TERM")
