@@ -8,6 +8,7 @@ document that was acknowledged is read there and compared with what was put.
 """
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -112,7 +113,8 @@ async def _measure(
             filling = _clock.now()
             await asyncio.gather(*(feed.put(-(-count // FILLING)) for feed in feeds))
             filled_s = (_clock.now() - filling) / 1e9
-            (new,) = (host.id for host in status.hosts if host.id not in (await _info(domain)).placed_on)
+            placed_on = (await _info(domain)).placed_on
+            (new,) = (host.id for host in status.hosts if host.id not in placed_on)
             feeds.append(Feed(group, FILLING * count * 2))
             joining = _Joining(description, domain, group, feeds, feed_mb_s, callers, progress)
             await joining.join(HostId(new), count // FILLING)
@@ -159,6 +161,7 @@ class _Joining:
     during_ms: float = 0.0
     fed_before: int = 0
     failed: int = 0
+    load: tuple[float, ...] = ()
 
     async def join(self, new: HostId, readable: int) -> None:
         """Feed and read for a while, then let *new* join; documents 1 to *readable* are read."""
@@ -191,6 +194,7 @@ class _Joining:
         self.before_ms = quantile(calls.took_ms([self.before]), 0.99)
         self.during_ms = quantile(calls.took_ms([self.during]), 0.99)
         self.failed = calls.failed
+        self.load = os.getloadavg()
         self.progress(
             f"{new} is in-sync after {self._seconds:.1f} s; {self.sent / 1e6:.0f} MB were sent, "
             f"{self.fed / 1e6:.0f} MB fed"
@@ -241,6 +245,7 @@ class _Joining:
             "sent_mb": round(self.sent / 1e6, 1),
             "p99_before_ms": round(self.before_ms, 2),
             "p99_during_ms": round(self.during_ms, 2),
+            "load_average": self.load,
         }
 
 

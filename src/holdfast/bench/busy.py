@@ -14,6 +14,7 @@ No host may be suspected meanwhile: no peer is silent, and no group has another 
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -67,6 +68,8 @@ class Measured:
     """What was found in all rounds, by what went on beside."""
 
     late_ms: dict[str, list[float]] = field(default_factory=dict)
+    by_host_ms: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+    """The same of each host, the least late first."""
     suspicions: int = 0
     answered: int = 0
 
@@ -106,6 +109,8 @@ def run_busy_bench(*, rounds: int = 3, progress: Progress = lambda _: None) -> d
         "suspicions": found.suspicions,
         "answered": found.answered,
         "late_ms": found.late_ms,
+        "late_by_host_ms": found.by_host_ms,
+        "load_average": os.getloadavg(),
     }
 
 
@@ -128,9 +133,12 @@ async def _measure(directory: Path, rounds: int, progress: Progress) -> Measured
         }
         for number in range(1, rounds + 1):
             for name, work in parts.items():
-                late_ms = await _late_beside(work, domain, counter, addresses, admin, found)
+                hosts_ms = await _late_beside(work, domain, counter, addresses, admin, found)
+                late_ms = max(median(hosts_ms), LEAST_MS)
                 found.late_ms.setdefault(name, []).append(late_ms)
-                progress(f"round {number} of {rounds}, {name}: p99 {late_ms:.2f} ms")
+                found.by_host_ms.setdefault(name, []).append(hosts_ms)
+                most = max(hosts_ms)
+                progress(f"round {number} of {rounds}, {name}: p99 {late_ms:.2f} ms, at most {most:.2f} ms")
     return found
 
 
@@ -141,8 +149,8 @@ async def _late_beside(
     addresses: Sequence[Address],
     admin: ConnectionSettings,
     found: Measured,
-) -> float:
-    """Have *work* done over and over for as long as hosts measure; the median of what they found."""
+) -> tuple[float, ...]:
+    """Have *work* done over and over for as long as hosts measure; what each of them found."""
     epochs = {each.name: each.epoch for each in await domain.groups()}
     until = asyncio.get_running_loop().time() + WINDOW_S
 
@@ -159,7 +167,7 @@ async def _late_beside(
     reports = [await ask_host_at(each, admin) for each in addresses]
     found.suspicions += sum(peer.silent for report in reports for peer in report.peers)
     found.suspicions += sum(each.epoch != epochs.get(each.name) for each in await domain.groups())
-    return max(median(report.loop_late_ms for report in reports), LEAST_MS)
+    return tuple(sorted(report.loop_late_ms for report in reports))
 
 
 async def _keep_busy(
