@@ -61,11 +61,14 @@ RETAIN = pytest.mark.parametrize("retain", ["memory", "none"])
 @pytest.mark.covers("LOSS-1", "LOSS-8", "LOSS-51", "LOSS-82", "LOSS-87")
 def test_every_member_delivers_what_the_leader_has_ordered_in_stream_order(retain: str) -> None:
     made = StreamGroup(answering(hf.Drop(), retain=retain))
-    made.send("bc", message(1), message(2), message(3))
+    made.send("bc", message(1), message(2), message(3), message(4))
     assert [each.numbers for each in made.objects()] == [[], [], []]  # the leader has not ordered them
     made.send("a", message(2), message(1))
+    assert [each.numbers for each in made.objects()] == [[1, 2]] * 3
+    made.send("a", message(4))  # it has overtaken another
+    assert [each.numbers for each in made.objects()] == [[1, 2]] * 3
     made.send("a", message(3))
-    assert [each.numbers for each in made.objects()] == [[1, 2, 3]] * 3
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3
     assert len(made.digests()) == 1
 
 
@@ -206,6 +209,13 @@ def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages()
     assert made.object("c").numbers == [1, 2, 3]
     assert made.replicas["a"].execution is None  # until it has taken the state of the leader
     assert "gold 2 to 2 is lost here" in made.replicas["a"].fitness().why
+    state = made.replicas["c"].capture()
+    assert state is not None
+    made.replicas["a"].install(state)
+    made.send("abc", message(4))
+    made.run(50)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3, "it is back, as a backup"
+    assert len(made.digests()) == 1
 
 
 def test_a_server_that_owes_messages_is_not_handed_the_group() -> None:
