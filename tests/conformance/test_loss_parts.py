@@ -14,7 +14,7 @@ from holdfast.streams.dropping import SelectiveDropper
 from holdfast.streams.information import LossInfo
 from holdfast.streams.ledger import Ledger
 from holdfast.streams.message import Origin
-from holdfast.streams.peer_messages import Status, decode_told
+from holdfast.streams.peers import Status, decode_told
 from holdfast.streams.priorities import indication, is_lost
 from holdfast.streams.records import Began, Deliver, Passed, RuleEnded
 from holdfast.streams.rules import Rules, rule_of

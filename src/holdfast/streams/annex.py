@@ -22,19 +22,19 @@ from holdfast.streams.information import decode_information
 from holdfast.streams.ledger import Decision, Ledger, StreamMark
 from holdfast.streams.message import Heartbeat, Message, Origin
 from holdfast.streams.ordering import Ordering
-from holdfast.streams.peer_messages import (
+from holdfast.streams.peers import (
     GIVEN_BYTES_MAX,
     GIVEN_MAX,
     Answer,
     Given,
     Holds,
+    Peers,
     Question,
     Status,
     Wanted,
     WhoHas,
     decode_told,
 )
-from holdfast.streams.peers import Peers
 from holdfast.streams.ports import MessageStore
 from holdfast.streams.records import Decided, Deliver, Lacked, Ordered, Passed, RuleEnded, positions_in
 from holdfast.streams.recovering import Places, RecoveryJob

@@ -12,8 +12,7 @@ from holdfast.sequence.peer_messages import Peer
 from holdfast.streams.config import StreamSettings
 from holdfast.streams.holding import Holding
 from holdfast.streams.ledger import Ledger
-from holdfast.streams.peer_messages import Status
-from holdfast.streams.peers import Peers
+from holdfast.streams.peers import Peers, Status
 from holdfast.streams.records import Began, Deliver
 from holdfast.streams.recovering import Places
 from holdfast.streams.suspending import Suspending

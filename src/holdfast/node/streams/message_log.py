@@ -21,7 +21,7 @@ from holdfast.model.outcome import error_in_words
 from holdfast.node.streams.config import StreamsConfig, is_plug_in
 from holdfast.node.streams.log_files import LogFiles
 from holdfast.streams.message import Message, Origin
-from holdfast.streams.peer_messages import GIVEN_MAX
+from holdfast.streams.peers import GIVEN_MAX
 from holdfast.streams.ports import NOT_STORED, REFUSED, MessageLog
 from holdfast.streams.runs import MESSAGE_BYTES, Run
 
