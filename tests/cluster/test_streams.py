@@ -3,16 +3,15 @@
 import asyncio
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from direct import DirectCaller
 from domain import WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
+from stream_tallies import equal_tallies, lose
 
 from holdfast.cli.admin import give_at
 from holdfast.client.destination import Destination
@@ -22,12 +21,9 @@ from holdfast.model.admin.streams import (
     BindStream,
     InspectStreams,
     ListStreams,
-    LoseStream,
     StreamList,
-    StreamLost,
     StreamsInspected,
 )
-from holdfast.model.ids import HostId
 from means import missing
 
 pytestmark = pytest.mark.cluster
@@ -43,41 +39,12 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
         yield made
 
 
-async def tallies(client: Client, name: str) -> dict[str, Any]:
-    """What each member has of the streams."""
-    info = await client.info(name)
-    found: dict[str, Any] = {}
-    for host in info.placed_on:
-        caller = DirectCaller(host, info.group, info.epoch)
-        await caller.open(await client.address(host), client.endpoint())
-        answer = await caller.read("tally", stale_ms=3_600_000)
-        found[host] = None if answer is None else answer.value
-        caller.close()
-    return found
-
-
-async def equal_tallies(client: Client, name: str, holds: Callable[[Any], bool]) -> Any:
-    """Wait until all members say the same, and it is so."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        found = await tallies(client, name)
-        first = next(iter(found.values()))
-        if len(found) == 3 and all(each == first for each in found.values()) and first and holds(first):
-            return first
-        assert time.monotonic() < deadline, f"members differ: {found}"
-        await asyncio.sleep(0.1)
-
-
 async def bound(client: Client, name: str, policy: str, **options: Any) -> Any:
     group = await client.connection.create(
         "tape:Tape", name=name, style="active", durability="memory", args=[policy], min_in_sync=1
     )
     await client.connection.submit(BindStream(name=f"{name}-in", group=name, **options), StreamList)
     return group
-
-
-async def lose(client: Client, host: HostId, stream: str, part: float) -> None:
-    await give_at(client.layout, LoseStream(name=stream, part=part), StreamLost, host=host)
 
 
 @pytest.mark.covers("LOSS-7")
@@ -107,7 +74,7 @@ def test_every_message_arrives_everywhere(domain: Domain, transport: Any) -> Non
     run(domain, work)
 
 
-@pytest.mark.covers("LOSS-13", "LOSS-106", "LOSS-107")
+@pytest.mark.covers("LOSS-13", "LOSS-16", "LOSS-106", "LOSS-107")
 @pytest.mark.parametrize(("policy", "part", "outputs"), [("gap_fill", 0.1, "tcp"), ("drop", 0.05, "udp")])
 def test_a_leader_is_killed_while_datagrams_are_lost(
     domain: Domain, rounds: Callable[..., int], policy: str, part: float, outputs: Any

@@ -1,51 +1,13 @@
 """What an application does about lost messages, through a class of its own, and all replicas with it."""
 
 import pytest
+from loss_books import INFOS, RETAIN, Book, answering
 from stream_group import ORIGIN, StreamGroup, described, message
 
 import holdfast as hf
 from holdfast.streams.information import decode_information
 from holdfast.streams.message import Origin
 from holdfast.streams.records import Deliver
-
-
-class Book:
-    """Notes what it gets; each subclass decides about loss in its own way."""
-
-    streams = hf.StreamSettings(grace_ms=10, recover_ms=60, retry_ms=10, attempts=1)
-    numbers: list[int]
-    notices: list[str]
-
-    def __init__(self) -> None:
-        self.numbers = []
-        self.notices = []
-
-    def on_message(self, message: hf.StreamMessage) -> None:
-        self.numbers.append(message.number)
-
-    def on_action(self, notice: hf.Notice) -> None:
-        self.notices.append(f"{notice.kind} {notice.first}-{notice.last}")
-
-
-INFOS: list[hf.LossInfo] = []
-
-
-def answering(*actions: hf.Action, **settings: object) -> type:
-    """A book that answers its losses with these, the last one again and again."""
-    INFOS.clear()
-
-    class Answering(Book):
-        streams = hf.StreamSettings(**{**_SHORT, **settings})  # type: ignore[arg-type]
-
-        def on_loss(self, info: hf.LossInfo) -> hf.Action:
-            INFOS.append(info)
-            return actions[min(len(INFOS), len(actions)) - 1]
-
-    return Answering
-
-
-_SHORT: dict[str, object] = {"grace_ms": 10, "recover_ms": 60, "retry_ms": 10, "attempts": 1, "decide_ms": 50}
-RETAIN = pytest.mark.parametrize("retain", ["memory", "none"])
 
 
 @RETAIN
@@ -187,45 +149,6 @@ def test_the_second_choice_is_taken_when_the_first_fails_and_losses_are_answered
     assert [each.attempt for each in INFOS] == [1, 1]
 
 
-@pytest.mark.covers("LOSS-58", "LOSS-78", "LOSS-86", "LOSS-97")
-def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages() -> None:
-    made = StreamGroup(answering(hf.Suspend()))
-    made.send("abc", message(1))
-    made.send("c", message(2))
-    made.send("abc", message(3))
-    made.run(100)
-    assert [(who, to) for who, to, _ in made.handed_over] == [("a", "c")]
-    made.fail_over("c", is_crash=False)
-    made.run(50)
-    assert made.object("c").numbers == [1, 2, 3]
-    assert made.replicas["a"].execution is None  # until it has taken the state of the leader
-    assert "gold 2 to 2 is lost here" in made.replicas["a"].fitness().why
-    state = made.replicas["c"].capture()
-    assert state is not None
-    made.replicas["a"].install(state)
-    made.send("abc", message(4))
-    made.run(50)
-    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3, "it is back, as a backup"
-    assert len(made.digests()) == 1
-
-
-@pytest.mark.covers("LOSS-74", "LOSS-101")
-def test_a_stream_waits_where_suspending_would_help_nobody() -> None:
-    made = StreamGroup(answering(hf.Suspend()))
-    made.send("abc", message(1))
-    made.send("abc", message(3))
-    other = Origin("exchange", "silver", 1)
-    made.run(100)
-    made.send("abc", message(1), origin=other)
-    made.run(20)
-    assert made.handed_over == []
-    assert made.object("b").numbers == [1, 1]  # other streams flow (LOSS-61)
-    assert made.object("b").notices[:1] == ["suspend 2-2"]
-    made.send("a", message(2))
-    made.run(20)
-    assert made.object("b").numbers == [1, 1, 2, 3]
-
-
 @pytest.mark.covers("LOSS-61")
 def test_while_one_stream_waits_for_a_decision_the_others_flow() -> None:
     made = StreamGroup(answering(hf.Recover(within_ms=400, attempts=9)))
@@ -323,6 +246,24 @@ def test_where_only_the_set_counts_a_gap_holds_up_nothing() -> None:
     assert len(made.digests()) == 1
 
 
+@RETAIN
+@pytest.mark.covers("LOSS-9")
+def test_where_only_the_set_counts_each_part_that_is_left_of_a_loss_is_decided(retain: str) -> None:
+    """Something from the middle of a loss comes late, so that two parts are left: each is decided, once."""
+    made = StreamGroup(answering(hf.Recover() | hf.Drop(), order="set", retain=retain, ask_peers=True))
+    made.send("abc", message(1))
+    made.send("abc", message(7))
+    made.run(10)
+    made.send("abc", message(4))
+    made.run(400)
+    assert [each.numbers for each in made.objects()] == [[1, 7, 4]] * 3
+    assert [(each.mark, each.holes, each.dropped) for each in made.ledger("b").streams.values()] == [
+        (7, [], 4)
+    ]
+    assert {(each.first, each.last) for each in INFOS} <= {(2, 6), (2, 3), (5, 6)}
+    assert len(INFOS) <= 3
+
+
 @pytest.mark.covers("LOSS-31", "LOSS-42", "LOSS-43")
 def test_the_application_is_told_of_priorities_and_of_what_follows() -> None:
     made = StreamGroup(answering(hf.Drop(), next_messages=2))
@@ -346,41 +287,6 @@ def test_other_servers_tell_the_priorities_that_no_message_tells() -> None:
     made.run(60)
     assert INFOS[0].priority.from_peers == (0,)
     assert INFOS[0].priority.is_high_lost is hf.Lost.YES
-
-
-@pytest.mark.covers("LOSS-85")
-def test_a_new_leader_goes_on_from_the_last_ordered_number() -> None:
-    made = StreamGroup(answering(hf.Drop()))
-    made.send("abc", message(1), message(2))
-    made.send("abc", message(4))
-    made.run(30)
-    made.fail_over("b", is_crash=True)
-    made.run(20)
-    made.send("bc", message(3))  # dropped by the leader before
-    made.send("bc", message(6))
-    made.run(30)
-    assert [each.numbers for each in made.objects()] == [[1, 2, 4, 6]] * 2
-    assert [(each.first, each.last) for each in INFOS] == [(3, 3), (5, 5)]
-
-
-@pytest.mark.covers("LOSS-90")
-def test_a_backup_that_lacks_an_ordered_message_recovers_it_and_waits_for_nothing_else() -> None:
-    made = StreamGroup(answering(hf.Drop(), retain="none"))
-    made.send("ab", message(1))
-    made.send("abc", message(2))
-    assert made.object("b").numbers == [1, 2]  # nobody waits for c
-    made.run(60)
-    assert made.object("c").numbers == [1, 2]
-
-
-@pytest.mark.covers("LOSS-90", "LOSS-100")
-def test_a_backup_that_cannot_recover_it_takes_the_leaders_state() -> None:
-    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",)))
-    made.send("ab", message(1))
-    made.run(60)
-    assert made.replicas["c"].execution is None
-    assert "gold 1 to 1 was ordered and is not here" in made.replicas["c"].fitness().why
-    assert made.object("a").numbers == [1]
 
 
 @pytest.mark.covers("LOSS-110")

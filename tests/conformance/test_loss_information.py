@@ -6,7 +6,7 @@ from stream_group import ORIGIN, StreamGroup, described, message
 import holdfast as hf
 from holdfast.model.ids import SECOND
 from holdfast.streams.message import DISTANCE_MAX, FURTHER, Ages, Message, Origin
-from holdfast.streams.peer_messages import Status, decode_told
+from holdfast.streams.peers import Status, decode_told
 
 INFOS: list[hf.LossInfo] = []
 

@@ -3,18 +3,21 @@
 Both have three members. A source sends small messages, one in a datagram or many, and the time is taken until
 every member has delivered all of them to a function of the application: Python here, C there. In each round
 Holdfast and corosync follow each other; the second client of corosync, which unpacks each record and calls a
-function with it, is the one to compare with. Holdfast is measured at 1 % loss too, with DROP and with
-RECOVER, each beside its own lossless run.
+function with it, is the one to compare with. Then three senders send at once; and one sends half of what
+corosync can take, for the time from sending a message until it is delivered at the last member.
+
+Holdfast alone is measured at 1 % loss, with DROP and with RECOVER, each beside its own lossless run; and with
+a member that suspends itself and takes 100 MB of state, beside the same without any load.
 """
 
-import asyncio
 import logging
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,52 +26,46 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
-from holdfast.bench.measuring.access import StartedDomain, admin_in, client_of
+from holdfast.bench.measuring.access import client_of
 from holdfast.bench.systems import Absent
-from holdfast.bench.systems.corosync import Corosync, Delivered, cpu_s, running
+from holdfast.bench.systems.corosync import Corosync, Delivered, running
 from holdfast.bench.systems.ours import started_domain
-from holdfast.client.admin_client import Given, give
-from holdfast.client.domain import Domain
-from holdfast.client.source import Source
-from holdfast.model.admin.groups import Order
-from holdfast.model.admin.streams import (
-    BindStream,
-    InspectStreams,
-    LoseStream,
-    StreamList,
-    StreamLost,
-    StreamsInspected,
-)
-from holdfast.net import Address
-from holdfast.node.messages import DomainStatus
-from holdfast.streams.sending import LOOPBACK_BYTES, SourceConfig
+from holdfast.bench.systems.stream_meter import MEMBERS, SENDERS, Metered, Shape
 
 SIZES: Final = (64, 1_024)
 METER: Final = Path(__file__).parent / "systems" / "meter.py"
-"""The class that is fed."""
-BATCH: Final = 100
-"""Records in a message of corosync; Holdfast fills datagrams of the same size."""
-MEMBERS: Final = 3
-SETTLE_S: Final = 120.0
-WARM: Final = 2_000
+"""The classes that are fed."""
 LOSS: Final = 0.01
+TIMED_S: Final = 2.0
+"""How long messages are sent at a rate, to see how long they take."""
+LOAD: Final = 0.6
+"""The part of the highest rate at which a member suspends itself."""
 TARGET_BATCHED: Final = 0.6
 TARGET_SINGLE: Final = 1.5
 TARGET_DROP: Final = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """One kind of load."""
-
-    bytes: int
-    is_batched: bool
-
-    def __str__(self) -> str:
-        return f"{self.bytes} bytes, {'batched' if self.is_batched else 'one in a datagram'}"
-
-
+TARGET_P50: Final = 3.0
+TARGET_BACK: Final = 1.5
+TARGET_MEANWHILE: Final = 0.9
 SHAPES: Final = tuple(Shape(size, is_batched) for size in SIZES for is_batched in (True, False))
+BATCHED, SINGLE = SHAPES[:2]
+POLICIES: Final = ("drop", "recover")
+PEER: Final = "corosync CPG"
+
+
+@dataclass
+class Measured:
+    """What all rounds have come to."""
+
+    ours: dict[str, list[Delivered]] = field(default_factory=dict)
+    theirs: dict[str, list[Delivered]] = field(default_factory=dict)
+    counting: dict[str, list[Delivered]] = field(default_factory=dict)
+    lossy: dict[str, list[Delivered]] = field(default_factory=dict)
+    back_s: list[tuple[float, float]] = field(default_factory=list)
+    """How long a suspended member took: under load, and idle."""
+    meanwhile: list[tuple[float, float]] = field(default_factory=list)
+    """What was delivered per second meanwhile, and before."""
+    absent: str = ""
+    """Why corosync was not measured; empty if it was."""
 
 
 def run_streams_bench(
@@ -80,86 +77,168 @@ def run_streams_bench(
 
 
 async def _measure(rounds: int, messages: int, progress: Progress) -> dict[str, Any]:
-    ours: dict[Shape, list[Delivered]] = {each: [] for each in SHAPES}
-    theirs: dict[Shape, list[Delivered]] = {each: [] for each in SHAPES}
-    counting: dict[Shape, list[Delivered]] = {each: [] for each in SHAPES}
-    lossy: dict[str, list[Delivered]] = {"drop": [], "recover": []}
-    absent = ""
+    found = Measured()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         shutil.copy(METER, name)
         async with (
             started_domain(Path(name), hosts=MEMBERS) as (domain, status),
             client_of(domain, status) as client,
         ):
-            meter = await Metered.made(domain, status, client)
+            meter = Metered(domain, status, client)
+            for policy in POLICIES:
+                await meter.make(policy, policy=policy, streams=SENDERS)
+            await meter.make("heavy", cls="Heavy")
             for number in range(1, rounds + 1):
-                for shape in SHAPES:
-                    count = messages if shape.is_batched else messages // 10
-                    ours[shape].append(await meter.run(shape, count))
-                    progress(f"round {number}: Holdfast, {shape}: {ours[shape][-1].rate:,.0f}/s")
-                    if not absent:
-                        absent = await _peer(Path(name), shape, count, theirs[shape], counting[shape])
-                        if not absent:
-                            progress(f"round {number}: corosync, {shape}: {theirs[shape][-1].rate:,.0f}/s")
-                for policy, found in lossy.items():
-                    found.append(await meter.run(SHAPES[0], messages, policy=policy, loss=LOSS))
-                    progress(f"round {number}: 1 % lost, {policy}: {found[-1].rate:,.0f}/s")
-    results = _judged(ours, theirs, lossy, is_alone=bool(absent))
+                say = partial(_said, progress, number)
+                await _round(found, meter, Path(name), messages, say)
+    results = _judged(found)
     return {
         "results": [msgspec.to_builtins(each) for each in results],
-        "ours": {str(shape): found for shape, found in ours.items()},
-        "corosync": {str(shape): found for shape, found in theirs.items()},
-        "corosync, counting only": {str(shape): found for shape, found in counting.items()},
-        "loss": lossy,
-        "absent": absent,
+        "ours": found.ours,
+        "corosync": found.theirs,
+        "corosync, counting only": found.counting,
+        "loss": found.lossy,
+        "suspended": {"back_s": found.back_s, "delivered_per_s": found.meanwhile},
+        "absent": found.absent,
         "machine": {"cpus": os.cpu_count(), "load_average": os.getloadavg()},
     }
 
 
+def _said(progress: Progress, number: int, what: str) -> None:
+    progress(f"round {number}: {what}")
+
+
+async def _round(found: Measured, meter: Metered, directory: Path, messages: int, progress: Progress) -> None:
+    for shape in SHAPES:
+        count = messages if shape.is_batched else messages // 10
+        _note(found.ours, str(shape), await meter.run(shape, count), progress)
+        await _peer(found, directory, str(shape), shape, count, progress)
+    for shape in (BATCHED, SINGLE):
+        count = (messages if shape.is_batched else messages // 10) // SENDERS
+        what = f"{shape}, three senders"
+        _note(found.ours, what, await meter.run(shape, count, senders=SENDERS), progress)
+        await _peer(found, directory, what, shape, count, progress, senders=SENDERS)
+    for shape in (BATCHED, SINGLE) if not found.absent else ():
+        rate = found.theirs[str(shape)][-1].rate / 2
+        what = f"{shape}, at half of corosync's rate"
+        _note(found.ours, what, await meter.timed(shape, rate, TIMED_S), progress)
+        count = int(rate * TIMED_S) // shape.batch * shape.batch
+        await _peer(found, directory, what, shape, count, progress, rate=round(rate / shape.batch))
+    for policy in POLICIES:
+        taken = await meter.run(BATCHED, messages, group=policy, loss=LOSS)
+        _note(found.lossy, policy, taken, lambda said: progress(f"1 % lost: {said}"))
+        await meter.lose(policy, 0.0)
+    await _suspended(found, meter, progress)
+
+
+def _note(taken: dict[str, list[Delivered]], what: str, one: Delivered, progress: Progress) -> None:
+    taken.setdefault(what, []).append(one)
+    times = f", p50 {one.p50_us:,.0f} us, p99 {one.p99_us:,.0f} us" if one.p50_us else ""
+    progress(f"{what}: {one.rate:,.0f}/s{times}")
+
+
+async def _suspended(found: Measured, meter: Metered, progress: Progress) -> None:
+    idle_s, _ = await meter.suspended(0.0)
+    rate = LOAD * found.ours[str(BATCHED)][-1].rate
+    back_s, meanwhile = await meter.suspended(rate)
+    found.back_s.append((back_s, idle_s))
+    found.meanwhile.append((meanwhile, rate))
+    progress(f"suspended: back in {back_s:.2f} s, idle {idle_s:.2f} s; {meanwhile:,.0f}/s of {rate:,.0f}/s")
+
+
 async def _peer(
-    directory: Path, shape: Shape, count: int, unpacking: list[Delivered], counting: list[Delivered]
-) -> str:
-    """Measure corosync; why it is not there, if it is not."""
+    found: Measured,
+    directory: Path,
+    what: str,
+    shape: Shape,
+    count: int,
+    progress: Progress,
+    *,
+    senders: int = 1,
+    rate: int = 0,
+) -> None:
+    """Measure corosync, unless it is not there."""
+    if found.absent:
+        return
     try:
         async with running(directory) as peer:
-            for unpacks, found in ((True, unpacking), (False, counting)):
-                found.append(await _peer_run(peer, shape, count, unpacks=unpacks))
+            for unpacks, taken in ((True, found.theirs), (False, found.counting)):
+                if not unpacks and (rate or senders > 1):
+                    continue
+                one = await _peer_run(peer, shape, count, unpacks=unpacks, senders=senders, rate=rate)
+                _note(taken, what, one, lambda said: progress(f"corosync, {said}"))
     except (Absent, OSError, TimeoutError) as error:
-        return str(error) or repr(error)
-    return ""
+        found.absent = str(error) or repr(error)
 
 
-async def _peer_run(peer: Corosync, shape: Shape, count: int, *, unpacks: bool) -> Delivered:
-    batch = BATCH if shape.is_batched else 1
-    group = f"g{time.monotonic_ns()}"
-    return await peer.run(group, records=count, record_bytes=shape.bytes, batch=batch, unpacks=unpacks)
+async def _peer_run(
+    peer: Corosync, shape: Shape, count: int, *, unpacks: bool, senders: int, rate: int
+) -> Delivered:
+    return await peer.run(
+        f"g{time.monotonic_ns()}",
+        records=count,
+        record_bytes=shape.bytes,
+        batch=shape.batch,
+        unpacks=unpacks,
+        senders=senders,
+        rate=rate,
+    )
 
 
-def _judged(
-    ours: dict[Shape, list[Delivered]],
-    theirs: dict[Shape, list[Delivered]],
-    lossy: dict[str, list[Delivered]],
-    *,
-    is_alone: bool,
-) -> list[Result]:
+def _judged(found: Measured) -> list[Result]:
     made: list[Result] = []
-    for shape in SHAPES if not is_alone else ():
-        target = TARGET_BATCHED if shape.is_batched else TARGET_SINGLE
-        pairs = (_rates(ours[shape]), _rates(theirs[shape]))
-        made.append(compare(str(shape), *pairs, unit="messages/s", other_name="corosync CPG", target=target))
-    whole = _rates(ours[SHAPES[0]])
-    for policy, found in lossy.items():
-        bound = TARGET_DROP if policy == "drop" else None
+    for what, ours in found.ours.items() if not found.absent else ():
+        theirs = found.theirs[what]
+        if ours[0].p50_us:
+            for name, of, target in (("p50", _p50, TARGET_P50), ("p99", _p99, None)):
+                made.append(
+                    compare(
+                        f"{what}: {name}",
+                        [of(each) for each in ours],
+                        [of(each) for each in theirs],
+                        unit="us",
+                        other_name=PEER,
+                        target=target,
+                        is_at_most=True,
+                    )
+                )
+            continue
+        target = TARGET_BATCHED if "batched" in what else TARGET_SINGLE
+        rates = (_rates(ours), _rates(theirs))
+        made.append(compare(what, *rates, unit="messages/s", other_name=PEER, target=target))
+    whole = _rates(found.ours[str(BATCHED)])
+    for policy, lossy in found.lossy.items():
         made.append(
             compare(
                 f"1 % lost, {policy}",
-                _rates(found),
+                _rates(lossy),
                 whole,
                 unit="messages/s",
                 other_name="without loss",
-                target=bound,
+                target=TARGET_DROP if policy == "drop" else None,
             )
         )
+    back = [each for each, _ in found.back_s], [each for _, each in found.back_s]
+    made.append(
+        compare(
+            "suspended with 100 MB, until it is back",
+            *back,
+            unit="s",
+            other_name="without load",
+            target=TARGET_BACK,
+            is_at_most=True,
+        )
+    )
+    rates = [each for each, _ in found.meanwhile], [each for _, each in found.meanwhile]
+    made.append(
+        compare(
+            "delivered meanwhile",
+            *rates,
+            unit="messages/s",
+            other_name="what is sent",
+            target=TARGET_MEANWHILE,
+        )
+    )
     return made
 
 
@@ -167,68 +246,9 @@ def _rates(found: Sequence[Delivered]) -> list[float]:
     return [each.rate for each in found]
 
 
-class Metered:
-    """Groups of three members in memory, each with a stream."""
+def _p50(one: Delivered) -> float:
+    return max(one.p50_us, 1.0)
 
-    def __init__(self, domain: StartedDomain, status: DomainStatus, client: Domain) -> None:
-        self._domain = domain
-        self._client = client
-        self._pids = [host.pid for host in status.hosts if host.pid is not None]
-        self._hosts = [Address.parse(str(host.address)) for host in status.hosts]
 
-    @classmethod
-    async def made(cls, domain: StartedDomain, status: DomainStatus, client: Domain) -> "Metered":
-        for policy in ("drop", "recover"):
-            await client.create(
-                "meter:Meter", name=policy, style="active", durability="memory", min_in_sync=1, args=[policy]
-            )
-            async with asyncio.timeout(SETTLE_S):
-                while not any(
-                    each.name == policy and len(each.in_sync) == MEMBERS for each in await client.groups()
-                ):
-                    await asyncio.sleep(0.1)
-            await client.submit(BindStream(name=policy, group=policy, levels=2), StreamList)
-        return cls(domain, status, client)
-
-    async def _ask(self, host: Address, order: Order, kind: type[Given]) -> Given:
-        return await give([host], admin_in(self._domain), order, kind)
-
-    async def run(self, shape: Shape, count: int, *, policy: str = "drop", loss: float = 0.0) -> Delivered:
-        """Send *count* messages, and wait until every member has delivered or passed over all of them."""
-        for host in self._hosts:
-            await self._ask(host, LoseStream(name=policy, part=loss), StreamLost)
-        size = min(BATCH * (shape.bytes + 16), LOOPBACK_BYTES) if shape.is_batched else 512 + shape.bytes
-        payload = b"x" * shape.bytes
-        async with Source(
-            self._client, stream=policy, config=SourceConfig(datagram_bytes=max(512, size))
-        ) as source:
-            await source.send_many([payload] * WARM, priority=1)
-            await source.delivered(timeout_s=SETTLE_S)
-            spent = sum(map(cpu_s, self._pids)) + time.process_time()
-            began = time.monotonic()
-            if shape.is_batched:
-                chunk = [payload] * 1_000
-                for _ in range(count // 1_000):
-                    await source.send_many(chunk, priority=1)
-            else:
-                for _ in range(count):
-                    await source.send(payload, priority=1)
-                    source.flush()
-            await source.delivered(timeout_s=SETTLE_S)
-            await self._everywhere(policy, source.highest, source.incarnation)
-            took_s = time.monotonic() - began
-            spent = sum(map(cpu_s, self._pids)) + time.process_time() - spent
-        return Delivered(
-            rate=count / took_s, per_cpu_s=MEMBERS * count / max(spent, 1e-6), p50_us=0.0, p99_us=0.0
-        )
-
-    async def _everywhere(self, stream: str, number: int, incarnation: int) -> None:
-        order = InspectStreams(name=stream)
-        async with asyncio.timeout(SETTLE_S):
-            for host in self._hosts:
-                while True:
-                    found = await self._ask(host, order, StreamsInspected)
-                    figures = found.streams[0]
-                    if figures.incarnation == incarnation and figures.delivered >= number:
-                        break
-                    await asyncio.sleep(0.01)
+def _p99(one: Delivered) -> float:
+    return max(one.p99_us, 1.0)

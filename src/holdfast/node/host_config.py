@@ -15,11 +15,11 @@ from holdfast.directory.replication.ports import ReplicationConfig
 from holdfast.groups.settings import GroupsConfig
 from holdfast.net.limits import Limits
 from holdfast.node.heartbeats import HeartbeatConfig
+from holdfast.node.streams.config import StreamsConfig
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.shipping.fetch import ShippingConfig
 from holdfast.storage.free_space import SpaceConfig
 from holdfast.storage.segments import LogConfig
-from holdfast.streams.pacing import CreditConfig
 from holdfast.styles.config import StyleConfig
 
 FILE_BYTES = 16 << 20
@@ -62,8 +62,8 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     directory: ReplicationConfig = ReplicationConfig()
     """How masters of a directory replicate, and how long they keep changes for each other."""
 
-    streams: CreditConfig = CreditConfig()
-    """How far the sources of streams may go ahead of the groups that take them."""
+    streams: StreamsConfig = StreamsConfig()
+    """How far the sources of streams may go ahead of the groups that take them, and the message log."""
 
     @property
     def groups(self) -> GroupsConfig:

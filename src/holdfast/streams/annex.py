@@ -22,19 +22,19 @@ from holdfast.streams.information import decode_information
 from holdfast.streams.ledger import Decision, Ledger, StreamMark
 from holdfast.streams.message import Heartbeat, Message, Origin
 from holdfast.streams.ordering import Ordering
-from holdfast.streams.peer_messages import (
+from holdfast.streams.peers import (
     GIVEN_BYTES_MAX,
     GIVEN_MAX,
     Answer,
     Given,
     Holds,
+    Peers,
     Question,
     Status,
     Wanted,
     WhoHas,
     decode_told,
 )
-from holdfast.streams.peers import Peers
 from holdfast.streams.ports import MessageStore
 from holdfast.streams.records import Decided, Deliver, Lacked, Ordered, Passed, RuleEnded, positions_in
 from holdfast.streams.recovering import Places, RecoveryJob
@@ -124,6 +124,8 @@ class Streams:
         if mark is None and self._is_over(origin):
             held.figures.late += len(messages)
             return
+        if mark is None and self.ledger is None:
+            self.holding.make_room(held)
         taken = 0
         for run in runs_of(messages):
             taken += self._take(held, run, mark, now)
@@ -376,7 +378,8 @@ class Streams:
         numbers = life.numbers_within(asked.first, asked.last) if life is not None else []
         held = [each for number in numbers if life is not None and (each := life.get(number)) is not None]
         priorities = sorted({each.priority for each in held})
-        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(priorities))
+        owes = self.suspending.owed is not None
+        return Holds(asked.origin, asked.first, asked.last, len(held), tuple(priorities), owes)
 
     def _decide_for(self, peer: HostId, question: Question) -> None:
         if self._settings.decider != self.ports.me().host or not self.handlers.decides:

@@ -22,8 +22,7 @@ from holdfast.streams.holding import Figures
 from holdfast.streams.information import LossInfo, Recovery, Situation, encode_information, information
 from holdfast.streams.ledger import StreamMark
 from holdfast.streams.message import Message, Origin
-from holdfast.streams.peer_messages import Answer, Holds, Question, WhoHas
-from holdfast.streams.peers import Peers, best_holder
+from holdfast.streams.peers import Answer, Holds, Peers, Question, WhoHas, best_holder
 from holdfast.streams.records import Decided, Entry, Passed, Ruled
 from holdfast.streams.recovering import Places, Progress, RecoveryJob
 from holdfast.streams.rules import Rules, rule_of

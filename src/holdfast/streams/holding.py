@@ -283,6 +283,14 @@ class Holding:
         """Whether half of the room is taken, so that what was delivered here should go."""
         return 2 * held.count >= self._messages_max or 2 * self.bytes >= self._bytes_max
 
+    def make_room(self, held: HeldStream) -> None:
+        """Let go of the older half if there is too little room: a member without its object delivers nothing,
+        and will need the newest when it has another. *Without it:* its room is full of what came first, it
+        takes a state that is beyond that, lacks what followed, and is without its object again."""
+        if self.is_nearly_full(held) and held.runs:
+            middle = held.runs[len(held.runs) // 2]
+            self.release(held.origin, middle.first - 1 if len(held.runs) > 1 else middle.last)
+
     def _count(self, held: HeldStream, run: Run) -> None:
         held.count += run.length
         held.highest = max(held.highest, run.last)

@@ -9,17 +9,18 @@ has ordered is applied. The plan is made anew whenever this member begins to lea
 everything that was ordered before (K1): so a new leader takes for lost only what lies beyond the last ordered
 number (O4)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.execution.annex import AnnexPorts
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.deciding import Deciding, Loss, Phase
+from holdfast.streams.dropping import SelectiveDropper
 from holdfast.streams.gaps import Gap, GapDetector, OwnGaps, SequenceGaps
 from holdfast.streams.handlers import Handlers
 from holdfast.streams.holding import HeldStream, Holding
-from holdfast.streams.ledger import Hole, Ledger, StreamMark
+from holdfast.streams.ledger import Ledger, StreamMark
 from holdfast.streams.message import Message, Origin
 from holdfast.streams.records import (
     Began,
@@ -33,7 +34,7 @@ from holdfast.streams.records import (
 )
 from holdfast.streams.recovering import SHOWN_BYTES_MAX
 from holdfast.streams.rules import Rules
-from holdfast.streams.runs import MESSAGE_BYTES, Listed, Run
+from holdfast.streams.runs import MESSAGE_BYTES, Run
 from holdfast.streams.suspending import Suspending
 
 MESSAGES_MAX: Final = 2048
@@ -47,6 +48,10 @@ LOSSES_MAX: Final = 64
 """The most losses of one stream that are decided at a time (``order="set"``)."""
 
 
+Key = tuple[str, int]
+"""A loss: its stream and, where only the set counts, its first number; else 0, as there is one at a time."""
+
+
 @dataclass(slots=True)
 class _Chunk:
     """A record that is being put together."""
@@ -56,7 +61,7 @@ class _Chunk:
     bytes: int = 0
     acted: list[Loss] = field(default_factory=list)
     """The losses whose entries are in it."""
-    closed: list[tuple[str, int]] = field(default_factory=list)
+    closed: list[Key] = field(default_factory=list)
     rules: Rules | None = None
     """The rules as they are after what is in it: one that counts messages counts those of all streams."""
 
@@ -82,13 +87,14 @@ class Ordering:
         self._holding = holding
         self._deciding = deciding
         self._suspending = suspending
+        self._dropper = SelectiveDropper(self._settings.sync_topic, self._deliver)
         self.plan: Ledger | None = None
         """None while this member does not lead."""
         self._kept: tuple[int, Ledger] | None = None
         """The plan and its term. It stays while this member pauses within a term: what it has ordered and not
         yet executed is still to come."""
         self._gaps: dict[str, GapDetector] = {}
-        self.losses: dict[tuple[str, int], Loss] = {}
+        self.losses: dict[Key, Loss] = {}
         """The losses being decided, by stream and, where only the set counts, first number."""
         self._seen_time_ns = 0
         self._seen_at_ns = 0
@@ -131,7 +137,7 @@ class Ordering:
         due = [
             at
             for stream, each in self._gaps.items()
-            if (stream, 0) not in self.losses and (at := each.due_ns()) is not None
+            if self._is_undecided(stream) and (at := each.due_ns()) is not None
         ]
         due += [at for each in self.losses.values() if (at := self._deciding.due_ns(each)) is not None]
         rule_ns = self.plan.rules.next_due_ns
@@ -142,6 +148,11 @@ class Ordering:
             if held.origin.stream not in self.plan.streams and since_ns:
                 due.append(since_ns + self._settings.grace_ns)
         return min(due) if due else None
+
+    def _is_undecided(self, stream: str) -> bool:
+        """Whether nobody sees yet to what is missing right after the stream's mark."""
+        mark = self.plan.mark(stream) if self.plan is not None else None
+        return mark is None or self._end_key(mark, self.plan or Ledger()) not in self.losses
 
     # --- one record
 
@@ -233,7 +244,7 @@ class Ordering:
         """Take the messages from *first* on with consecutive numbers; whether there are any."""
         if plan.rules.concern(held.origin):
             found = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
-            chunk.entries += self._by_rules(held.origin, found, self._rules_in(chunk, plan))
+            chunk.entries += self._dropper.entries(held.origin, found, self._rules_in(chunk, plan))
             chunk.messages += len(found)
             chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in found)
             return bool(found)
@@ -262,7 +273,7 @@ class Ordering:
             found = held.next_after(hole.first - 1)
             if found is not None and found <= hole.last and not chunk.is_full:
                 run = held.run(found, min(hole.last - found + 1, MESSAGES_MAX - chunk.messages), BYTES_MAX)
-                chunk.entries += self._by_rules(held.origin, run, self._rules_in(chunk, plan))
+                chunk.entries += self._dropper.entries(held.origin, run, self._rules_in(chunk, plan))
                 chunk.messages += len(run)
                 is_moving = True
                 break  # the holes are others once this is applied
@@ -274,10 +285,12 @@ class Ordering:
 
     def _note_hole(self, held: HeldStream, mark: StreamMark, beyond: int, now: int) -> None:
         """Keep what followed a gap, before it is delivered and let go."""
-        key = (held.origin.stream, mark.mark + 1)
-        if key not in self.losses and len(self.losses) < LOSSES_MAX:
+        key = self._key_around(held.origin.stream, mark.mark + 1, ())
+        following = self._following(held, beyond - 1)
+        if key in self.losses:  # it was the stream's end until now
+            self.losses[key].following = self.losses[key].following or following
+        elif len(self.losses) < LOSSES_MAX:
             gap = Gap(mark.mark + 1, beyond - 1)
-            following = self._following(held, beyond - 1)
             loss = Loss(held.origin, gap, self._ports.clock.wall(), following)
             loss.until_ns = now + self._settings.grace_ns
             self.losses[key] = loss
@@ -295,44 +308,6 @@ class Ordering:
         if runs[0].is_packed:
             return Deliver(origin, first, count, (), tuple([each.body for each in runs]))
         return Deliver(origin, first, count, tuple([each for run in runs for each in run]))
-
-    def _by_rules(self, origin: Origin, run: list[Message], rules: Rules) -> Iterator[Entry]:
-        """The entries for messages of which rules keep back some (F2)."""
-        kept: list[Message] = []
-        back: list[int] = []
-        rule = 0
-
-        def flush() -> Iterator[Entry]:
-            nonlocal rule
-            if kept:
-                yield self._deliver(origin, [Listed(kept[:])])
-            if back:
-                yield Passed(origin, back[0], back[-1], rule)
-            kept.clear()
-            back.clear()
-            rule = 0
-
-        for message in run:
-            ended = rules.of_sync(origin) if self._is_sync(message) else []
-            if ended:
-                yield from flush()
-                for number in ended:
-                    rules.end(number)
-                    yield RuleEnded(number, "sync")
-            found = rules.match(origin, message)
-            number = found.number if found is not None else 0
-            if (number != rule and (kept or back)) or (number == 0 and back):
-                yield from flush()
-            rule = number
-            if found is None:
-                kept.append(message)
-            else:
-                back.append(message.number)
-                rules.count(number, 1)
-        yield from flush()
-
-    def _is_sync(self, message: Message) -> bool:
-        return bool(self._settings.sync_topic) and message.topic == self._settings.sync_topic
 
     # --- what is missing
 
@@ -376,15 +351,20 @@ class Ordering:
 
     def _gaps_of(
         self, held: HeldStream | None, mark: StreamMark, plan: Ledger, now: int
-    ) -> Iterator[tuple[tuple[str, int], Gap, bool]]:
-        """What is missing of a stream, and whether it counts as lost."""
-        stream = mark.origin.stream
+    ) -> Iterator[tuple[Key, Gap, bool]]:
+        """What is missing of a stream, and whether it counts as lost. Each has a key of its own.
+        *Without it:*
+        what was the stream's end is a hole now, and its end is missing once more; both are one loss, which
+        begins anew whenever it is about the other one, and neither is ever decided."""
+        stream, used = mark.origin.stream, set[Key]()
         if plan.is_set:
             for hole in mark.holes[:LOSSES_MAX]:
-                key = self._key_around(stream, hole)
+                key = self._key_around(stream, hole.first, used)
+                used.add(key)
                 loss = self.losses.get(key)
                 since = loss.until_ns if loss is not None and loss.phase is Phase.NEW else 0
                 yield key, Gap(hole.first, hole.last), now >= since
+        end = self._end_key(mark, plan, used)
         next_held = held.next_after(mark.mark) if held is not None else None
         highest = held.highest if held is not None else 0
         detector = self._gaps.get(stream)
@@ -392,20 +372,27 @@ class Ordering:
             detector = self._gaps[stream] = self._detector()
         found = detector.look(mark.mark, next_held, highest, now)
         if found is not None:
-            yield (stream, 0), found, True
+            yield end, found, True
         elif detector.due_ns() is not None:
-            yield (stream, 0), Gap(mark.mark + 1, max(highest, next_held or 0)), False
+            yield end, Gap(mark.mark + 1, max(highest, next_held or 0)), False
 
     def _detector(self) -> GapDetector:
         make, grace_ns = self._handlers.detector, self._settings.grace_ns
         return OwnGaps(make, grace_ns) if make is not None else SequenceGaps(grace_ns)
 
-    def _key_around(self, stream: str, hole: Hole) -> tuple[str, int]:
-        """The key of the loss of which *hole* is what is left."""
+    def _end_key(self, mark: StreamMark, plan: Ledger, used: Container[Key] = ()) -> Key:
+        """The key of what is missing right after the mark. Where only the set counts, that is a hole as soon
+        as anything later is delivered."""
+        stream = mark.origin.stream
+        return self._key_around(stream, mark.mark + 1, used) if plan.is_set else (stream, 0)
+
+    def _key_around(self, stream: str, first: int, used: Container[Key]) -> Key:
+        """The key of the loss of which what begins with *first* is left; the first that is left goes on with
+        it, and what else is left of it is another loss."""
         for key, each in self.losses.items():
-            if key[0] == stream and each.gap.first <= hole.first and hole.last <= each.gap.last:
+            if key[0] == stream and key not in used and each.gap.first <= first <= each.gap.last:
                 return key
-        return stream, hole.first
+        return stream, first
 
     def _following(self, held: HeldStream | None, last: int) -> list[Message]:
         """The messages after a gap that ends with *last*, as many as are shown; the first is always there if
@@ -415,9 +402,7 @@ class Ordering:
             return []
         return held.run(after, max(1, self._settings.next_messages), SHOWN_BYTES_MAX)
 
-    def _end_closed(
-        self, mark: StreamMark, gaps: Iterable[tuple[tuple[str, int], Gap, bool]], chunk: _Chunk
-    ) -> None:
+    def _end_closed(self, mark: StreamMark, gaps: Iterable[tuple[Key, Gap, bool]], chunk: _Chunk) -> None:
         stream, open_keys = mark.origin.stream, {key for key, _, _ in gaps}
         for key, loss in list(self.losses.items()):
             if key[0] == stream and key not in open_keys:

@@ -3,9 +3,10 @@
 A host binds these; ``DESIGN.md`` has the whole contract.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
-from holdfast.streams.message import Origin
+from holdfast.streams.message import Message, Origin
 
 NOT_STORED: Final = "not_stored"
 EXPIRED: Final = "expired"
@@ -24,3 +25,19 @@ class MessageStore(Protocol):
         :meth:`.annex.Streams.on_messages` whenever it comes, and what it does not have is told to
         :meth:`.annex.Streams.on_unavailable`. Asking twice does no harm."""
         ...
+
+
+class MessageLog(Protocol):
+    """Where hosts record what they receive, for later (LOSS-14): a plug-in. It may be shared, so that a host
+    finds there what others have recorded. Its methods are called in a thread of their own, one after the
+    other, and may block; what they raise is noted, and costs the messages at hand."""
+
+    def record(self, origin: Origin, messages: Sequence[Message]) -> None:
+        """Keep messages with consecutive numbers, for as long as there is room."""
+        ...
+
+    def read(self, origin: Origin, first: int, last: int) -> Sequence[Message]:
+        """What there is of *first* to *last*, in any order."""
+        ...
+
+    def close(self) -> None: ...

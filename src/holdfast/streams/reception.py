@@ -94,7 +94,7 @@ class ReceptionPorts(Protocol):
         ...
 
     def intake(self, group: GroupId) -> Intake | None:
-        """The member of that group here; None if there is none that has an object."""
+        """The member of that group here; None if there is none."""
         ...
 
     def answer(self, path: Hashable, data: bytes) -> None:

@@ -13,8 +13,7 @@ from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.streams.config import LOG, PEERS, SOURCE, StreamSettings
 from holdfast.streams.holding import Holding
 from holdfast.streams.message import Message, Origin
-from holdfast.streams.peer_messages import GIVEN_MAX, Wanted
-from holdfast.streams.peers import Peers
+from holdfast.streams.peers import GIVEN_MAX, Peers, Wanted
 from holdfast.streams.ports import NOT_STORED, PEER_GONE, REFUSED, TIMEOUT, MessageStore
 
 RECOVERED_MAX = 64

@@ -65,15 +65,26 @@ class Suspending:
     def look(self, ledger: Ledger | None, now: int) -> None:
         """Give up the object if this member has suspended itself, or differs from the leader (O1, O3)."""
         if self._handing is not None:
-            _, why, epoch, until_ns = self._handing
+            to, why, epoch, until_ns = self._handing
             if self.ports.epoch() != epoch:
-                self._handing = None
-                if not self.ports.leads():
+                if self.ports.leads() or ledger is None:
+                    self._handing = None
+                elif self._may_be_given_up(to, ledger):
+                    self._handing = None
                     self.ports.renew(why)
             elif now >= until_ns:
                 self._handing = None
         if ledger is not None and ledger.differs:
             self.ports.renew(ledger.differs)
+
+    def _may_be_given_up(self, to: HostId, ledger: Ledger) -> bool:
+        """Whether the server that leads on has all that this one has. *Without it:* ordered messages are only
+        where they were delivered (``retain="none"``), and the object that has them is given up for one that
+        can never have them."""
+        peers = self.places.peers
+        return self.settings.carries or all(
+            peers.has_delivered(to, each.origin, each.mark) for each in ledger.streams.values()
+        )
 
     # --- a member that lacks ordered content
 
@@ -121,6 +132,8 @@ class Suspending:
                 owed.job = None
             case Progress.FAILED if self._may_others_have_it(owed, now):
                 owed.job = None  # and ask again
+            case Progress.FAILED if self._hand_back(origin, last):
+                owed.job = None  # and ask again, if it comes to nothing
             case Progress.FAILED:
                 # It still waits, so it is the leader, asked everybody once more, and nobody has it.
                 owed.is_given_up = True
@@ -128,6 +141,15 @@ class Suspending:
                 self.ports.ready()
             case Progress.RUNNING:
                 pass
+
+    def _hand_back(self, origin: Origin, last: int) -> bool:
+        """Hand over to a server whose object has what no server keeps any more, if there is one; whether that
+        was begun, or is under way. *Without it:* it is lost, although one that works has it."""
+        for each in self.ports.peers():
+            if each.is_listed and each.is_heard and self.places.peers.has_delivered(each.host, origin, last):
+                self.hand_over(each.host, f"{origin.stream} up to {last} is in the object there alone")
+                return self._handing is not None
+        return False
 
     def _may_others_have_it(self, owed: Owed, now: int) -> bool:
         """Whether a listed member could not be asked, and it is too early to go on without its answer."""
@@ -140,7 +162,8 @@ class Suspending:
             if owed.job is not None:
                 return owed.job.due_ns()
             return owed.since_ns + self.settings.grace_ns
-        return self._handing[3] if self._handing is not None else None
+        is_handing = self._handing is not None and self._handing[2] == self.ports.epoch()
+        return self._handing[3] if self._handing is not None and is_handing else None
 
     def _job(self, origin: Origin, first: int, last: int, now: int) -> RecoveryJob:
         settings = self.settings

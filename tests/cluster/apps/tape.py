@@ -41,3 +41,11 @@ class Tape:
         """What must be equal at every member."""
         last = dict(sorted(self.last.items()))
         return [self.count, self.digest.hex(), self.wrong, last, self.actions, self.emitted]
+
+
+class Logged(Tape):
+    """One whose members have messages from the sources and from the hosts' message log, and nowhere else."""
+
+    streams = hf.StreamSettings(
+        retain="none", recover_from=("log",), grace_ms=10, recover_ms=3_000, attempts=8, retry_ms=20
+    )

@@ -9,8 +9,7 @@ from holdfast.sequence.peer_messages import Peer
 from holdfast.streams.config import StreamSettings
 from holdfast.streams.holding import Holding
 from holdfast.streams.message import Origin
-from holdfast.streams.peer_messages import Wanted, decode_told
-from holdfast.streams.peers import Peers
+from holdfast.streams.peers import Peers, Wanted, decode_told
 from holdfast.streams.ports import EXPIRED
 from holdfast.streams.recovering import Places, Progress, RecoveryJob
 

@@ -1,14 +1,16 @@
 /* A client of corosync's closed process groups, for `holdfast bench streams`.
  *
- *   cpg_client GROUP MEMBERS RECORDS BYTES BATCH WINDOW UNPACK SENDERS ME
+ *   cpg_client GROUP MEMBERS RECORDS BYTES BATCH WINDOW UNPACK SENDERS RATE ME
  *
  * Joins GROUP, waits until it has MEMBERS members, and, if it is one of the first SENDERS (ME counts from 0), sends
  * RECORDS records of BYTES bytes, BATCH in a message. At most WINDOW messages of its own are under way: it
  * waits until its own have come back. With UNPACK it calls a function with each record, else it only counts.
+ * With a RATE other than 0 it sends so many messages per second, and each counts as sent when it was due.
  * It ends when all records of all senders were delivered, and prints one line: records, seconds from the first
- * delivery to the last, CPU seconds, and the median and 99th percentile of the time from sending to delivery of
- * its own messages, in microseconds.
+ * delivery to the last, CPU seconds, and the median and 99th percentile of the time from sending to delivery
+ * here of all messages, in microseconds: all processes are on one machine, and have one clock.
  */
+#define _GNU_SOURCE
 #include <corosync/cpg.h>
 #include <poll.h>
 #include <stdint.h>
@@ -22,7 +24,7 @@
 
 enum { HEADER = 16, TIMES_MAX = 1 << 20 };
 
-static long members, records, bytes, batch, window, unpacks, senders, me;
+static long members, records, bytes, batch, window, unpacks, senders, rate, me;
 static long joined, delivered, own_delivered, sent;
 static double first_at, last_at;
 static uint32_t *times;
@@ -61,11 +63,9 @@ static void on_deliver(cpg_handle_t handle, const struct cpg_name *group, uint32
             handler(at + HEADER + (size_t)i * (size_t)bytes, bytes);
     delivered += count;
     last_at = now();
-    if ((long)sender == me) {
-        own_delivered++;
-        if (time_count < TIMES_MAX)
-            times[time_count++] = (uint32_t)((last_at - sent_at) * 1e6);
-    }
+    own_delivered += (long)sender == me;
+    if (time_count < TIMES_MAX)
+        times[time_count++] = (uint32_t)((last_at - sent_at) * 1e6);
 }
 
 static void on_change(cpg_handle_t handle, const struct cpg_name *group, const struct cpg_address *all,
@@ -96,10 +96,11 @@ int main(int argc, char **argv)
     cpg_handle_t handle;
     struct cpg_name group;
     int fd;
-    if (argc != 10)
+    if (argc != 11)
         return 2;
     members = atol(argv[2]), records = atol(argv[3]), bytes = atol(argv[4]), batch = atol(argv[5]);
-    window = atol(argv[6]), unpacks = atol(argv[7]), senders = atol(argv[8]), me = atol(argv[9]);
+    window = atol(argv[6]), unpacks = atol(argv[7]), senders = atol(argv[8]);
+    rate = atol(argv[9]), me = atol(argv[10]);
     group.length = strlen(argv[1]);
     memcpy(group.value, argv[1], group.length);
     times = malloc(sizeof *times * TIMES_MAX);
@@ -112,12 +113,15 @@ int main(int argc, char **argv)
         cpg_dispatch(handle, CS_DISPATCH_ONE);
     uint8_t *message = calloc(1, HEADER + (size_t)batch * (size_t)bytes);
     double cpu_before = cpu(), give_up = now() + 120;
+    double began = now();
     long own = me < senders ? records : 0, own_sent = 0;
     while (delivered < records * senders && now() < give_up) {
-        int is_full = own_sent - own_delivered >= window || sent >= own;
+        double due = began + (rate ? (double)own_sent / (double)rate : 0);
+        int is_early = rate && now() < due;
+        int is_full = own_sent - own_delivered >= window || sent >= own || is_early;
         if (!is_full) {
             uint32_t count = (uint32_t)(own - sent < batch ? own - sent : batch), from = (uint32_t)me;
-            double at = now();
+            double at = rate ? due : now();
             struct iovec part = {message, HEADER + count * (size_t)bytes};
             memcpy(message, &count, 4);
             memcpy(message + 4, &from, 4);
@@ -132,7 +136,12 @@ int main(int argc, char **argv)
                 is_full = 1;
         }
         struct pollfd wait = {fd, POLLIN, 0};
-        if (poll(&wait, 1, is_full ? 1 : 0) > 0)
+        struct timespec until = {0, 0};
+        if (is_full) /* at a rate it waits until the next one is due, else for what comes back */
+            until.tv_nsec = is_early ? (long)((due - now()) * 1e9) : 1000000;
+        if (until.tv_nsec < 0 || until.tv_nsec > 1000000)
+            until.tv_nsec = until.tv_nsec < 0 ? 0 : 1000000;
+        if (ppoll(&wait, 1, &until, NULL) > 0)
             cpg_dispatch(handle, CS_DISPATCH_ALL);
     }
     qsort(times, (size_t)time_count, sizeof *times, by_size);

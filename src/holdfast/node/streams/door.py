@@ -47,8 +47,10 @@ from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
 from holdfast.node.streams.bindings import StreamBindings, binding_of
+from holdfast.node.streams.config import StreamsConfig
 from holdfast.node.streams.intake import Intakes, MemberIntake
 from holdfast.node.streams.loss_reports import LossReports
+from holdfast.node.streams.message_log import HostMessageLog, opened_log
 from holdfast.node.streams.outputs import OutputServer
 from holdfast.streams.annex import Streams
 from holdfast.streams.collecting import OutputAsk, decode_ask
@@ -87,6 +89,7 @@ class StreamDoor:
         self._joined: dict[str, UdpSocket] = {}
         self._reception = Reception(self, CreditConfig(), MachineRandom().stream("streams"))
         self._intakes: Intakes | None = None
+        self._log: HostMessageLog | None = None
         self._outputs: OutputServer | None = None
         self._context: HostContext | None = None
         self._following: asyncio.Task[None] | None = None
@@ -127,7 +130,8 @@ class StreamDoor:
 
     def on_serving(self, host_context: HostContext) -> None:
         self._context = host_context
-        self._intakes = Intakes(host_context.groups, self._reception.request)
+        self._log = self._opened_log(host_context.config.streams)
+        self._intakes = Intakes(host_context.groups, self._reception.request, self._log)
         self._outputs = OutputServer(host_context.groups, lambda: self._udp)
         host_context.admin_dispatch.streams.local = self
         self._reception.tune(host_context.config.streams)
@@ -143,6 +147,13 @@ class StreamDoor:
         bindings = StreamBindings(host_context.authority, self._on_bindings)
         self._following = asyncio.get_running_loop().create_task(self._follow(bindings))
 
+    def _opened_log(self, config: StreamsConfig) -> HostMessageLog | None:
+        try:
+            return opened_log(config, self._host)
+        except InvalidRequest as error:
+            log.error("this host records no messages", why=str(error))  # and serves without
+            return None
+
     async def _follow(self, bindings: StreamBindings) -> None:
         try:
             await bindings.follow()
@@ -157,6 +168,8 @@ class StreamDoor:
             self._looking.cancel()
         if self._outputs is not None:
             self._outputs.close()
+        if self._log is not None:
+            await self._log.close()
         for wire in (self._udp, *self._joined.values()):
             if wire is not None:
                 wire.close()
@@ -253,7 +266,7 @@ class StreamDoor:
             host=self._host,
             is_leader=any(each.ports.leads() for each in members),
             is_active=any(each.ledger is not None for each in members),
-            streams=tuple(_figures(each, of_groups[each.binding.group]) for each in found),
+            streams=tuple(_figures(each, of_groups[each.binding.group], self._log) for each in found),
             rules=tuple(
                 StreamRule(number=rule.number, stream=rule.stream, text=str(rule))
                 for each in members
@@ -338,8 +351,12 @@ def _answers(members: list[Streams], query: str) -> dict[str, Any]:
     return {}
 
 
-def _figures(stream: ReceivedStream, streams: Streams | None) -> StreamFigures:
+def _figures(
+    stream: ReceivedStream, streams: Streams | None, message_log: HostMessageLog | None
+) -> StreamFigures:
     counts = dict(stream.counts)
+    if message_log is not None:
+        counts["unrecorded"] = message_log.unrecorded(stream.binding.stream)
     mark = None if streams is None else streams.marks().get(stream.binding.stream)
     held = None if streams is None else streams.holding.newest(stream.binding.stream)
     if mark is not None:

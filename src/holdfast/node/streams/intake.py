@@ -7,8 +7,10 @@ from typing import Final
 from holdfast.groups.host_groups import HostGroups
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import GroupId
+from holdfast.node.streams.message_log import PLACE, HostMessageLog, LogStore
 from holdfast.streams.annex import NAME, Streams
 from holdfast.streams.message import Heartbeat, Message, Origin
+from holdfast.streams.ports import MessageStore
 from holdfast.styles.replica import Replica
 
 SOURCE: Final = "@source"
@@ -19,14 +21,30 @@ class MemberIntake:
     """One member: implements :class:`holdfast.streams.reception.Intake`. What is handed to it is an event
     from outside the group, and runs under the host's guard."""
 
-    def __init__(self, streams: Streams, guarded: Callable[..., Callable[..., None]]) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        guarded: Callable[..., Callable[..., None]],
+        message_log: HostMessageLog | None = None,
+    ) -> None:
         self.streams = streams
+        self._log = message_log
         self._on_messages = guarded(streams.on_messages)
         self._on_answered = guarded(partial(streams.on_messages, place=SOURCE))
         self._on_heartbeat = guarded(streams.on_heartbeat)
         self._on_unavailable = guarded(partial(streams.on_unavailable, place=SOURCE))
+        self._on_logged = guarded(partial(streams.on_messages, place=PLACE))
+        self._on_not_logged = guarded(partial(streams.on_unavailable, place=PLACE))
+
+    def connect(self, source: MessageStore) -> None:
+        """Let the member recover messages from their source, and from the host's log if it has one."""
+        found = self._log
+        store = None if found is None else LogStore(found, self._on_logged, self._on_not_logged)
+        self.streams.connect(source=source, log=store)
 
     def on_messages(self, origin: Origin, messages: Sequence[Message], *, is_answer: bool) -> None:
+        if self._log is not None:
+            self._log.record(origin, messages)
         (self._on_answered if is_answer else self._on_messages)(origin, messages)
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:
@@ -54,21 +72,28 @@ class MemberIntake:
 class Intakes:
     """The members of this host that take streams."""
 
-    def __init__(self, groups: HostGroups, request: Callable[[Origin, int, int], bool]) -> None:
+    def __init__(
+        self,
+        groups: HostGroups,
+        request: Callable[[Origin, int, int], bool],
+        message_log: HostMessageLog | None = None,
+    ) -> None:
         """*request* asks a source for messages."""
         self._groups = groups
+        self._log = message_log
         self._store = _SourceStore(request)
         self._known: dict[GroupId, MemberIntake] = {}
 
     def get(self, group: GroupId) -> MemberIntake | None:
-        """The member of that group; None if there is none here that takes streams and has an object."""
+        """The member of that group; None if there is none here that takes streams. One that is without its
+        object takes them, too: it holds what it will need when it has another (LOSS-99)."""
         streams = self.streams_of(group)
-        if streams is None or streams.ledger is None:
+        if streams is None or not streams.is_bound:
             return None
         known = self._known.get(group)
         if known is None or known.streams is not streams:
-            streams.connect(source=self._store)
-            known = self._known[group] = MemberIntake(streams, self._groups.guarded)
+            known = self._known[group] = MemberIntake(streams, self._groups.guarded, self._log)
+            known.connect(self._store)
         return known
 
     def streams_of(self, group: GroupId) -> Streams | None:

@@ -1,0 +1,126 @@
+"""Leaders that suspend themselves, new leaders, and backups that lack what was ordered (LOSS-58, 85, 90)."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from loss_books import INFOS, answering
+from stream_group import ORIGIN, StreamGroup, message
+
+import holdfast as hf
+from holdfast.groups.host_groups import HostGroups
+from holdfast.model.ids import GroupId, HostId
+from holdfast.node.streams.intake import Intakes
+from holdfast.streams.message import Origin
+from holdfast.streams.peers import Holds, best_holder
+from holdfast.styles.replica import Replica
+
+
+@pytest.mark.covers("LOSS-58", "LOSS-78", "LOSS-86", "LOSS-97")
+def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages() -> None:
+    made = StreamGroup(answering(hf.Suspend()))
+    made.send("abc", message(1))
+    made.send("c", message(2))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [(who, to) for who, to, _ in made.handed_over] == [("a", "c")]
+    made.fail_over("c", is_crash=False)
+    made.run(50)
+    assert made.object("c").numbers == [1, 2, 3]
+    assert made.replicas["a"].execution is None  # until it has taken the state of the leader
+    assert "gold 2 to 2 is lost here" in made.replicas["a"].fitness().why
+    state = made.replicas["c"].capture()
+    assert state is not None
+    made.replicas["a"].install(state)
+    made.send("abc", message(4))
+    made.run(50)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3, "it is back, as a backup"
+    assert len(made.digests()) == 1
+
+
+def test_a_server_that_owes_messages_is_not_handed_the_group() -> None:
+    answers = {HostId(host): Holds(ORIGIN, 1, 9, count, (), owes) for host, count, owes in PEERS}
+    assert best_holder(answers, [HostId(host) for host in "bcd"]) == "d"
+    assert best_holder(answers, [HostId("b"), HostId("c")]) is None
+
+
+PEERS = (("b", 9, True), ("c", 0, False), ("d", 3, False))
+
+
+@pytest.mark.covers("LOSS-74", "LOSS-101")
+def test_a_stream_waits_where_suspending_would_help_nobody() -> None:
+    made = StreamGroup(answering(hf.Suspend()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    other = Origin("exchange", "silver", 1)
+    made.run(100)
+    made.send("abc", message(1), origin=other)
+    made.run(20)
+    assert made.handed_over == []
+    assert made.object("b").numbers == [1, 1]  # other streams flow (LOSS-61)
+    assert made.object("b").notices[:1] == ["suspend 2-2"]
+    made.send("a", message(2))
+    made.run(20)
+    assert made.object("b").numbers == [1, 1, 2, 3]
+
+
+@pytest.mark.covers("LOSS-85")
+def test_a_new_leader_goes_on_from_the_last_ordered_number() -> None:
+    made = StreamGroup(answering(hf.Drop()))
+    made.send("abc", message(1), message(2))
+    made.send("abc", message(4))
+    made.run(30)
+    made.fail_over("b", is_crash=True)
+    made.run(20)
+    made.send("bc", message(3))  # dropped by the leader before
+    made.send("bc", message(6))
+    made.run(30)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 4, 6]] * 2
+    assert [(each.first, each.last) for each in INFOS] == [(3, 3), (5, 5)]
+
+
+@pytest.mark.covers("LOSS-90")
+def test_a_backup_that_lacks_an_ordered_message_recovers_it_and_waits_for_nothing_else() -> None:
+    made = StreamGroup(answering(hf.Drop(), retain="none"))
+    made.send("ab", message(1))
+    made.send("abc", message(2))
+    assert made.object("b").numbers == [1, 2]  # nobody waits for c
+    made.run(60)
+    assert made.object("c").numbers == [1, 2]
+
+
+@pytest.mark.covers("LOSS-90", "LOSS-100")
+def test_a_backup_that_cannot_recover_it_takes_the_leaders_state() -> None:
+    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",)))
+    made.send("ab", message(1))
+    made.run(60)
+    assert made.replicas["c"].execution is None
+    assert "gold 1 to 1 was ordered and is not here" in made.replicas["c"].fitness().why
+    assert made.object("a").numbers == [1]
+
+
+@pytest.mark.covers("LOSS-99")
+def test_a_server_without_its_object_holds_what_it_will_need() -> None:
+    """While it waits for the leader's state, messages reach it: it needs none of them from elsewhere when it
+    has the state. It holds the newest, as many as there is room for."""
+    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",), hold_messages=40))
+    made.send("ab", message(1))
+    made.run(60)
+    assert made.replicas["c"].execution is None
+    intake = Intakes(cast(HostGroups, Hosted(made.replicas["c"])), lambda *_: False).get(GroupId(1))
+    assert intake is not None
+    for number in range(2, 100):
+        intake.on_messages(ORIGIN, [message(number)], is_answer=False)
+        made.send("ab", message(number))
+    held = made.streams["c"].holding.newest("gold")
+    assert held is not None
+    assert held.count <= 40
+    assert held.missing(85, 99) == []
+
+
+class Hosted:
+    """The groups of a host, of which there is one."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.hosted = {GroupId(1): SimpleNamespace(style=replica)}
+        self.guarded = lambda work: work
