@@ -98,7 +98,15 @@ def is_shared(entry: EntryState) -> bool:
     replica = entry.modified.replica
     if entry.removal is not None and entry.removal.csn.replica != replica:
         return True
-    return any(head.csn.replica != replica for _, _, head in entry.heads())
+    for head in (*entry.name.heads, *entry.place.heads):
+        if head.csn.replica != replica:
+            return True
+    for state in entry.attributes.values():
+        for slot in (state.removal, *state.values.values()):
+            for each in slot.heads:
+                if each.csn.replica != replica:
+                    return True
+    return False
 
 
 def conflicts(

@@ -18,14 +18,14 @@ from holdfast.directory.slot import Slot, Write
 from holdfast.model.csn import ZERO, Csn
 
 
-class Place(Struct, frozen=True, array_like=True):
+class Place(Struct, frozen=True, array_like=True, gc=False):
     """A parent, and the one below which the entry was seen before; None in the place where it was added."""
 
     parent: EntryId
     before: EntryId | None = None
 
 
-class Removal(Struct, frozen=True, array_like=True):
+class Removal(Struct, frozen=True, array_like=True, gc=False):
     """The end of an entry: the youngest of its removals, and what all of them had seen of it."""
 
     csn: Csn
@@ -35,8 +35,9 @@ class Removal(Struct, frozen=True, array_like=True):
         return self if other is None else Removal(max(self.csn, other.csn), self.seen.joined(other.seen))
 
 
-class EntryState(Struct, frozen=True, array_like=True):
-    """What is known of one entry."""
+class EntryState(Struct, frozen=True, array_like=True, gc=False):
+    """What is known of one entry. Values that never change cannot form a cycle, and nobody looks for one
+    among the many that are made and dropped (``gc=False``, as of all that it is made of)."""
 
     id: EntryId
     added: Csn = ZERO
@@ -66,9 +67,9 @@ class EntryState(Struct, frozen=True, array_like=True):
         the attributes that are one of these, whatever their options."""
         required = self.required()
         visible = {}
-        for attribute in sorted({**self.attributes, **required}):
-            if words is not None and attribute.partition(";")[0] not in words:
-                continue
+        names = {**self.attributes, **required}
+        chosen = names if words is None else [each for each in names if each.partition(";")[0] in words]
+        for attribute in sorted(chosen):
             state = self.attributes.get(attribute, NO_ATTRIBUTE)
             values = state.visible(required.get(attribute, NONE_REQUIRED))
             if values:
@@ -83,6 +84,27 @@ class EntryState(Struct, frozen=True, array_like=True):
         mine, its = self.attributes, before.attributes
         changed = [each for each in dict.fromkeys((*mine, *its)) if mine.get(each) is not its.get(each)]
         return dict.fromkeys(each.partition(";")[0] for each in changed)
+
+    def is_shown_as(self, before: "EntryState | None") -> bool:
+        """Whether nothing has changed of it on which its place in the tree depends. What no change was about
+        is still the same object."""
+        return (
+            before is not None
+            and self.name is before.name
+            and self.place is before.place
+            and self.removal is before.removal
+            and self.added is before.added
+        )
+
+    def bytes_most(self) -> int:
+        """No more bytes than this has what is visible of it: counted at once, without asking who won."""
+        named = () if self.name.winner is None else self.name.winner.wish.values
+        size = sum([len(each.value.content) for each in named])
+        for state in self.attributes.values():
+            for slot in state.values.values():
+                for head in slot.heads:
+                    size += len(head.wish.value.content)
+        return size
 
     def seen(self) -> Seen:
         """All that a removal of the entry made now replaces."""

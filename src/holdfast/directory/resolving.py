@@ -89,11 +89,16 @@ class DirectoryState:
         someone may still see the parent as glue and add an entry below it."""
         self.purged: Vector | None = None
         """What the state was purged up to; None if it never was."""
+        self._horizon: tuple[Vector | None, Csn] = (None, ZERO)
 
     @property
     def horizon(self) -> Csn:
         """All changes up to here are known, and state that only they need is gone."""
-        return horizon_of(self.purged)
+        purged, horizon = self._horizon
+        if purged is not self.purged:
+            horizon = horizon_of(self.purged)
+            self._horizon = (self.purged, horizon)
+        return horizon
 
     def apply(self, change: Primitive) -> EntryState:
         """Apply one change, however late or often it arrives, and return its entry's state after it."""

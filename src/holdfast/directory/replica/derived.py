@@ -47,8 +47,7 @@ class DerivedRows:
         them."""
         is_name_changed = is_tree_changed = touches_rules = False
         odd = []
-        touched = dict.fromkeys((*before, *self._tree.take_touched()))
-        for entry, (was, now) in self.shown.write(touched, batch).items():
+        for entry, (was, now) in self.shown.write(self._tree.take_touched(), before, batch).items():
             state = self._state.entries.get(entry)
             old_state = before.get(entry, state)
             words = None

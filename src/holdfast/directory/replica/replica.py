@@ -376,7 +376,7 @@ class Replica:
                     for parent in change.leaves:
                         batch.put(LEFT, parent, self._state.left[parent].text().encode())
             batch.put(UPDATES, update_row(update.csn), encoded_update(update))
-        disputed = [entry for entry in before if self._follow(self._state.entries[entry])]
+        disputed = [entry for entry, was in before.items() if self._follow(self._state.entries[entry], was)]
         consequences = self._derived.write(before, batch)
         for entry in (*disputed, *consequences.odd):
             # The same text at every master that has the same changes.
@@ -397,9 +397,10 @@ class Replica:
         )
         self._write(batch, sequel)
 
-    def _follow(self, entry: EntryState) -> bool:
+    def _follow(self, entry: EntryState, before: EntryState | None = None) -> bool:
         """Let what is derived follow an entry's state; whether conflicts came into it."""
-        self._tree.update(entry)
+        if not entry.is_shown_as(before):
+            self._tree.update(entry)
         return self._disputes.update(entry)
 
     def _write(self, batch: Batch, sequel: Sequel | None = None) -> None:
