@@ -80,7 +80,7 @@ class Modifying:
         """Raise what is wrong with the entry as it is now. Of values, only those of attributes that the
         request is about are looked at: another master may have sent others, whose schema differs. Whether
         its classes allow its attributes is asked when either has changed."""
-        came_or_went = any([bool(values) != self._had[name] for name, values in self._values.items()])
+        came_or_went = any(bool(values) != self._had[name] for name, values in self._values.items())
         if not rdn and not came_or_went and CLASS not in self._touched:
             check_values(self._schema, self.touched())
             return
