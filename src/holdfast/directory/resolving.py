@@ -31,6 +31,7 @@ from holdfast.directory.primitives import (
     check,
 )
 from holdfast.directory.slot import Write
+from holdfast.directory.stored_attributes import with_attribute
 from holdfast.model.csn import SUB_SEQUENCE_MAX, ZERO, Csn
 from holdfast.model.errors import InvalidRequest
 
@@ -75,7 +76,7 @@ def resolve(entry: EntryState, change: Primitive) -> EntryState:
 
 
 def _with(entry: EntryState, attribute: str, state: AttributeState) -> EntryState:
-    return structs.replace(entry, attributes={**entry.attributes, attribute: state})
+    return structs.replace(entry, attributes=with_attribute(entry.attributes, attribute, state))
 
 
 class DirectoryState:

@@ -29,7 +29,9 @@ class Seen(Struct, frozen=True, array_like=True, gc=False):
             known = by_replica.get(csn.replica)
             if csn > horizon and (known is None or csn > known):
                 by_replica[csn.replica] = csn
-        return cls(tuple(by_replica[replica] for replica in sorted(by_replica)), horizon)
+        if len(by_replica) > 1:
+            by_replica = dict(sorted(by_replica.items()))
+        return cls(tuple(by_replica.values()), horizon)
 
     @property
     def is_canonical(self) -> bool:

@@ -46,9 +46,10 @@ class Slot(Struct, Generic[Wish], frozen=True, array_like=True, gc=False):
 
     def covers(self, csn: Csn) -> bool:
         """Whether someone who wrote here had seen the change of *csn*."""
-        return self.known.covers(csn) or any(
-            head.csn.replica == csn.replica and csn <= head.csn for head in self.heads
-        )
+        for head in self.heads:
+            if head.csn.replica == csn.replica and csn <= head.csn:
+                return True
+        return self.known.covers(csn)
 
     def seen(self) -> Seen:
         """All that a write made now replaces."""

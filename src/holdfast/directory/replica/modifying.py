@@ -58,7 +58,7 @@ class Modifying:
     def contents(self) -> dict[str, list[bytes]]:
         """All values now, under the names that the schema has for their attributes."""
         found: dict[str, list[bytes]] = {}
-        for name in sorted({**self._state.attributes, **self._required, **self._values}):
+        for name in sorted({*self._state.attributes, *self._required, *self._values}):
             described = self._schema.find(name)
             if described is not None and (values := self._of(name)):
                 found[described.name] = [each.content for each in values.values()]

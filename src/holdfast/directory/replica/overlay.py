@@ -8,7 +8,7 @@ relies on is never lost alone.
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Final, cast
 
-from holdfast.directory.entry import EntryState, decoded_entry, encoded_entry
+from holdfast.directory.entry import EntryState, encoded_entry, glanced_entry
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.maps import ENTRIES
 from holdfast.directory.store import Batch, MapName, Reader, Store
@@ -78,7 +78,7 @@ class StoredEntries(MutableMapping[EntryId, EntryState]):
 
     def _read(self, entry: EntryId) -> EntryState | None:
         row = self._overlay.get(ENTRIES, entry)
-        return None if row is None else self._remember(decoded_entry(row))
+        return None if row is None else self._remember(glanced_entry(row))
 
     def get(self, entry: EntryId, default: Any = None) -> Any:
         """As of every mapping; asked many times for each change, so without an exception for the absent."""
