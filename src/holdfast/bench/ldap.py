@@ -4,8 +4,8 @@ All servers are loaded with the same persons and serve side by side; ``ldclt`` a
 same, in short windows, so that each window of Holdfast has its peers' a few seconds beside it. The command
 line is the same for all but for the port, and is part of the result.
 
-Two more things are measured of Holdfast alone: how long a change takes to a second master, and what becomes
-of searches by uid in a directory that is many times as large.
+More is measured of Holdfast alone: how long a change takes to a second master, what a group beside a
+directory notices of its searches, and what becomes of searches in a directory that is many times as large.
 """
 
 import os
@@ -34,6 +34,7 @@ from holdfast.bench.directories.ldclt import (
     command,
     measure,
 )
+from holdfast.bench.directories.neighbours import Beside, measure_neighbours
 from holdfast.bench.directories.ours import HoldfastDirectory
 from holdfast.bench.directories.people import write_people
 from holdfast.bench.directories.slapd import Slapd
@@ -76,6 +77,8 @@ FRESH, AFTERWARDS = "resident, fresh", "resident, after the load"
 LAG_CHANGES: Final = 300
 LAG_MS: Final = 3.0
 """What half of all changes may take to the second master."""
+BESIDE_TARGET: Final = 1.3
+"""How many times as long the slowest calls of a group may take beside searches as beside any other work."""
 GROWN: Final = Cell(SEARCH_BY_UID, Shape(8, 16), {})
 GROWN_TARGET: Final = 0.7
 """How much of the rate is left at the larger size."""
@@ -100,6 +103,7 @@ class Alone(msgspec.Struct, kw_only=True):
     """What is measured of Holdfast without a peer."""
 
     lags_ms: list[float] = msgspec.field(default_factory=list)
+    beside: list[Beside] = msgspec.field(default_factory=list)
     grown_persons: int = 0
     small: list[float] = msgspec.field(default_factory=list)
     grown: list[float] = msgspec.field(default_factory=list)
@@ -147,6 +151,7 @@ def run_ldap_bench(
         if grown and running[0] is not None:
             _measure_grown(alone, running[0], directory, persons, rounds, seconds, progress)
     _measure_lag(alone, progress)
+    _measure_beside(alone, rounds, seconds, progress)
     return {
         "results": [msgspec.to_builtins(each) for each in (*judged(measured, persons), *_told_alone(alone))],
         "servers": [msgspec.to_builtins(each) for each in measured],
@@ -229,6 +234,14 @@ def _measure_lag(alone: Alone, progress: Progress) -> None:
     progress(f"lag of a change: {alone.lags_ms[len(alone.lags_ms) // 2]:.2f} ms (median)")
 
 
+def _measure_beside(alone: Alone, rounds: int, seconds: float, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix="holdfast-beside-") as made:
+        try:
+            alone.beside = measure_neighbours(Path(made), rounds=rounds, seconds=seconds, progress=progress)
+        except Absent as why:
+            alone.failures.append(f"a group beside a directory: {why}")
+
+
 def _measure_grown(
     alone: Alone,
     small: RunningDirectory,
@@ -270,6 +283,18 @@ def _told_alone(alone: Alone) -> list[Result]:
     if alone.lags_ms:
         results.append(
             within("lag of a change to a second master, median", alone.lags_ms, unit="ms", limit=LAG_MS)
+        )
+    if alone.beside:
+        results.append(
+            compare(
+                "p99 of a group's calls beside 8 × 16 searches",
+                [each.searches_p99_ms for each in alone.beside],
+                [each.strangers_p99_ms for each in alone.beside],
+                unit="ms",
+                other_name="beside strangers",
+                target=BESIDE_TARGET,
+                is_at_most=True,
+            )
         )
     if alone.grown:
         results.append(

@@ -110,14 +110,14 @@ def is_shared(entry: EntryState) -> bool:
     replica = entry.modified.replica
     if entry.removal is not None and entry.removal.csn.replica != replica:
         return True
-    for head in (*entry.name.heads, *entry.place.heads):
-        if head.csn.replica != replica:
-            return True
+    slots: list[Slot[Any]] = [entry.name, entry.place]
     for state in entry.attributes.values():
-        for slot in (state.removal, *state.values.values()):
-            for each in slot.heads:
-                if each.csn.replica != replica:
-                    return True
+        slots.append(state.removal)
+        slots.extend(state.values.values())
+    for slot in slots:
+        for head in slot.heads:
+            if head.csn.replica != replica:
+                return True
     return False
 
 

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +37,7 @@ ENTRY: Final = f"cn=lag,{SUFFIX}"
 
 def measure_lag(directory: Path, changes: int) -> list[float]:
     """The lag of each of so many changes, in milliseconds. Raises :class:`.Absent`."""
-    with _masters(directory) as told:
+    with running_masters(directory, masters=2) as told:
         first, second = (f"ldap://{each['ldap']}" for each in told["masters"])
         with LdapClient(first) as writer, LdapClient(second) as reader:
             for each in (writer, reader):
@@ -71,12 +71,14 @@ def _until_seen(reader: LdapClient, value: bytes) -> None:
 
 
 @contextmanager
-def _masters(directory: Path) -> Iterator[dict[str, Any]]:
-    """Two masters that replicate; what the command says of them."""
+def running_masters(
+    directory: Path, *, masters: int, options: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """So many masters that replicate; what the command says of them."""
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "holdfast", "directory", "start", "--masters", "2", "--suffix", SUFFIX),
-            *("--dir", str(directory), "--output", "json"),
+            *(sys.executable, "-m", "holdfast", "directory", "start", "--masters", str(masters)),
+            *("--suffix", SUFFIX, "--dir", str(directory), "--output", "json", *options),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
