@@ -273,7 +273,7 @@ def ldap(
     rounds: int = 3,
     seconds: float = 3.0,
     persons: int = 10_000,
-    grown: int = 0,
+    grown: int | None = None,
     output: Output = "table",
 ) -> None:
     """The LDAP door beside slapd and 389-ds: searches, synced modifies, bulk load, memory, CPU time.
@@ -288,7 +288,8 @@ def ldap(
     grown: Also search by uid in a directory of so many entries, beside the same with *persons*.
     output: A table for people, one JSON object for scripts.
     """
-    show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons, grown=grown), output)
+    options: dict[str, float] = {"rounds": rounds, "seconds": seconds, "persons": persons}
+    show_ldap(_measure("ldap", **options | ({} if grown is None else {"grown": grown})), output)
 
 
 @app.command
