@@ -291,7 +291,7 @@ def _told_alone(alone: Alone) -> list[Result]:
                 [each.searches_p99_ms for each in alone.beside],
                 [each.strangers_p99_ms for each in alone.beside],
                 unit="ms",
-                other_name="beside strangers",
+                other_name="strangers",
                 target=BESIDE_TARGET,
                 is_at_most=True,
             )
