@@ -112,8 +112,8 @@ def vectors(masters: Masters) -> dict[str, set[int]]:
 @pytest.mark.covers("CSN-76")
 def test_eight_clients_of_four_masters_change_one_entry(four: Masters, rounds: Callable[..., int]) -> None:
     """Two clients of each master change the same entry at once: adding values, and setting one that can be
-    there once. All masters end with the same entry, every added value is there, and people are told that the
-    one value was fought over."""
+    there once. All masters end with the same entry, which has every added value, and one of those that were
+    fought over."""
     dn = person("shared")
     with four.connect(four.ids[0]) as connection:
         assert four.add(connection, "shared") == SUCCESS

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from domain import WAIT_S, Domain, is_whole
@@ -52,12 +53,20 @@ def whole(domain: Domain) -> Domain:
 
 
 @pytest.mark.covers("FTC-21", "FTC-242", "FTC-248")
-def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, marks: Path) -> None:
-    """The group's history says why, and so does the fault notifier: about that one member only."""
+@pytest.mark.parametrize("membership", ["infrastructure", "application"])
+def test_a_member_that_says_no_is_made_anew_while_another_serves(
+    whole: Domain, marks: Path, membership: Literal["infrastructure", "application"]
+) -> None:
+    """The group's history says why, and so does the fault notifier: about that one member only. It is the
+    same whoever looks after the number of members."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
-            "patient:Patient", name="no", args=[str(marks)], properties=INTERVAL_AND_TIMEOUT
+            "patient:Patient",
+            name="no",
+            membership=membership,
+            args=[str(marks)],
+            properties=INTERVAL_AND_TIMEOUT,
         )
         assert await group.write("before") == 1
         before = await client.wait_in_sync("no")

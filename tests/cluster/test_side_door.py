@@ -4,6 +4,7 @@ names on a terminal; files that other users could read."""
 import asyncio
 import stat
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -312,3 +313,23 @@ def test_what_the_domain_keeps_is_its_users_alone(domain: Domain) -> None:
 
 async def add_to(client: Client) -> None:
     assert await (await client.group("count")).add() > 0
+
+
+COMMAND = (sys.executable, "-P", "-m", "holdfast")
+"""As the command `holdfast` is, wherever it is typed."""
+
+
+def test_code_does_not_come_from_where_a_domain_was_started(tmp_path: Path) -> None:
+    """A file there may be anybody's, and have the name of a module that every process of a domain imports."""
+    started_in, directory = tmp_path / "started", tmp_path / "d"
+    started_in.mkdir()
+    for name in ("http", "ssl", "sqlite3", "resource"):
+        (started_in / f"{name}.py").write_text(SPYING + "raise ImportError('not the right one')\n")
+    up = [*COMMAND, "up", "--detach", "--hosts", "1", "--dir", str(directory)]
+    try:
+        started = subprocess.run(up, cwd=started_in, capture_output=True, text=True, timeout=240, check=False)
+        assert started.returncode == 0, started.stderr
+        assert not list(started_in.glob("*.ran"))
+    finally:
+        down = [*COMMAND, "down", "--dir", str(directory)]
+        subprocess.run(down, capture_output=True, timeout=240, check=False)

@@ -81,23 +81,36 @@ def test_every_csn_ends_exactly_once() -> None:
 
 
 @pytest.mark.covers("CSN-38")
-def test_callbacks_run_outside_the_lock() -> None:
-    """A callback may take CSNs itself, from this thread or another, while its own CSN is being announced."""
+@pytest.mark.parametrize("event", ["assigned", "committed", "aborted"])
+def test_callbacks_run_outside_the_lock(event: str) -> None:
+    """A callback may take CSNs itself, from this thread or another, while what became of its own CSN is being
+    announced."""
     machine = Machine(lock=threading.Lock())
+    generator = machine.generator
     inner: list[Csn] = []
 
     def take_two(csn: Csn, _: object) -> None:
-        machine.generator.assignments.unregister(registration)
-        inner.append(machine.generator.take())
-        thread = threading.Thread(target=lambda: inner.append(machine.generator.take()))
+        generator.assignments.unregister(registration)
+        inner.append(generator.take())
+        thread = threading.Thread(target=lambda: inner.append(generator.take()))
         thread.start()
         thread.join(10)
 
-    registration = machine.generator.assignments.register(take_two)
-    outer = machine.generator.take()
+    registration = generator.assignments.register(**{event: take_two})
+    outer: list[Csn] = []
+
+    def work() -> None:
+        outer.append(generator.take())
+        (generator.abort if event == "aborted" else generator.commit)(outer[0])
+
+    # Aside and a daemon, so that one which waits for its own lock is found, and not waited for.
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(10)
+    assert not worker.is_alive(), "it waits for a lock that it holds itself"
     assert len(inner) == 2
-    assert outer < inner[0] < inner[1]
-    assert machine.generator.status().callback_failures == 0
+    assert outer[0] < inner[0] < inner[1]
+    assert generator.status().callback_failures == 0
 
 
 def test_overtaking_callbacks_do_not_mislead_the_pending_list() -> None:

@@ -145,11 +145,14 @@ def test_system_clock_is_sampled_each_second() -> None:
         machine.run(0.25)
         assert machine.node.clock.wall() // SECOND - machine.generator.current_time() in (0, 1)
     before = machine.generator.current_time()
-    machine.clock.fixed_ns = (START_S + 1000) * SECOND
+    machine.clock.fixed_ns = (START_S + 1000) * SECOND + SECOND * 7 // 10
     machine.generator.take()
     assert machine.generator.current_time() == before
     machine.run(1)
-    assert machine.generator.current_time() == START_S + 1000
+    assert machine.generator.current_time() == START_S + 1000, "whole seconds, of a clock between two"
+    machine.clock.fixed_ns += SECOND * 3 // 10
+    machine.run(1)
+    assert machine.generator.current_time() == START_S + 1001
 
 
 @pytest.mark.covers("CSN-30")

@@ -14,6 +14,9 @@ from holdfast.sim.engine.node import Life
 from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.control.host import BAD, DIRECTORY
 
+SLOW = 100
+"""By which a disk is slower: all others have accepted an update long before its one write is done."""
+
 
 @pytest.fixture
 def stage() -> Stage:
@@ -73,8 +76,13 @@ def test_everybody_keeps_the_context_on_durable_media(stage: Stage) -> None:
 
 
 @pytest.mark.covers("IM-21", "IM-22", "IM-23")
-def test_the_new_copy_is_a_durable_log_beside_the_old_one_before_commit_is_posted(stage: Stage) -> None:
-    """On the coordinator and on every replica: it outlasts a power cut, and the old copy is the valid one."""
+@pytest.mark.parametrize("slow", HOSTS)
+def test_the_new_copy_is_a_durable_log_beside_the_old_one_before_commit_is_posted(
+    stage: Stage, slow: str
+) -> None:
+    """On the coordinator and on every replica, also on one whose disk takes longer than all the rest: it
+    outlasts a power cut, and the old copy is the valid one."""
+    stage.node(slow).disk.slow_factor = SLOW
     found: dict[str, tuple[Context, Context | None]] = {}
 
     def look(sent: Sent) -> bool:

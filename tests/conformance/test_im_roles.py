@@ -159,7 +159,7 @@ def test_a_silent_coordinator_is_replaced_by_a_replica(stage: Stage) -> None:
 # --- replica
 
 
-@pytest.mark.covers("IM-75", "IM-76", "IM-70")
+@pytest.mark.covers("IM-17", "IM-75", "IM-76", "IM-70")
 def test_a_replica_fetches_the_context_on_entry_and_keeps_it(stage: Stage) -> None:
     """It says what it holds, gets the coordinator's copy where that is another, and has it on disk."""
     replica = stage.replicas[0]

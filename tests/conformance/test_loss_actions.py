@@ -52,11 +52,14 @@ RETAIN = pytest.mark.parametrize("retain", ["memory", "none"])
 @pytest.mark.covers("LOSS-1", "LOSS-8", "LOSS-51", "LOSS-82", "LOSS-87")
 def test_every_member_delivers_what_the_leader_has_ordered_in_stream_order(retain: str) -> None:
     made = StreamGroup(answering(hf.Drop(), retain=retain))
-    made.send("bc", message(1), message(2), message(3))
+    made.send("bc", message(1), message(2), message(3), message(4))
     assert [each.numbers for each in made.objects()] == [[], [], []]  # the leader has not ordered them
     made.send("a", message(2), message(1))
+    assert [each.numbers for each in made.objects()] == [[1, 2]] * 3
+    made.send("a", message(4))  # it has overtaken another
+    assert [each.numbers for each in made.objects()] == [[1, 2]] * 3
     made.send("a", message(3))
-    assert [each.numbers for each in made.objects()] == [[1, 2, 3]] * 3
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3
     assert len(made.digests()) == 1
 
 
@@ -197,6 +200,13 @@ def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages()
     assert made.object("c").numbers == [1, 2, 3]
     assert made.replicas["a"].execution is None  # until it has taken the state of the leader
     assert "gold 2 to 2 is lost here" in made.replicas["a"].fitness().why
+    state = made.replicas["c"].capture()
+    assert state is not None
+    made.replicas["a"].install(state)
+    made.send("abc", message(4))
+    made.run(50)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3, "it is back, as a backup"
+    assert len(made.digests()) == 1
 
 
 @pytest.mark.covers("LOSS-74", "LOSS-101")

@@ -113,6 +113,42 @@ def test_transport_figures_and_what_happened_before() -> None:
     assert second.detected_ns >= first.detected_ns > 0
 
 
+class ToldAll(Asked):
+    streams = hf.StreamSettings(grace_ms=0, ask_peers=True, next_messages=2)
+
+    def on_loss(self, info: hf.LossInfo) -> hf.Action:
+        INFOS.append(info)
+        return hf.Drop() & hf.Ignore(topic="noise", stream="silver")
+
+
+@pytest.mark.covers("LOSS-53")
+def test_all_that_the_section_lists_is_gathered_for_one_loss() -> None:
+    """How many servers, how many messages, from where, how the transport does, priorities, what follows,
+    whether they can be had, how old they are; and what happened before."""
+    made = StreamGroup(ToldAll)
+    now = made.clock.wall()
+    made.send("abc", message(1))
+    made.send("abc", message(3, ages=Ages(now - 9 * SECOND)))
+    made.run(100)
+    made.send("b", message(4), message(5))
+    following = message(6, topic="news", distances=(2,), cumulative=(2,), ages=Ages(now - 2 * SECOND))
+    made.send("abc", following, message(7))
+    made.run(100)
+    before, info = INFOS
+    assert (before.losses_before, before.rules) == (0, ())
+    assert (info.servers, info.is_only_server) == (3, False)
+    assert (info.first, info.last, info.count, info.after) == (4, 5, 2, 6)
+    assert (info.source, info.stream, info.topic) == ("exchange", "gold", "news")
+    assert info.transport.received == 4
+    assert info.priority.is_high_lost is hf.Lost.YES
+    assert [each.number for each in info.next_messages] == [6, 7]
+    assert (info.recovery.is_possible, info.recovery.holders, info.recovery.at_holders) == (True, ("b",), 2)
+    assert info.age.least_ns >= 2 * SECOND
+    assert info.detected_ns > now
+    assert (info.losses_before, info.lost_before, info.attempt) == (1, 1, 1)
+    assert info.rules == ("rule 1: stream silver topics noise",)
+
+
 @pytest.mark.covers("LOSS-39", "LOSS-3")
 def test_it_is_told_how_many_servers_are_active_and_goes_on_with_the_last_one() -> None:
     made = StreamGroup(Asked)

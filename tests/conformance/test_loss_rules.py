@@ -39,6 +39,25 @@ def ruled(rule: hf.Action) -> StreamGroup:
     return made
 
 
+def choosing(answer: hf.Action) -> type:
+    """A class that answers every loss so, and keeps the numbers that it was given."""
+
+    class Chooser:
+        streams = hf.StreamSettings(grace_ms=10)
+        seen: list[int]
+
+        def __init__(self) -> None:
+            self.seen = []
+
+        def on_messages(self, batch: list[hf.StreamMessage]) -> None:
+            self.seen += [each.number for each in batch]
+
+        def on_loss(self, info: hf.LossInfo) -> hf.Action:
+            return answer
+
+    return Chooser
+
+
 def seen_of(made: StreamGroup, *messages: Message, origin: Origin = ORIGIN) -> list[int]:
     """Which of these are delivered; the same on every member."""
     made.send("abc", *messages, origin=origin)
@@ -47,6 +66,31 @@ def seen_of(made: StreamGroup, *messages: Message, origin: Origin = ORIGIN) -> l
     assert found.count(found[0]) == len(found)
     assert len(made.digests()) == 1
     return [int(each.split()[1]) for each in found[0] if each.startswith(origin.stream)]
+
+
+@pytest.mark.covers("LOSS-64")
+def test_what_is_lost_is_recovered_and_what_follows_is_ignored() -> None:
+    made = StreamGroup(choosing(hf.Recover() & hf.Ignore(topic="asks")))
+    made.send("abc", message(1))
+    made.send("c", message(2))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [each.seen for each in made.objects()] == [[1, 2, 3]] * 3
+    assert [len(made.ledger(name).rules) for name in "abc"] == [1, 1, 1]
+    made.send("abc", message(4, topic="asks"), message(5))
+    made.run(10)
+    assert [each.seen for each in made.objects()] == [[1, 2, 3, 5]] * 3
+
+
+@pytest.mark.covers("LOSS-64", "LOSS-74")
+def test_a_rule_alone_means_that_what_is_lost_already_is_dropped() -> None:
+    made = StreamGroup(choosing(hf.Ignore(topic="asks")))
+    made.send("abc", message(1))
+    made.send("c", message(2))  # it could be had
+    made.send("abc", message(3), message(4, topic="asks"))
+    made.run(100)
+    assert [each.seen for each in made.objects()] == [[1, 3]] * 3
+    assert made.ledger("b").streams["gold"].dropped == 1
 
 
 @pytest.mark.covers("LOSS-49", "LOSS-50", "LOSS-60", "LOSS-64", "LOSS-67", "LOSS-77")

@@ -90,6 +90,16 @@ def check_stateless() -> None:
     assert told(domain, "call a 6 echo z") == ["a: z"]
 
 
+@pytest.mark.covers("FTC-126")
+def test_what_was_called_before_makes_no_difference_to_a_stateless_group() -> None:
+    """Any member answers, the primary or not; and a request that was answered runs again where it comes
+    again, because nothing of it is kept."""
+    domain = CalledDomain()
+    told(domain, "groups stateless")
+    assert told(domain, "call a 1 echo x", "call a 1 echo y") == ["a: x", "a: y"]
+    assert told(domain, "call b 1 echo z", "call c 1 echo w") == ["b: z", "c: w"]
+
+
 @pytest.mark.covers("FTC-319")
 def test_passive_replication_is_there_in_whole() -> None:
     """A cold backup has no object until it is primary; a warm one has it from the first checkpoint on, equal

@@ -332,7 +332,10 @@ def dangers(description: Description, *, is_on_etcd: bool = False) -> tuple[str,
     return tuple(found)
 
 
-_PROGRAM: Final = (sys.executable, "-m", "holdfast")
+_PROGRAM: Final = (sys.executable, "-P", "-m", "holdfast")
+"""Without the directory in which the domain was started among the places that code comes from: whoever may
+write there is not therefore trusted, and a file named like a module of Python's would keep hosts from
+starting."""
 
 
 def _state_in_words(process: SupervisedProcess, report: HostReport | None) -> str:

@@ -147,7 +147,7 @@ def hold(layout: Layout) -> DirectoryLock:
 
 def start_agent(layout: Layout, *, with_parent: bool) -> "subprocess.Popen[bytes]":
     """Start the agent's process. With *with_parent*, it stops when this process is gone."""
-    command = [sys.executable, "-m", "holdfast", "agent", "--dir", str(layout.directory)]
+    command = [sys.executable, "-P", "-m", "holdfast", "agent", "--dir", str(layout.directory)]
     if with_parent:
         command += ["--with-parent", str(os.getpid())]
     with Output(layout.output("agent")).begin() as output:

@@ -34,7 +34,7 @@ from holdfast.app_code.replay_messages import (
 )
 from holdfast.execution.execution import Execution
 from holdfast.machine.pipe_frames import read_frame
-from holdfast.machine.worker_process import begin_work, restrict_process
+from holdfast.machine.worker_process import begin_work, restrict_process, run_in_loop
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.storage.checkpoint import Digest
@@ -121,7 +121,7 @@ def main() -> None:
         answers.write(framed(message))
 
     try:
-        work(wanted, lambda: to_process.decode(read_frame(read)), say)
+        run_in_loop(lambda: work(wanted, lambda: to_process.decode(read_frame(read)), say))
     except BaseException as error:
         # The class's own code may fail in any way, or memory may have run out.
         say(Failed(inside(wanted.modules, error_in_words(error))[:WHY_CHARACTERS_MAX]))

@@ -24,7 +24,7 @@ from holdfast.execution.read_back import in_short
 from holdfast.execution.records import Calls, Executed, Upgraded, decode_calls, decode_record
 from holdfast.execution.timers import Timers
 from holdfast.machine.pipe_frames import framed, read_frame
-from holdfast.machine.worker_process import begin_work, restrict_process
+from holdfast.machine.worker_process import begin_work, restrict_process, run_in_loop
 from holdfast.model.code import Code
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
@@ -245,7 +245,7 @@ def main() -> None:
     restrict_process(wanted.memory_bytes)
     try:
         given = read(wanted, lambda: to_process.decode(read_frame(take)))
-        found = tried(wanted, *given)
+        found = run_in_loop(lambda: tried(wanted, *given))
     except BaseException as error:
         # The module's own code may fail when it is imported, or memory may have run out.
         found = Tried(refused=error_in_words(error)[:WORDS_MAX])

@@ -2,12 +2,17 @@
 
 Four real hosts; a group of a stored class has members on three. It is filled with documents, then fed at a
 steady rate by some callers while others read. The fourth host joins. Compared: the time of calls while it
-joins and before, the memory of every process, and what was shipped beside what had been put at the joining
-plus what was fed since.
+joins and before, what was fed beside what was asked for, the memory of every process, and what was shipped
+beside what had been put at the joining plus what was fed since. In the end the new host leads, and every
+document that was acknowledged is read there and compared with what was put.
 """
 
 import asyncio
+import os
 import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -16,9 +21,10 @@ import msgspec
 import uvloop
 
 from holdfast.agent.status_client import ask_agent
-from holdfast.bench import Progress, compare, within
+from holdfast.bench import Progress, Result, compare, within
 from holdfast.bench.measuring.access import StartedDomain, client_of, layout_of
 from holdfast.bench.measuring.callers import Callers, quantile
+from holdfast.bench.measuring.documents import BODY_BYTES, Feed, differing, name_of
 from holdfast.bench.measuring.usage import Window, footprint
 from holdfast.bench.objects import Documents
 from holdfast.bench.systems.ours import pids_of, started_domain
@@ -31,24 +37,25 @@ from holdfast.model.ids import HostId
 
 HOSTS: Final = 4
 NAME: Final = "documents"
-BODY_BYTES: Final = 64 << 10
 FILLING: Final = 8
 """How many callers fill the archive; each document is acknowledged before the next."""
-FEEDING: Final = 4
-"""How many callers feed it afterwards, together at the rate that is asked for."""
 P99_TARGET: Final = 2.0
 MEMORY_MB_MAX: Final = 300.0
 SENT_TARGET: Final = 1.1
 FEED_MB_S: Final = 5.0
+AIMED: Final = 1.05
+"""So many times what is asked for is fed, so that what is acknowledged is not less for the last documents."""
+LEADS_S_MAX: Final = 60.0
 BEFORE_S: Final = 10.0
 JOIN_S_MAX: Final = 1800.0
 LOOK_S: Final = 0.2
+NEVER: Final = Window(0, 0)
 
 _clock = MachineClock()
 
 
 class _Peak:
-    """The most memory that each process has had."""
+    """The most memory that each process has had since the domain started."""
 
     def __init__(self, pids: dict[str, int]) -> None:
         self._pids = pids
@@ -61,35 +68,21 @@ class _Peak:
             except FileNotFoundError:
                 raise Unavailable(f"{role} (pid {pid}) ended while it was measured") from None
 
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[None]:
+        """Look again and again within the context. Raises ``Unavailable`` at its end if a process ended."""
 
-class _Feed:
-    """Puts documents at a steady rate, and counts what was acknowledged."""
-
-    def __init__(self, group: Group[Documents], first: int) -> None:
-        self._group = group
-        self._next = first
-        self.bytes = 0
-
-    async def put(self, count: int) -> None:
-        for _ in range(count):
-            self._next += 1
-            await self._group.call(Documents.put, f"document {self._next}", _body(self._next))
-            self.bytes += BODY_BYTES
-
-    async def steadily(self, bytes_per_s: float) -> None:
-        began, begun = _clock.now(), self.bytes
-
-        async def feed() -> None:
-            nonlocal begun
+        async def always() -> None:
             while True:
-                due = bytes_per_s * (_clock.now() - began) / 1e9
-                if begun < due:
-                    begun += BODY_BYTES
-                    await self.put(1)
-                else:
-                    await asyncio.sleep(BODY_BYTES / bytes_per_s / 4)
+                self.look()
+                await asyncio.sleep(LOOK_S)
 
-        await asyncio.gather(*(feed() for _ in range(FEEDING)))
+        task = asyncio.create_task(always())
+        try:
+            yield
+        finally:
+            task.cancel()
+        self.look()
 
 
 def run_archive_bench(
@@ -113,70 +106,146 @@ async def _measure(
     ):
         group = await domain.create(Documents, name=NAME, replicas=3)
         peak = _Peak(pids_of(status))
-        count = max(size * 1_000_000 // BODY_BYTES, 1)
-        progress(f"filling {count} documents of {BODY_BYTES} bytes")
-        feeds = [_Feed(group, first) for first in range(0, FILLING * count, count)]
-        await asyncio.gather(*(feed.put(-(-count // FILLING)) for feed in feeds))
-        info = await _info(domain)
-        (new,) = (host.id for host in status.hosts if host.id not in info.placed_on)
-        sent_before = await _sent(description)
+        async with peak.looking():
+            count = max(size * 1_000_000 // BODY_BYTES, 1)
+            progress(f"filling {count} documents of {BODY_BYTES} bytes")
+            feeds = [Feed(group, first) for first in range(0, FILLING * count, count)]
+            filling = _clock.now()
+            await asyncio.gather(*(feed.put(-(-count // FILLING)) for feed in feeds))
+            filled_s = (_clock.now() - filling) / 1e9
+            placed_on = (await _info(domain)).placed_on
+            (new,) = (host.id for host in status.hosts if host.id not in placed_on)
+            feeds.append(Feed(group, FILLING * count * 2))
+            joining = _Joining(description, domain, group, feeds, feed_mb_s, callers, progress)
+            await joining.join(HostId(new), count // FILLING)
+            await _lead(domain, group, HostId(new))
+            put = [number for each in feeds for number in each.put_numbers]
+            progress(f"{new} leads; {len(put)} documents are compared")
+            wrong = await differing(group, put)
+    failures = [f"{joining.failed} reads failed"] if joining.failed else []
+    if wrong:
+        failures.append(f"{len(wrong)} of {len(put)} documents are not as they were put: {wrong[:5]}")
+    most = max(peak.bytes.values()) / 1e6
+    memory = within("memory of the largest process", [most], unit="MB", limit=MEMORY_MB_MAX)
+    return {
+        "results": [msgspec.to_builtins(each) for each in (*joining.results(), memory)],
+        "failures": failures,
+        "size_mb": size,
+        "filled_mb_s": round(size / filled_s, 2),
+        **joining.figures(),
+        "memory_mb": {role: round(most / 1e6, 1) for role, most in peak.bytes.items()},
+        "documents_compared": len(put),
+        "documents_differing": len(wrong),
+    }
+
+
+@dataclass(slots=True)
+class _Joining:
+    """How a host joins a group that is fed and read, and what was measured of it."""
+
+    started: StartedDomain
+    domain: Domain
+    group: Group[Documents]
+    feeds: Sequence[Feed]
+    """All there were; the last one goes on."""
+    feed_mb_s: float
+    callers: int
+    progress: Progress
+    file: int = 0
+    held: int = 0
+    fed: int = 0
+    sent: int = 0
+    before: Window = NEVER
+    during: Window = NEVER
+    before_ms: float = 0.0
+    during_ms: float = 0.0
+    fed_before: int = 0
+    failed: int = 0
+    load: tuple[float, ...] = ()
+
+    async def join(self, new: HostId, readable: int) -> None:
+        """Feed and read for a while, then let *new* join; documents 1 to *readable* are read."""
+        sent_before = await _sent(self.started)
+        feed, group = self.feeds[-1], self.group
 
         async def read(random: Random) -> None:
-            await group.call(Documents.get, f"document {random.randrange(1, count // FILLING + 1)}")
+            await group.call(Documents.get, name_of(random.randrange(1, readable + 1)))
 
-        calls, feed = Callers(read), _Feed(group, FILLING * count * 2)
-        async with calls.calling(callers):
-            feeding = asyncio.create_task(feed.steadily(feed_mb_s * 1e6))
+        calls = Callers(read)
+        async with calls.calling(self.callers):
+            feeding = asyncio.create_task(feed.steadily(self.feed_mb_s * AIMED * 1e6))
             try:
                 began = _clock.now()
                 await asyncio.sleep(BEFORE_S)
-                joining, fed_before = _clock.now(), feed.bytes
-                held = sum(each.bytes for each in feeds) + fed_before
-                file = _file_bytes(description, info.primary)
-                progress(f"{new} joins; {held / 1e6:.0f} MB were put, the file has {file / 1e6:.0f} MB")
+                joining, self.fed_before = _clock.now(), feed.bytes
+                self.held = sum(each.bytes for each in self.feeds)
+                self.file = _file_bytes(self.started, (await _info(self.domain)).primary)
+                self.progress(
+                    f"{new} joins; {self.held / 1e6:.0f} MB were put, the file has {self.file / 1e6:.0f} MB"
+                )
                 await group.add_member(new)
-                await _until_in_sync(domain, HostId(new), peak, feeding)
-                joined, fed = _clock.now(), feed.bytes - fed_before
+                await _until_in_sync(self.domain, new, feeding)
+                joined, self.fed = _clock.now(), feed.bytes - self.fed_before
             finally:
                 feeding.cancel()
-        sent = await _sent(description) - sent_before
-        before = quantile(calls.took_ms([Window(began, joining)]), 0.99)
-        during = quantile(calls.took_ms([Window(joining, joined)]), 0.99)
-        seconds = (joined - joining) / 1e9
-        progress(f"{new} is in-sync after {seconds:.1f} s; {sent / 1e6:.0f} MB were sent")
-        p99 = compare(
-            "a read while a host joins, p99",
-            [during],
-            [max(before, 1e-3)],
-            unit="ms",
-            other_name="before",
-            target=P99_TARGET,
-            is_at_most=True,
+                await asyncio.gather(feeding, return_exceptions=True)
+        self.sent = await _sent(self.started) - sent_before
+        self.before, self.during = Window(began, joining), Window(joining, joined)
+        self.before_ms = quantile(calls.took_ms([self.before]), 0.99)
+        self.during_ms = quantile(calls.took_ms([self.during]), 0.99)
+        self.failed = calls.failed
+        self.load = os.getloadavg()
+        self.progress(
+            f"{new} is in-sync after {self._seconds:.1f} s; {self.sent / 1e6:.0f} MB were sent, "
+            f"{self.fed / 1e6:.0f} MB fed"
         )
-        shipped = compare(
-            "bytes sent",
-            [sent / 1e6],
-            [(held + fed) / 1e6],
-            unit="MB",
-            other_name="what was put until then, and since",
-            target=SENT_TARGET,
-            is_at_most=True,
+
+    @property
+    def _seconds(self) -> float:
+        return self.during.length_ns / 1e9
+
+    def results(self) -> tuple[Result, ...]:
+        return (
+            compare(
+                "a read while a host joins, p99",
+                [self.during_ms],
+                [max(self.before_ms, 1e-3)],
+                unit="ms",
+                other_name="before",
+                target=P99_TARGET,
+                is_at_most=True,
+            ),
+            compare(
+                "bytes sent",
+                [self.sent / 1e6],
+                [(self.held + self.fed) / 1e6],
+                unit="MB",
+                other_name="what was put until then, and since",
+                target=SENT_TARGET,
+                is_at_most=True,
+            ),
+            compare(
+                "fed while a host joins",
+                [self.fed / 1e6 / self._seconds],
+                [self.feed_mb_s],
+                unit="MB/s",
+                other_name="asked for",
+                target=1.0,
+            ),
         )
-        most = max(peak.bytes.values()) / 1e6
-        memory = within("memory of the largest process", [most], unit="MB", limit=MEMORY_MB_MAX)
+
+    def figures(self) -> dict[str, Any]:
         return {
-            "results": [msgspec.to_builtins(each) for each in (p99, shipped, memory)],
-            "failures": [f"{calls.failed} reads failed"] if calls.failed else [],
-            "size_mb": size,
-            "put_mb": round(held / 1e6, 1),
-            "file_mb": round(file / 1e6, 1),
-            "joined_s": round(seconds, 1),
-            "fed_mb": round(fed / 1e6, 1),
-            "fed_mb_s": round(fed / 1e6 / seconds, 2),
-            "sent_mb": round(sent / 1e6, 1),
-            "memory_mb": {role: round(most / 1e6, 1) for role, most in peak.bytes.items()},
-            "p99_before_ms": round(before, 2),
-            "p99_during_ms": round(during, 2),
+            "put_mb": round(self.held / 1e6, 1),
+            "file_mb": round(self.file / 1e6, 1),
+            "joined_s": round(self._seconds, 1),
+            "fed_mb": round(self.fed / 1e6, 1),
+            "fed_mb_s": round(self.fed / 1e6 / self._seconds, 2),
+            "fed_before_mb_s": round(self.fed_before / 1e6 / (self.before.length_ns / 1e9), 2),
+            "sent_mb": round(self.sent / 1e6, 1),
+            "p99_before_ms": round(self.before_ms, 2),
+            "p99_during_ms": round(self.during_ms, 2),
+            "load_average": self.load,
         }
 
 
@@ -184,10 +253,9 @@ async def _info(domain: Domain) -> GroupInfo:
     return next(each for each in await domain.groups() if each.name == NAME)
 
 
-async def _until_in_sync(domain: Domain, host: HostId, peak: _Peak, feeding: "asyncio.Task[None]") -> None:
+async def _until_in_sync(domain: Domain, host: HostId, feeding: "asyncio.Task[None]") -> None:
     deadline = _clock.now() + int(JOIN_S_MAX * 1e9)
     while _clock.now() < deadline:
-        peak.look()
         if feeding.done():
             feeding.result()
         if host in (await _info(domain)).in_sync:
@@ -208,5 +276,9 @@ def _file_bytes(started: StartedDomain, host: HostId) -> int:
     return sum(each.stat().st_size for each in files)
 
 
-def _body(number: int) -> bytes:
-    return Random(number).randbytes(BODY_BYTES)
+async def _lead(domain: Domain, group: Group[Documents], host: HostId) -> None:
+    """Hand the group over to *host*, so that it answers from its own file."""
+    await group.set_primary(host)
+    async with asyncio.timeout(LEADS_S_MAX):
+        while (await _info(domain)).primary != host:
+            await asyncio.sleep(LOOK_S)

@@ -13,6 +13,7 @@
 
 import os
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,15 @@ class Documents(hf.Stored):
         """The length of a document; -1 if there is none."""
         found = self.database.one("SELECT length(body) FROM documents WHERE id = ?", id)
         return int(found[0]) if found is not None else -1
+
+    @query
+    def digests(self, ids: list[str]) -> list[bytes]:
+        """What each of these documents hashes to; of one that is not there, nothing."""
+        return [self._digest(each) for each in ids]
+
+    def _digest(self, id: str) -> bytes:
+        found = self.database.one("SELECT body FROM documents WHERE id = ?", id)
+        return sha256(found[0]).digest() if found is not None and isinstance(found[0], bytes) else b""
 
 
 class Miller:

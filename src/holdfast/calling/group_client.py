@@ -339,9 +339,10 @@ class GroupClient:
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
         if isinstance(message, Replies):
             self.has_answered = True
-        elif isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
-            self.is_gone = True
-        self._requests.on_message(host, message)
+            self._requests.on_replies(message)
+        else:
+            self.is_gone |= isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP
+            self._requests.on_message(host, message)
         if self._queue.waiting:
             self._queue.admit()
 

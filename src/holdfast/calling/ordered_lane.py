@@ -5,7 +5,7 @@ ordered as a whole, so no failover can reorder its calls. A call that ends witho
 run after the next one, so nothing more is sent until its outcome is settled.
 """
 
-from holdfast.calling.request import PendingRequest, frames_of
+from holdfast.calling.request import PendingRequest, frame_of
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Rejected
 
@@ -41,7 +41,7 @@ class OrderedLane:
         *time_s* goes alone: if it gets a new id (:mod:`.request_ids`), no later call has run before it."""
         if self._under_way or not self._queue:
             return []
-        frame = next(frames_of(self._queue, bytes_max))
+        frame = frame_of(self._queue, bytes_max)
         doubtful = [index for index, each in enumerate(frame) if each.call.expiration_s <= time_s]
         if doubtful:
             frame = frame[: max(1, doubtful[0])]

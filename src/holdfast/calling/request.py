@@ -5,7 +5,8 @@
 request's trace.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -86,34 +87,31 @@ class PendingRequest(
         return (self.is_maybe or self.flight is not None) and not self.is_query
 
 
-class Frame:
-    """One frame in flight, and the requests in it that have not ended."""
+class Frame(msgspec.Struct, eq=False):
+    """One frame in flight, and the requests in it."""
 
-    __slots__ = ("frame", "host", "left", "requests", "sent_ns")
-
-    def __init__(self, frame: int, host: HostId, requests: list[PendingRequest], sent_ns: int) -> None:
-        self.frame = frame
-        self.host = host
-        self.requests = requests
-        self.left = len(requests)
-        self.sent_ns = sent_ns
+    frame: int
+    host: HostId
+    requests: list[PendingRequest]
+    sent_ns: int
+    left: int
+    """How many of them have not ended."""
 
 
-def frames_of(requests: Sequence[PendingRequest], bytes_max: int) -> Iterator[list[PendingRequest]]:
-    """Yield *requests* in order, cut into frames of bounded length."""
+def frame_of(requests: Iterable[PendingRequest], bytes_max: int) -> list[PendingRequest]:
+    """Return as many of *requests*, from the first on, as one frame takes."""
     frame: list[PendingRequest] = []
     size = 0
     for request in requests:
-        if frame and (len(frame) == CALLS_PER_FRAME_MAX or size + request.size > bytes_max):
-            yield frame
-            frame, size = [], 0
-        frame.append(request)
         size += request.size
-    if frame:
-        yield frame
+        if frame and (size > bytes_max or len(frame) == CALLS_PER_FRAME_MAX):
+            break
+        frame.append(request)
+    return frame
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_call_of: Final = attrgetter("call")
 
 
 def calls_frame(
@@ -128,7 +126,7 @@ def calls_frame(
 ) -> Calls:
     """Make a frame of calls to be ordered. What the group keeps of them is encoded here, once for all
     members."""
-    calls = encode_calls([each.call for each in requests])
+    calls = msgspec.Raw(_encode(list(map(_call_of, requests))))
     if requests[0].lane is None:
         sent = Sent(client, floor, horizon_s, calls)
     else:

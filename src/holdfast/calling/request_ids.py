@@ -19,8 +19,10 @@ from typing import Final
 
 import msgspec
 
+from holdfast.calling.config import CallPolicy
 from holdfast.calling.deadline import GroupTime
 from holdfast.calling.request import PendingRequest
+from holdfast.execution.effects import RequestTrace
 from holdfast.execution.records import Call, TracedCall
 from holdfast.model.ids import SECOND
 from holdfast.model.outcome import INVALID_POLICY, Refused, decode_outcome
@@ -48,6 +50,31 @@ class RequestIds:
         if traceparent:
             return TracedCall(number, method, arguments, expiration_s, traceparent)
         return Call(number, method, arguments, expiration_s)
+
+    def request(
+        self,
+        handle: object,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        now: int,
+        story: RequestTrace | None = None,
+    ) -> PendingRequest:
+        """Return a request that begins *now*, with its own id. *story* traces it."""
+        deadline_ns, outcome_ns = now + policy.duration_ns, policy.outcome_ns
+        if story is not None:
+            call = self.call(method, msgspec.Raw(arguments), deadline_ns + outcome_ns, story.traceparent)
+            size = len(arguments) + len(story.traceparent)
+            return PendingRequest(
+                call, handle, size, now, deadline_ns, outcome_ns, is_plain=False, story=story
+            )
+        number = self.next_number  # as in `call`: one function less for nearly every call
+        self.next_number = number + 1
+        expiration_s = (deadline_ns + outcome_ns + self._time.ahead_ns) // SECOND + 1
+        if expiration_s > self.horizon_s:
+            self.horizon_s = expiration_s
+        call = Call(number, method, msgspec.Raw(arguments), expiration_s)
+        return PendingRequest(call, handle, len(arguments), now, deadline_ns, outcome_ns)
 
 
 LAG_MAX: Final = 100_000

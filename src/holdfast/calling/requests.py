@@ -18,8 +18,6 @@ Of a lost frame nothing is known.
 from collections.abc import Hashable
 from typing import Final
 
-import msgspec
-
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.deadline import DeadlineTimer, GroupTime
 from holdfast.calling.in_flight import InFlight, Outbox
@@ -34,6 +32,7 @@ from holdfast.execution.effects import RequestTrace
 from holdfast.execution.records import Sent
 from holdfast.model.calls import (
     CALL_BYTES_MAX,
+    CALLS_PER_FRAME_MAX,
     NO_FRAME,
     CallOutcomeUnknown,
     Follow,
@@ -132,24 +131,44 @@ class Requests:
             raise InvalidRequest(
                 f"{method}: {len(arguments)} bytes of arguments; {CALL_BYTES_MAX} are allowed"
             )
-        if lane is not None:
-            lane.check(self.time_s)
-        request = self._new(handle, method, arguments, policy, story)
-        if lane is not None or is_query or stale_ms is not None or not policy.is_reinvoked:
+        is_usual = lane is None and story is None and stale_ms is None and not is_query
+        if not is_usual or not policy.is_reinvoked:
+            if lane is not None:
+                lane.check(self.time_s)
+            self._check_room()
+            request = self._numbering.request(handle, method, arguments, policy, self._clock.now(), story)
             request.is_plain = False
             request.lane = lane
             request.is_query = is_query or stale_ms is not None
             request.stale_ms = stale_ms
             request.is_reinvoked = policy.is_reinvoked or request.is_query
-        self._begin(request)
-        return request.call.number
+            self._begin(request)
+            return request.call.number
+        # Nearly every call, without a function for each of its steps (:meth:`_begin`).
+        if len(self._awaited) >= self._window or self._awaited_bytes >= self._config.window_bytes:
+            self._check_room()
+        request = self._numbering.request(handle, method, arguments, policy, self._clock.now())
+        number = request.call.number
+        self._awaited[number] = request
+        self._awaited_bytes += request.size
+        if request.deadline_ns < self._deadline.at_ns:
+            self._deadline.by(request.deadline_ns)
+        calls = self._outbox.calls
+        calls.append(request)
+        if not len(calls) % CALLS_PER_FRAME_MAX:
+            self.flush()
+        elif not self._is_flush_asked:
+            self._is_flush_asked = True
+            self._ports.later()
+        return number
 
     def ask_outcome(
         self, handle: object, about: RequestId, policy: CallPolicy, *, withdraws: bool = False
     ) -> int:
         """Ask for the final outcome of a request (X3). The question ends with that outcome. With *withdraws*,
         the request is withdrawn if it is queued and has not begun."""
-        request = self._new(handle, "", NO_ARGUMENTS, policy)
+        self._check_room()
+        request = self._numbering.request(handle, "", NO_ARGUMENTS, policy, self._clock.now())
         request.is_plain = False
         request.is_query = True
         request.asks_about = about
@@ -169,7 +188,8 @@ class Requests:
     ) -> int:
         """Make the single call in *sent*, of *method*, on behalf of a group (E3). Its id and expiration are
         the group's and the same for every sender, so a copy may have been sent before (*may_have_left*)."""
-        request = self._new(handle, method, NO_ARGUMENTS, policy, story)
+        self._check_room()
+        request = self._numbering.request(handle, method, NO_ARGUMENTS, policy, self._clock.now(), story)
         request.is_plain = False
         request.is_maybe = may_have_left
         request.relayed = sent
@@ -193,10 +213,14 @@ class Requests:
         target = None if self._backoff.is_on else self._addresses.target()
         if target is None:
             return
-        for requests in self._outbox.take_calls(self._awaited, self._time.most_s()):
-            self._send_calls(target, requests)
-        for request in self._outbox.take_asides(self._awaited):
-            self._send_aside(target, request)
+        if (outbox := self._outbox).calls:
+            for requests in outbox.take_calls(self._awaited):
+                self._send_calls(target, requests)
+        if outbox.lanes or outbox.asides:
+            for requests in outbox.take_lanes(self._time.most_s()):
+                self._send_calls(target, requests)
+            for request in outbox.take_asides(self._awaited):
+                self._send_aside(target, request)
 
     # --- events
 
@@ -214,7 +238,7 @@ class Requests:
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
         match message:
             case Replies():
-                self._on_replies(host, message)
+                self.on_replies(message)
             case Redirected(frame=frame, reference=reference) if frame == NO_FRAME:
                 self._on_moved(host, reference)
             case Redirected(frame=frame, reference=reference):
@@ -222,29 +246,11 @@ class Requests:
             case Turned():
                 self._on_turned(host, message, None)
 
-    # --- creating requests
-
-    def _new(
-        self,
-        handle: object,
-        method: str,
-        arguments: bytes,
-        policy: CallPolicy,
-        story: RequestTrace | None = None,
-    ) -> PendingRequest:
+    def _check_room(self) -> None:
+        if not self._window:
+            raise Unavailable(f"{self.reference.name}: the domain is closed")
         if len(self._awaited) >= self._window or self._awaited_bytes >= self._config.window_bytes:
-            if not self._window:
-                raise Unavailable(f"{self.reference.name}: the domain is closed")
             raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
-        now = self._clock.now()
-        deadline_ns, outcome_ns = now + policy.duration_ns, policy.outcome_ns
-        over_ns = deadline_ns + outcome_ns
-        if story is None:
-            call = self._numbering.call(method, msgspec.Raw(arguments), over_ns)
-            return PendingRequest(call, handle, len(arguments), now, deadline_ns, outcome_ns)
-        call = self._numbering.call(method, msgspec.Raw(arguments), over_ns, story.traceparent)
-        size = len(arguments) + len(story.traceparent)
-        return PendingRequest(call, handle, size, now, deadline_ns, outcome_ns, is_plain=False, story=story)
 
     def _begin(self, request: PendingRequest) -> None:
         self._awaited[request.call.number] = request
@@ -253,7 +259,7 @@ class Requests:
             self._deadline.by(request.deadline_ns)
         if self._outbox.add(request):
             self.flush()
-        elif not self._is_flush_asked:
+        else:
             self._ask_flush()
 
     def _ask_flush(self) -> None:
@@ -264,7 +270,8 @@ class Requests:
     # --- sending
 
     def _send_calls(self, host: HostId, requests: list[PendingRequest]) -> None:
-        floor = self._floor.value(self._awaited, self._numbering.next_number, self.time_s)
+        time_s = (self._clock.now() + self._time.ahead_ns) // SECOND
+        floor = self._floor.value(self._awaited, self._numbering.next_number, time_s)
         frame, to = self._in_flight.depart(host, requests), self._addresses.reference
         latest_s = self._numbering.horizon_s
         message = calls_frame(frame, to, self._seen, self.client, requests, floor=floor, horizon_s=latest_s)
@@ -280,18 +287,19 @@ class Requests:
 
     # --- answers
 
-    def _on_replies(self, host: HostId, replies: Replies) -> None:
+    def on_replies(self, replies: Replies) -> None:
+        """Handle the outcomes of requests."""
         seen = replies.seen
         if (seen.epoch, seen.position) > (self._seen.epoch, self._seen.position):
             self._seen = seen
-        self._in_flight.on_answered()
-        self._backoff.on_answered()
+        self._in_flight.slow_rounds = self._backoff.taken = 0  # somebody serves
         awaited, landed, ended = self._awaited, self._in_flight.on_ended, self._ports.on_ended
         first = next(filter(None, map(awaited.get, replies.numbers)), None)
         if first is not None and first.stale_ms is None:
             # Any member answers a stale read, which is alone in its frame. Any other reply shows who takes
             # calls, and tells the time by which they are stamped.
-            self._addresses.on_served()
+            if self._addresses.failed:
+                self._addresses.on_served()
             if self._time.learn(replies.time_ns, seen.epoch):
                 mistrust(awaited.values(), self.time_s)
         for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):

@@ -83,7 +83,9 @@ class Backoff:
         self._longest_ns = config.rest_most_ns
         self._deaths_ns = config.rest_deaths_ns
         self._deaths_until_ns = 0
-        self._taken = 0
+        self.taken = 0
+        """How many pauses were taken since somebody served; each is longer than the last. Reset it with every
+        answer."""
 
     @property
     def is_after_deaths(self) -> bool:
@@ -101,8 +103,8 @@ class Backoff:
     def begin(self) -> None:
         if self.is_after_deaths:
             return
-        most_ns = min(self._longest_ns, self._shortest_ns << min(self._taken, 20))
-        self._taken += 1
+        most_ns = min(self._longest_ns, self._shortest_ns << min(self.taken, 20))
+        self.taken += 1
         self.is_on = True
         self._alarm.by(self._clock.now() + most_ns // 2 + self._rng.randrange(most_ns // 2 + 1))
 
@@ -114,7 +116,3 @@ class Backoff:
         """Note that the timer has fired and the pause is over; the owner must call this."""
         self.is_on = False
         self._alarm.rang()
-
-    def on_answered(self) -> None:
-        """Reset the next pause to the shortest, because somebody serves."""
-        self._taken = 0

@@ -21,7 +21,8 @@ class Targets:
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
         self._connected: dict[HostId, None] = {}
-        self._failed: dict[HostId, None] = {}
+        self.failed: dict[HostId, None] = {}
+        """The hosts that could not serve in this round."""
 
     def is_news(self, reference: Reference) -> bool:
         """Whether this is a newer reference of this group. No other may be used (FTC-78)."""
@@ -30,39 +31,39 @@ class Targets:
     def adopt(self, reference: Reference) -> None:
         """Use *reference* from now on."""
         self.reference = reference
-        self._failed.clear()
+        self.failed.clear()
 
     def on_connected(self, host: HostId) -> None:
         self._connected[host] = None
-        self._failed.pop(host, None)
+        self.failed.pop(host, None)
 
     def on_disconnected(self, host: HostId) -> None:
         self._connected.pop(host, None)
-        self._failed.pop(host, None)
+        self.failed.pop(host, None)
         if self.target() is None:
             # It was the last host of this round; now that it is gone, the others are worth another try.
-            self._failed.clear()
+            self.failed.clear()
 
     def on_served(self) -> None:
         """Note that somebody takes calls, so hosts that failed before are worth another try."""
-        self._failed.clear()
+        self.failed.clear()
 
     def on_failed(self, host: HostId) -> bool:
         """Note that the host could not serve. Returns True if that ends the round, so that there is a pause
         before the next."""
-        self._failed[host] = None
+        self.failed[host] = None
         if self.target() is not None:
             return False
-        self._failed.clear()
+        self.failed.clear()
         return True
 
     def target(self) -> HostId | None:
         """Return the first host of this round that is connected and has not failed."""
         primary = self.reference.primary
-        if primary in self._connected and primary not in self._failed:
+        if primary in self._connected and primary not in self.failed:
             return primary  # as nearly always
         for host in (*self.reference.hosts, *self._connected):
-            if host in self._connected and host not in self._failed:
+            if host in self._connected and host not in self.failed:
                 return host
         return None
 

@@ -213,14 +213,20 @@ class Group(Generic[T]):
         operation = self._interface.operation(name) if self._interface is not None else None
         is_query = operation is not None and operation.is_query
         returns = operation.returns if operation is not None and operation.returns is not Any else None
+        decode: Callable[[bytes], object] | None = None
+        if operation is not None:
+            decode = operation.whole.decode if operation.whole is not None else operation.decoded
 
         def method(*args: Any, **kwargs: Any) -> Answer:
             try:
                 arguments = bytes(encode_arguments(args, kwargs)) if kwargs else _encode(args)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 raise BadCall(f"{name}: an argument has no form on the wire: {error}") from None
-            if operation is not None:
-                operation.decoded(arguments)  # as the group will, so that invalid arguments are not sent
+            if operation is not None and decode is not None:
+                try:  # as the group will, so that invalid arguments are not sent
+                    decode(arguments)
+                except Exception:  # defaults, names or a mistake, which the long way tells apart
+                    operation.decoded(arguments)
             return call(name, arguments, policy, is_query, stale_ms, lane, returns)
 
         if len(self._methods) < METHODS_KEPT_MAX:

@@ -120,7 +120,7 @@ class MachinesDomain(LocalDomain):
 
     def _start_agent(self, machine: str) -> None:
         layout = self._layout(machine)
-        command = [sys.executable, "-m", "holdfast", "agent", "--dir", str(layout.directory)]
+        command = [sys.executable, "-P", "-m", "holdfast", "agent", "--dir", str(layout.directory)]
         with layout.output("agent").open("ab") as output:
             self._agents[machine] = self.net.run(
                 machine, [*command, "--with-parent", str(os.getpid())], stdout=output, stderr=output

@@ -15,7 +15,16 @@ from holdfast.execution.annex import AnnexOperation, jobs_of
 from holdfast.execution.context import Scope, scope_now
 from holdfast.execution.definition import OtherCode, bring_up_to_date
 from holdfast.execution.effects import Effects, Job
-from holdfast.execution.method import ASKED_BY, ORDERED_BYTES_MAX, SHORT_BYTES, fitted, why_not_alive
+from holdfast.execution.method import (
+    ASKED_BY,
+    SHORT_BYTES,
+    all_awaited,
+    encoded,
+    fitted,
+    ordered,
+    raised,
+    why_not_alive,
+)
 from holdfast.execution.object_state import ObjectState
 from holdfast.execution.queue import run_at_once
 from holdfast.execution.records import (
@@ -47,14 +56,16 @@ from holdfast.execution.records import (
 )
 from holdfast.execution.timers import is_timer
 from holdfast.model.calls import Request
-from holdfast.model.errors import invariant
+from holdfast.model.errors import EndsProcess, invariant
 from holdfast.model.ids import Position
 from holdfast.model.outcome import (
     INVALID_POLICY,
+    SCALARS,
     Refused,
     Unknown,
     decode_outcome,
     encode_outcome,
+    encode_scalar,
     outcome_in_words,
 )
 from holdfast.sequence.retention import (
@@ -63,6 +74,7 @@ from holdfast.sequence.retention import (
     FRESH,
     NEVER,
     TOO_LATE,
+    Entry,
     InProgress,
     Repeated,
     Verdict,
@@ -70,6 +82,9 @@ from holdfast.sequence.retention import (
 
 Run = Callable[..., bytes | None]
 """Calls its first argument with the others: :meth:`holdfast.styles.ports.CallObserver.run`."""
+
+Note = Callable[[int], None]
+"""Notes the number of a call that is about to run (:mod:`.crash_attempts`)."""
 
 TIMER_DURATION_S: Final = 300
 """How long the nested calls of a method started by a timer may take."""
@@ -178,32 +193,77 @@ class Execution(ObjectState):
         self._check_own(first)
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
-        client, chain, root, time_ns, last = sent.client, sent.chain, sent.root, self.time_ns, self.position
+        client, chain, time_ns, line = sent.client, sent.chain, self.time_ns, self.line
         self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
-        admit, finish = self.retention.admit, self.retention.finish
-        start = self.line.start if run is None else partial(run, self.line.start)
+        known, now_s = self.retention.of(client), self.retention.time_s
+        entries, floor, horizon_s = known.entries, known.floor, known.horizon_s
+        plain = line.plain if run is None and not known.caller else {}
+        start = line.start if run is None else partial(run, line.start)
+        is_free, scope, instance = line.is_free, line.scope, line.instance
         outcomes: list[bytes | None] = []
         note = self.definition.attempts.enter(client, calls)
-        token = scope_now.set(self.line.scope)
+        token = scope_now.set(scope)
         try:
             for position, each in enumerate(calls, first):
-                number = each.number
-                verdict = admit(client, number, Position(position), each.expiration_s)
-                if verdict is not FRESH:
-                    outcomes.append(_known(verdict))
+                number, expiration_s = each.number, each.expiration_s
+                # Nearly every call is new, of an ordinary method, and finds the object at rest. It passes no
+                # function here but its own: with a thousand calls in flight each one more is felt.
+                operation = plain.get(each.method) if is_free else None
+                is_new = number >= floor and number not in entries and now_s < expiration_s <= horizon_s
+                if operation is None or not is_new:
+                    outcomes.append(self._call(each, sent, Position(position), start, note))
+                    is_free = line.is_free
+                    continue
+                try:
+                    args = operation.decode(each.arguments)
+                except EndsProcess:
+                    raise
+                except BaseException:  # defaults, names or a mistake, which the long way tells apart
+                    outcomes.append(self._call(each, sent, Position(position), start, note))
                     continue
                 if note is not None:
                     note(number)
-                outcome = start(each, client, time_ns, chain, last, root)
-                if outcome is not None:
-                    if len(outcome) > SHORT_BYTES:
-                        outcome = fitted(outcome, ORDERED_BYTES_MAX - len(each.arguments) - len(each.method))
-                    finish(client, number, outcome)
+                scope.client, scope.number, scope.time_ns = client, number, time_ns
+                scope.carried, scope.random, scope.sent = each.traceparent, None, 0
+                try:
+                    value = getattr(instance, each.method)(*args)
+                except EndsProcess:
+                    raise  # the process ends, and the object with it
+                except BaseException as error:
+                    outcome = raised(error, scope)
+                else:
+                    try:
+                        is_scalar = type(value) in SCALARS
+                        outcome = encode_scalar((0, value)) if is_scalar else encoded(value, operation.encode)
+                    except (OverflowError, UnicodeEncodeError):
+                        outcome = encoded(value, operation.encode)
+                if scope.unawaited is not None:
+                    outcome = all_awaited(outcome, scope)
+                if len(outcome) > SHORT_BYTES:
+                    outcome = ordered(fitted(outcome), each)
+                entries[number] = Entry(Position(position), expiration_s, outcome)
+                if expiration_s < known.due_s:
+                    self.retention.note_due(client, known, expiration_s)
                 outcomes.append(outcome)
         finally:
             self.definition.attempts.leave()
             scope_now.reset(token)
         return Effects(outcomes)
+
+    def _call(
+        self, each: Call, sent: Sent, position: Position, start: Run, note: Note | None
+    ) -> bytes | None:
+        """Execute, queue or refuse one call of a frame. Returns None if its outcome comes later."""
+        verdict = self.retention.admit(sent.client, each.number, position, each.expiration_s)
+        if verdict is not FRESH:
+            return _known(verdict)
+        if note is not None:
+            note(each.number)
+        outcome = start(each, sent.client, self.time_ns, sent.chain, self.position, sent.root)
+        if outcome is not None:
+            outcome = ordered(outcome, each)
+            self.retention.finish(sent.client, each.number, outcome)
+        return outcome
 
     def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
         """Answer a query from the current state, or from the state before the waiting operation began. Call

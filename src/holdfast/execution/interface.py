@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import GenericAlias
-from typing import Any, Final, TypeVar, get_type_hints, overload
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints, overload
 
 import msgspec
 
@@ -118,11 +118,11 @@ class Operation:
     encode: Callable[[object], bytes] = encode_returned_in_order
     """Encodes the returned value as an outcome. A cheaper encoder is used if the value cannot contain a
     set."""
-    _whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
+    whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
     """Decodes and checks all parameters at once if they are given by position, as in nearly every call."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_whole", _decoder_of_all(self.signature, self.types))
+        object.__setattr__(self, "whole", _decoder_of_all(self.signature, self.types))
 
     def decoded(
         self, arguments: msgspec.Raw | bytes | tuple[Any, ...]
@@ -131,9 +131,9 @@ class Operation:
         :class:`BadCall`."""
         if isinstance(arguments, tuple):
             return arguments, {}
-        if self._whole is not None:
+        if self.whole is not None:
             try:
-                return self._whole.decode(arguments), {}
+                return self.whole.decode(arguments), {}
             except UNDECODABLE:
                 pass  # defaults, names or a mistake: the slow path below handles each
             except EndsProcess:
@@ -182,12 +182,25 @@ class Operation:
             raise BadCall(f"{self.name}: argument {name}: {said}") from error
 
 
+class PlainOperation(NamedTuple):
+    """What it takes to execute a call of an ordinary method in a loop over many."""
+
+    decode: Callable[[msgspec.Raw], tuple[Any, ...]]
+    encode: Callable[[object], bytes]
+
+
 class Interface:
     """The operations of one class."""
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
         self.operations = {name: _operation(name, method) for name, method in _public_methods(cls)}
+        self.plain = {
+            name: PlainOperation(each.whole.decode, each.encode)
+            for name, each in self.operations.items()
+            if each.whole is not None and not each.may_wait
+        }
+        """The operations of which a call can be executed at once, with arguments by position."""
         self.queries = frozenset(name for name, each in self.operations.items() if each.is_query)
         self.is_interleaved = bool(getattr(cls, INTERLEAVED_MARK, False))
         """Whether operations may start while others wait."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, ParamSpec, TypeVar
 
 from holdfast.execution.context import NestedCall, Scope, scope_now
+from holdfast.execution.records import Call
 from holdfast.model.errors import EndsProcess, InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import (
@@ -71,7 +72,7 @@ def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except EndsProcess:
         raise  # the process ends, and the object with it
     except BaseException as error:
-        return _raised(error, scope_now.get())
+        return raised(error, scope_now.get())
     return encoded(value, encode)
 
 
@@ -92,7 +93,7 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None, encode: Encod
     except EndsProcess:
         raise
     except BaseException as error:
-        return _raised(error, scope)  # as in :func:`call`
+        return raised(error, scope)  # as in :func:`call`
     finally:
         scope_now.reset(token)
 
@@ -105,7 +106,7 @@ def all_awaited(outcome: bytes, scope: Scope) -> bytes:
         return outcome
     names = ", ".join(dict.fromkeys(f"{each.group}.{each.method}" for each in left))
     said = "so it was not made; write `await` before it, in an `async def` method"
-    return _raised(NotAwaited(f"{names} was called but not awaited, {said}"), scope)
+    return raised(NotAwaited(f"{names} was called but not awaited, {said}"), scope)
 
 
 def close(coroutine: Suspended) -> None:
@@ -144,7 +145,15 @@ def fitted(outcome: bytes, most: int = ORDERED_BYTES_MAX) -> bytes:
     return encode_outcome(Raised("holdfast.NotEncodable", text))
 
 
-def _raised(error: BaseException, scope: Scope | None) -> bytes:
+def ordered(outcome: bytes, call: Call) -> bytes:
+    """Return *outcome* if it fits into one record with its call, otherwise one that says it is too long."""
+    if len(outcome) <= SHORT_BYTES:
+        return outcome
+    return fitted(outcome, ORDERED_BYTES_MAX - len(call.arguments) - len(call.method))
+
+
+def raised(error: BaseException, scope: Scope | None) -> bytes:
+    """Encode what a method raised, and tell whoever observes the scope."""
     if scope is not None and scope.on_raised is not None:
         scope.on_raised(scope, error)
     return encode_raised(error)

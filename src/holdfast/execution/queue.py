@@ -87,6 +87,7 @@ class OperationQueue:
         """Requests that must not run when their turn comes, with the outcome they get instead (E4)."""
         self._definition = definition
         self._operations = definition.interface.operations
+        self.plain = definition.interface.plain
         self._is_interleaved = definition.interface.is_interleaved
         self._running: dict[Request, _Running] = {}
         """The operations that wait for another group, in the order in which they started to wait."""
@@ -103,6 +104,12 @@ class OperationQueue:
     def is_at_rest(self) -> bool:
         """Whether no method waits half done, so that the object is consistent."""
         return not self._running and self.slow is None and not self._is_discarded
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call that does not wait may start at once, and nothing is known that speaks against
+        it."""
+        return not self._running and self.slow is None and not self.poisoned
 
     @property
     def is_computing(self) -> bool:

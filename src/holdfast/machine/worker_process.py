@@ -5,8 +5,8 @@ it never holds the store's lock (K2), and the kernel kills it when its host is g
 it yields the processor to processes that serve; when memory runs short, the kernel kills it first. What it
 made counts when its host has checked it.
 
-:class:`WorkerProcess` is the host's side. :func:`begin_work`, :func:`restrict_process` and :func:`own_output`
-are what the worker's ``main`` calls.
+:class:`WorkerProcess` is the host's side. :func:`begin_work`, :func:`restrict_process`, :func:`own_output`
+and :func:`run_in_loop` are what the worker's ``main`` calls.
 """
 
 import asyncio
@@ -14,19 +14,32 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from holdfast.machine.pipe_frames import FRAME_BYTES_MAX, next_frame
 from holdfast.machine.process_end import end_with
-from holdfast.machine.process_tuning import lower_priority
+from holdfast.machine.process_tuning import let_everybody_pass, lower_priority
+
+R = TypeVar("R")
 
 NICENESS: Final = 10
 """Processes that serve have precedence: a worker gets a tenth of a host's share when both are busy."""
 _OPTIONS: Final = ("-P", "-B")
 """They exclude the start directory, which may be the application's, and bytecode files."""
+
+
+def run_in_loop(work: Callable[[], R]) -> R:
+    """Run *work* with an event loop around it, as methods have on a host. *Without it:* a method that awaits
+    ``asyncio.sleep`` is told on a host that it cannot, and in a worker that there is no loop: a replay
+    differs, and its group cannot be upgraded."""
+
+    async def run() -> R:
+        return work()
+
+    return asyncio.run(run())
 
 
 class WorkerProcess:
@@ -116,6 +129,7 @@ def begin_work(arguments: Sequence[str]) -> BinaryIO:
 def restrict_process(memory_bytes: int) -> None:
     """Give precedence to processes that serve, and limit this one's memory."""
     lower_priority(NICENESS)
+    let_everybody_pass()
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

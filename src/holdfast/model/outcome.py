@@ -4,6 +4,7 @@ Only the reader of the value decodes it: the caller's proxy, or the method that 
 else an outcome is opaque bytes.
 """
 
+import re
 from typing import Any, Final
 from zlib import crc32
 
@@ -118,6 +119,13 @@ def encode_outcome(outcome: Outcome) -> bytes:
     return _encode(outcome)
 
 
+SCALARS: Final = frozenset({bool, bytes, float, int, str, type(None)})
+"""Types whose values contain no set and run no code of their own when they are encoded."""
+encode_scalar: Final = _encode
+"""Encodes ``(0, value)`` of a returned value that is one of :data:`SCALARS`: the same bytes as
+:func:`encode_returned`. Raises ``OverflowError`` or ``UnicodeEncodeError`` if it cannot be encoded."""
+
+
 def encode_returned(value: object) -> bytes:
     """Encode a returned value: the same bytes as for :class:`Returned`, without creating one, since most
     calls return. For values whose annotation allows no sets inside (:mod:`.set_order`); if the value itself
@@ -216,14 +224,21 @@ def error_in_words(error: BaseException) -> str:
 
 def text_of(error: BaseException) -> str:
     """The text of *error*, in a form that can be sent: half a surrogate pair is escaped. The text is
-    recorded, so sets among the error's arguments come in one order."""
+    recorded and compared, so sets among the error's arguments come in one order, and where an object lies in
+    memory is left out. *Without that:* one ``raise ValueError(f"no such item: {item}")`` makes every replay
+    differ, and no member has an object any more."""
     try:
-        return _said(error).encode(errors="backslashreplace").decode()
+        said = _said(error).encode(errors="backslashreplace").decode()
+        return _ADDRESS.sub(" at 0x…", said) if " at 0x" in said else said
     except EndsProcess:
         raise
     except BaseException:
         # An exception's __str__ is the user's code, and may itself fail in any way.
         return ""
+
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+"""As ``repr`` ends for an object of a class that does not define it."""
 
 
 def _said(error: BaseException) -> str:

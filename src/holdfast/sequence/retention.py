@@ -83,7 +83,9 @@ NEVER: Final = Refused(
 """Queries have numbers like operations but are in no table, so nobody knows which have been answered."""
 
 
-class _Entry(msgspec.Struct, array_like=True, gc=False):
+class Entry(msgspec.Struct, array_like=True, gc=False):
+    """What is kept of one request."""
+
     position: Position
     expiration_s: int
     reply: bytes | None = None
@@ -94,10 +96,12 @@ _expiration: Final = attrgetter("expiration_s")
 _FAR_S: Final = 1 << 62
 
 
-class _Client(msgspec.Struct):
+class ClientEntries(msgspec.Struct):
+    """What is kept of one client."""
+
     floor: int = 1
     horizon_s: int = 0
-    entries: dict[int, _Entry] = msgspec.field(default_factory=dict)
+    entries: dict[int, Entry] = msgspec.field(default_factory=dict)
     due_s: int = _FAR_S
     """No entry of this client expires before this second; then all its entries are checked."""
     caller: str = ""
@@ -108,7 +112,7 @@ class _Saved(msgspec.Struct, array_like=True):
     """The table in a checkpoint. Clients and numbers are sorted, so that equal tables have equal bytes."""
 
     time_s: int
-    clients: list[tuple[ClientId, int, int, list[tuple[int, _Entry]]]]
+    clients: list[tuple[ClientId, int, int, list[tuple[int, Entry]]]]
 
 
 class Retention:
@@ -117,7 +121,7 @@ class Retention:
     def __init__(self) -> None:
         self.time_s = 0
         """The group's time: that of the newest CSN, in seconds."""
-        self._clients: dict[ClientId, _Client] = {}
+        self._clients: dict[ClientId, ClientEntries] = {}
         self._entries_due = _Calendar[ClientId]()
         self._clients_due = _Calendar[ClientId]()
         self.keyed = KeyedReplies()
@@ -187,10 +191,15 @@ class Retention:
             if expiration_s > self._latest_s:
                 return TOO_LATE
             self._client(client, expiration_s)
-        known.entries[number] = _Entry(position, expiration_s)
+        known.entries[number] = Entry(position, expiration_s)
         if known.caller or expiration_s < known.due_s:
             self._account(client, known, expiration_s)
         return FRESH
+
+    def of(self, client: ClientId) -> ClientEntries:
+        """What is kept of a client whose floor was just raised. A frame of calls is judged by it as
+        :meth:`admit` does one call, without a function for each."""
+        return self._clients[client]
 
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
         """Record that a fresh request was ordered at *position*."""
@@ -199,7 +208,7 @@ class Retention:
             known = self._client(client, expiration_s)
         if number in known.entries:
             invariant(False, f"request {client}#{number} is ordered once")
-        self._keep(client, known, number, _Entry(position, expiration_s))
+        self._keep(client, known, number, Entry(position, expiration_s))
 
     def finish(self, client: ClientId, number: int, reply: bytes, position: Position | None = None) -> None:
         """Record the reply to an executed request. The reply is final with *position*; that is where the
@@ -238,7 +247,7 @@ class Retention:
             if expiration_s > self._latest_s:
                 return TOO_LATE  # it would have to be remembered for longer than anything is
             known = self._client(client, expiration_s)
-            self._keep(client, known, number, _Entry(Position(0), expiration_s, never_runs=True))
+            self._keep(client, known, number, Entry(Position(0), expiration_s, never_runs=True))
             return NEVER
         return verdict
 
@@ -257,7 +266,7 @@ class Retention:
         table, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
         table.time_s = found.time_s
         for client, floor, horizon_s, entries in found.clients:
-            known = _Client(floor, horizon_s, dict(entries), caller=caller_of(client))
+            known = ClientEntries(floor, horizon_s, dict(entries), caller=caller_of(client))
             table._clients[client] = known
             if known.caller:
                 table.keyed.add(known.caller, _bytes_of(known.entries))
@@ -272,31 +281,32 @@ class Retention:
         """The latest allowed expiration of a request."""
         return self.time_s + KEPT_S_MAX
 
-    def _keep(self, client: ClientId, known: _Client, number: int, entry: _Entry) -> None:
+    def _keep(self, client: ClientId, known: ClientEntries, number: int, entry: Entry) -> None:
         known.entries[number] = entry
         self._account(client, known, entry.expiration_s)
 
-    def _account(self, client: ClientId, known: _Client, expiration_s: int) -> None:
+    def _account(self, client: ClientId, known: ClientEntries, expiration_s: int) -> None:
         """Note what a new entry costs, and when it expires."""
         if known.caller:
             self.keyed.add(known.caller, ENTRY_BYTES)
         if expiration_s < known.due_s:
-            self._note_due(client, known, expiration_s)
+            self.note_due(client, known, expiration_s)
 
-    def _note_earliest(self, client: ClientId, known: _Client) -> None:
+    def _note_earliest(self, client: ClientId, known: ClientEntries) -> None:
         """Enter the client by its earliest expiration; it must not be in the calendar of entries."""
         if known.entries:
-            self._note_due(client, known, min(map(_expiration, known.entries.values())))
+            self.note_due(client, known, min(map(_expiration, known.entries.values())))
 
-    def _note_due(self, client: ClientId, known: _Client, due_s: int) -> None:
+    def note_due(self, client: ClientId, known: ClientEntries, due_s: int) -> None:
+        """Note that an entry of the client expires at *due_s*, earlier than all others."""
         self._entries_due.remove(known.due_s, client)
         self._entries_due.add(due_s, client)
         known.due_s = due_s
 
-    def _client(self, client: ClientId, horizon_s: int) -> _Client:
+    def _client(self, client: ClientId, horizon_s: int) -> ClientEntries:
         known = self._clients.get(client)
         if known is None:
-            known = self._clients[client] = _Client(caller=caller_of(client))
+            known = self._clients[client] = ClientEntries(caller=caller_of(client))
         if horizon_s > known.horizon_s:
             self._clients_due.remove(known.horizon_s, client)
             self._clients_due.add(horizon_s, client)
@@ -304,7 +314,7 @@ class Retention:
         return known
 
 
-def _bytes_of(entries: dict[int, _Entry]) -> int:
+def _bytes_of(entries: dict[int, Entry]) -> int:
     """What these entries cost."""
     return sum(ENTRY_BYTES + len(entry.reply or b"") for entry in entries.values())
 

@@ -440,11 +440,11 @@ class Replica(ReplicaBase):
                 self._ports.call_out(outgoing)
 
     def _fire_timers(self) -> None:
-        execution = self.execution
-        if execution is None or execution.line.slow is not None or not execution.timers:
+        if (execution := self.execution) is None or execution.line.slow is not None or not execution.timers:
             return
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
-            if not self._is_fired(timer.number, timer.due_ns):
+            number, due_ns = timer.number, timer.due_ns
+            if not self._is_fired(number, due_ns):
                 for found in among_timers(self._ports.attempts, [timer]):
                     self.poison(found)
-                self._order(execution, TimerFired(self._stamping.next(), timer.number, timer.due_ns))
+                self._order(execution, TimerFired(self._stamping.next(least_ns=due_ns), number, due_ns))

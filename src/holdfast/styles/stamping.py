@@ -35,9 +35,10 @@ class Stamper:
         the newest stamp even while nothing is ordered."""
         return max(self._time(), self.time_ns + self._clock.now() - self._read_at)
 
-    def next(self, count: int = 1) -> Stamp:
+    def next(self, count: int = 1, least_ns: int = 0) -> Stamp:
         """Return the stamp for a record of *count* operations. Each operation has the number of the first
-        plus its index."""
+        plus its index. Its time is not before *least_ns*, which has passed in the group's time: when a
+        timer is due. *Without that:* its method finds that what it was set for is not over yet."""
         now_ns = self.now_ns()
         if not self._is_open or self._used + count - 1 > SUB_SEQUENCE_MAX:
             self._csn = self._next_csn(self._csn, now_ns // SECOND)
@@ -49,7 +50,8 @@ class Stamper:
         # advance to a new second slightly late. *Without that:* operations have a time of up to a second ago,
         # and timeouts that count from it end too early by as much. If the two differ by more, the CSN wins.
         second_ns = csn.timestamp * SECOND
-        self.time_ns = max(self.time_ns, second_ns, min(now_ns, second_ns + 2 * SECOND - 1))
+        capped_ns = min(now_ns, second_ns + 2 * SECOND - 1)
+        self.time_ns = max(self.time_ns, second_ns, capped_ns, least_ns)
         self._read_at = self._clock.now()
         return Stamp(csn, self.time_ns - second_ns)
 

@@ -27,6 +27,7 @@ from holdfast.styles.ports import NotCopied, Waits
 
 COUNTER = """
 import os, sys, time
+import asyncio
 from old_rules import STEP
 import holdfast
 
@@ -51,6 +52,12 @@ class Counter:
     def look(self):
         import old_extra
         self.count = 1000
+
+    async def nap(self):
+        try:
+            await asyncio.sleep(1)
+        except Exception as error:
+            self.count = 77 if type(error).__name__ == "CannotAwait" else -1
 
     async def ask(self):
         return await holdfast.context.group("other").total()
@@ -210,6 +217,18 @@ def test_a_call_that_waits_for_another_group_is_told(tmp_path: Path) -> None:
             3,
         )
         assert result.outgoing.caller == (ClientId("c"), 3)
+
+    run(work)
+
+
+def test_a_method_that_awaits_something_else_is_told_so_as_on_a_host(tmp_path: Path) -> None:
+    """A host runs methods inside its event loop: what they find there, they find in a replay."""
+    code, host = kept_in(tmp_path, 1), Host(tmp_path)
+
+    async def work() -> None:
+        result = await host.replay(code, code, "nap")
+        assert isinstance(result, Written)
+        assert host.count(result) == 77
 
     run(work)
 

@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.calling.client_heartbeats import ClientHeartbeats
 from holdfast.calling.deadline import DeadlineTimer, GroupTime
+from holdfast.calling.in_flight import Outbox
 from holdfast.calling.ordered_lane import OrderedLane
-from holdfast.calling.request import PendingRequest, frames_of
+from holdfast.calling.request import PendingRequest, frame_of
 from holdfast.calling.request_ids import Floor
 from holdfast.calling.targets import Targets
 from holdfast.execution.records import Call
@@ -196,8 +197,15 @@ def test_an_alarm_goes_off_at_the_earliest_time_asked_for() -> None:
 
 
 def test_frames_are_cut_by_number_and_by_bytes() -> None:
-    assert [len(each) for each in frames_of([request(n) for n in range(600)], 1 << 20)] == [256, 256, 88]
-    assert [len(each) for each in frames_of([request(n, size=600) for n in range(3)], 1000)] == [1, 1, 1]
+    def cut(requests: list[PendingRequest], bytes_max: int) -> list[int]:
+        outbox = Outbox(bytes_max)
+        outbox.calls.extend(requests)
+        return [len(each) for each in outbox.take_calls({each.number for each in requests})]
+
+    assert cut([request(n) for n in range(600)], 1 << 20) == [256, 256, 88]
+    assert cut([request(n, size=600) for n in range(3)], 1000) == [1, 1, 1]
+    assert len(frame_of([request(n) for n in range(600)], 1 << 20)) == 256
+    assert len(frame_of([request(n, size=600) for n in range(3)], 1000)) == 1
     assert CALLS_PER_FRAME_MAX == 256
 
 

@@ -54,6 +54,7 @@ CHANGES: list[Change] = [
     ModifyRequest(ADA, (Modification(ModificationKind.DELETE, "telephoneNumber", (b"555-1213",)),)),
     ModifyRequest(ADA, (Modification(ModificationKind.DELETE, "jpegPhoto"),)),
     ModifyRequest(ADA, (Modification(ModificationKind.ADD, "cn;lang-de", (b"Ada",)),)),
+    replaced(ADA, "audio", bytes(range(256)), b" begins", b"ends ", b":colon", b"<file", b"two\nlines"),
     AddRequest(
         f"uid=bob,{PEOPLE}",
         (
@@ -183,6 +184,9 @@ def test_the_changelog_is_text_and_back(filled: Path, tmp_path: Path) -> None:
     assert [each for each in changes if f"dn: csn={each}," not in text] == []
     assert restore(tmp_path / "log", dir=tmp_path / "copy") == 0
     assert dumped(tmp_path / "copy", 2) == dumped(directory)
+    assert dump(tmp_path / "passed on", dir=tmp_path / "copy") == 0
+    kept = (tmp_path / "passed on").read_text()
+    assert [each for each in changes if f"dn: csn={each}," not in kept] == [], "others are told of them, too"
     restore(tmp_path / "log", dir=tmp_path / "copy")  # nothing is applied twice
     assert dumped(tmp_path / "copy", 2) == dumped(directory)
     with pytest.raises(DifferentGeneration, match="different data sets"):

@@ -209,7 +209,7 @@ def test_the_interface_is_the_sources() -> None:
     assert all(callable(getattr(Faults, name)) for name in SIX)
 
 
-@pytest.mark.covers("FTC-249")
+@pytest.mark.covers("FTC-249", "FTC-261")
 def test_nothing_but_structured_events_is_told() -> None:
     """This holds from the reporter to the consumer, for single events and in a batch."""
 
@@ -222,7 +222,9 @@ def test_nothing_but_structured_events_is_told() -> None:
             with pytest.raises(BadCall):
                 operation("push_sequence_fault").arguments([[wrong]], {})
         await told.push_sequence_fault([crash("h1"), crash("h2")])
-        assert [type(each.event) for each in await told.list()] == [StructuredEvent, StructuredEvent]
+        found = [each.event for each in await told.list()]
+        assert [type(each) for each in found] == [StructuredEvent, StructuredEvent]
+        assert found == [crash("h1"), crash("h2")]
 
     run(work())
 

@@ -19,6 +19,7 @@ from holdfast.model.properties import (
     OF_HOSTS,
     InvalidProperty,
     Level,
+    MembershipStyle,
     MonitoringGranularity,
     check_dynamic,
     checked,
@@ -133,6 +134,14 @@ def test_members_are_monitored_only_where_an_interval_was_asked_for() -> None:
     assert made == Monitored(GroupId(1), "a:B", 2 * SECOND, 1 * SECOND)
     since = how(times(20_000_000, 10_000_000), times(50_000_000, 30_000_000))
     assert since == Monitored(GroupId(1), "a:B", 5 * SECOND, 3 * SECOND)
+
+
+@pytest.mark.covers("FTC-242")
+@pytest.mark.parametrize("membership", list(MembershipStyle))
+def test_members_are_monitored_whoever_looks_after_their_number(membership: MembershipStyle) -> None:
+    asked_for = times(20_000_000, 10_000_000)
+    made = how(f'{{"org.omg.ft.MembershipStyle": {membership.value}, {asked_for[1:]}')
+    assert made == Monitored(GroupId(1), "a:B", 2 * SECOND, 1 * SECOND)
 
 
 @pytest.mark.covers("FTC-141")

@@ -60,9 +60,11 @@ def fill(door: Door, count: int) -> None:
 
 
 @pytest.mark.covers("CSN-95")
-def test_entries_and_the_result_are_separate_answers(door: Door, client: Client) -> None:
-    """A search is answered by messages of its number: one for each entry, and one that ends it."""
-    answers = client.ask(search("(objectClass=organizationalUnit)"))
+@pytest.mark.parametrize("filter_", ["(objectClass=organizationalUnit)", "(ou=*)"])
+def test_entries_and_the_result_are_separate_answers(door: Door, client: Client, filter_: str) -> None:
+    """A search is answered by messages of its number: one for each entry, and one that ends it; whether it is
+    answered at one go or takes turns."""
+    answers = client.ask(search(filter_))
     assert [type(each.operation) for each in answers] == [SearchResultEntry, SearchResultDone]
     assert {each.message_id for each in answers} == {2}
 

@@ -34,3 +34,16 @@ def test_long_ones_are_cut_and_still_differ() -> None:
     one, other = (outcome_in_words(encode_returned("x" * 5000 + end)) for end in "ab")
     assert one != other
     assert max(len(one), len(other)) < WORDS_MAX + 40
+
+
+def test_where_an_object_lies_in_memory_is_no_part_of_an_error() -> None:
+    """The text is recorded, and every member and every replay compares its own with it (E1)."""
+    held = [object(), object()]  # both at once, so that they lie at two places
+    one, other = (ValueError({"item": each}) for each in held)
+    assert str(one) != str(other)
+    assert encode_raised(one) == encode_raised(other)
+    assert outcome_in_words(encode_raised(one)) == "ValueError: {'item': <object object at 0x…>}"
+    assert (
+        outcome_in_words(encode_raised(ValueError("look at 0x10, please")))
+        == "ValueError: look at 0x…, please"
+    )

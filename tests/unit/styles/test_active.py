@@ -46,6 +46,17 @@ def test_a_new_active_member_gets_the_state_and_what_follows() -> None:
     made.settle()
     assert lines(made, "c") == ["line 1", "line 2"]
     assert Spy.runs == []
+    write(made, 3)
+    made.settle()
+    assert lines(made, "c") == ["line 1", "line 2", "line 3"]
+    assert Spy.runs == ["line 3"] * 3
+    told(made)
+    made.fail_over("c", is_crash=True)
+    write(made, 1, token="again")  # its reply came with the state
+    write(made, 3, token="again")  # and this one is of what followed
+    made.settle()
+    assert [(token, numbers) for token, numbers, _ in told(made)] == [("again", [1]), ("again", [3])]
+    assert lines(made, "c") == ["line 1", "line 2", "line 3"]
 
 
 def test_a_mark_that_is_refused_is_ordered_again() -> None:
@@ -175,6 +186,8 @@ def test_a_stateless_member_executes_at_once_and_records_nothing() -> None:
     for other in others:
         assert isinstance(other, Raised)
         assert other.type_name.endswith("NotOrdered")
+    _, outcomes = member.execute(frame)
+    assert decode_outcome(outcomes[0]) != first, "the same request ran again: no reply was kept"
 
 
 def test_an_active_primary_orders_a_firing_once() -> None:

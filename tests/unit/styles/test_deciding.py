@@ -85,6 +85,23 @@ def test_the_time_of_a_group_far_ahead_of_its_host_goes_on() -> None:
     assert ahead_ns + 4 * SECOND <= last.time_ns <= ahead_ns + 5 * SECOND
 
 
+def test_a_timer_is_stamped_no_earlier_than_it_is_due() -> None:
+    """E6: also where the host's CSNs lag by more than two seconds, and the time of stamps with them."""
+    clock = FakeClock()
+    began_s = clock.wall() // SECOND
+
+    def next_csn(after: Csn, now_s: int) -> Csn:
+        return Csn(began_s, after.sequence + 1, ReplicaId(1))
+
+    stamping = Stamper(clock, next_csn, clock.wall)
+    stamping.resume(ZERO, 0)
+    clock.time_ns += 5 * SECOND
+    due_ns = stamping.now_ns() - 1
+    assert stamping.next().time_ns < due_ns
+    assert stamping.next(least_ns=due_ns).time_ns == due_ns
+    assert stamping.next().time_ns >= due_ns
+
+
 @pytest.mark.covers("FTC-125", "FTC-131", "FTC-321")
 def test_styles_have_the_numbers_of_the_standard_and_voting_is_refused() -> None:
     assert [(style.name, style.value) for style in Style] == [

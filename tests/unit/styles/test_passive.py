@@ -24,6 +24,25 @@ def test_only_the_primary_of_a_passive_group_executes(style: str) -> None:
     assert Spy.runs == ["line 1", "line 2", "line 3"]
 
 
+@pytest.mark.covers("FTC-128")
+def test_a_cold_backup_that_makes_a_checkpoint_by_itself_has_no_object_afterwards() -> None:
+    """A state that is too large to be sent is made from the log by each member; the object that this takes is
+    given up, and recovery makes another."""
+    made = group("cold", config=msgspec.structs.replace(CONFIG, sent_state_bytes_max=1))
+    write(made, 1, 2)
+    pass_interval(made)
+    write(made, 3)
+    pass_interval(made)
+    write(made, 4)
+    made.settle()
+    checkpoint = made.members["b"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position >= 3
+    assert made.replicas["b"].execution is None
+    made.fail_over("b", is_crash=True)
+    assert lines(made, "b") == ["line 1", "line 2", "line 3", "line 4"]
+
+
 @pytest.mark.covers("FTC-128", "FTC-300", "FTC-316", "FTC-317")
 def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_whole_log() -> None:
     made = group("cold")
@@ -39,6 +58,12 @@ def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_w
     made.fail_over("b", is_crash=True)
     assert Spy.runs == ["line 3"], "what the checkpoint holds is not executed again"
     assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+    told(made)
+    write(made, 1, token="again")  # its reply is in the checkpoint
+    write(made, 3, token="again")  # and this one's in the log after it
+    made.settle()
+    assert [(token, numbers) for token, numbers, _ in told(made)] == [("again", [1]), ("again", [3])]
+    assert Spy.runs == ["line 3"]
 
 
 @pytest.mark.covers("FTC-9", "FTC-129", "FTC-301", "FTC-308")

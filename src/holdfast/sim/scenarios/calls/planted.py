@@ -1,16 +1,18 @@
 """Bugs planted in the client: each breaks one rule by which every call ends once, with its true outcome."""
 
+from typing import Any
+
 import msgspec
 
+from holdfast.calling.config import CallPolicy
 from holdfast.calling.ordered_lane import OrderedLane
 from holdfast.calling.outcomes import Outcomes
 from holdfast.calling.ports import Ended
-from holdfast.calling.request import PendingRequest, frames_of
+from holdfast.calling.request import PendingRequest, frame_of
 from holdfast.calling.request_ids import Floor, RequestIds
 from holdfast.calling.requests import Requests
 from holdfast.calling.retry import Backoff, Failure
 from holdfast.calling.targets import Targets
-from holdfast.execution.records import Call
 from holdfast.model.calls import Replies, Seen
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import Raised, decode_outcome
@@ -19,10 +21,10 @@ from holdfast.sim.runner.planted import Planted, replacing
 
 NUMBERS = 40
 
-_begin = Requests._begin
+_call = Requests.call
 _wait_again = Requests._wait_again
 _lose = Requests._lose
-_on_replies = Requests._on_replies
+_on_replies = Requests.on_replies
 
 
 def _renumber(invocations: Requests, request: PendingRequest) -> None:
@@ -40,12 +42,16 @@ def _wait_again_renumbered(invocations: Requests, request: PendingRequest) -> No
     _wait_again(invocations, request)
 
 
-def _begin_under_a_used_number(invocations: Requests, request: PendingRequest) -> None:
-    number = request.number % NUMBERS + 1
+def _call_under_a_used_number(invocations: Requests, *arguments: Any, **options: Any) -> int:
+    numbering, real = invocations._numbering, invocations._numbering.next_number
+    number = real % NUMBERS + 1
     while number in invocations._awaited:
         number = number % NUMBERS + 1
-    request.call = msgspec.structs.replace(request.call, number=number)
-    _begin(invocations, request)
+    numbering.next_number = number
+    try:
+        return _call(invocations, *arguments, **options)
+    finally:
+        numbering.next_number = real + 1
 
 
 def _lose_for_certain(invocations: Requests, host: HostId, failure: Failure) -> None:
@@ -56,7 +62,7 @@ def _lose_for_certain(invocations: Requests, host: HostId, failure: Failure) -> 
         request.is_maybe = False
 
 
-def _repeat_what_raised(invocations: Requests, host: HostId, replies: Replies) -> None:
+def _repeat_what_raised(invocations: Requests, replies: Replies) -> None:
     """Repeats a call that raised an exception, although the method has run."""
     numbers, outcomes = [], []
     for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
@@ -69,22 +75,23 @@ def _repeat_what_raised(invocations: Requests, host: HostId, replies: Replies) -
         else:
             numbers.append(number)
             outcomes.append(outcome)
-    _on_replies(invocations, host, msgspec.structs.replace(replies, numbers=numbers, outcomes=outcomes))
+    _on_replies(invocations, msgspec.structs.replace(replies, numbers=numbers, outcomes=outcomes))
 
 
-def _see_nothing(invocations: Requests, host: HostId, replies: Replies) -> None:
-    _on_replies(invocations, host, replies)
+def _see_nothing(invocations: Requests, replies: Replies) -> None:
+    _on_replies(invocations, replies)
     invocations._seen = Seen()
 
 
-_number = RequestIds.call
+_request = RequestIds.request
 
 
 def _by_own_clock(
-    ids: RequestIds, method: str, arguments: msgspec.Raw, over_ns: int, traceparent: bytes = b""
-) -> Call:
+    ids: RequestIds, handle: object, method: str, arguments: bytes, policy: CallPolicy, now: int, *more: Any
+) -> PendingRequest:
+    over_ns = now + policy.duration_ns + policy.outcome_ns
     ids._time.ahead_ns = ids._time._clock.wall() - over_ns
-    return _number(ids, method, arguments, over_ns, traceparent)
+    return _request(ids, handle, method, arguments, policy, now, *more)
 
 
 def _floor_at_newest(floor: Floor, awaited: object, next_number: int, time_s: int) -> int:
@@ -101,7 +108,7 @@ def _take_any_reference(addresses: Targets, reference: Reference) -> bool:
 
 def _send_all(lane: OrderedLane, bytes_max: int, time_s: int) -> list[PendingRequest]:
     """Sends the next frame without waiting for the one before."""
-    frame = next(frames_of(lane._queue, bytes_max), [])
+    frame = frame_of(lane._queue, bytes_max)
     lane._queue = lane._queue[len(frame) :]
     lane._under_way |= {request.number: request for request in frame}
     return frame
@@ -131,21 +138,21 @@ PLANTED = (
         rule="FTC-92",
         scenario="calls",
         summary="numbers are used again, so that a late reply is taken for another call's",
-        plant=lambda: replacing(Requests, "_begin", _begin_under_a_used_number),
+        plant=lambda: replacing(Requests, "call", _call_under_a_used_number),
     ),
     Planted(
         name="calls-retry-after-completed-yes",
         rule="FTC-68",
         scenario="calls",
         summary="a call whose method raised is tried again",
-        plant=lambda: replacing(Requests, "_on_replies", _repeat_what_raised),
+        plant=lambda: replacing(Requests, "on_replies", _repeat_what_raised),
     ),
     Planted(
         name="calls-expiration-by-own-clock",
         rule="X4",
         scenario="calls",
         summary="expirations are reckoned by the client's own date",
-        plant=lambda: replacing(RequestIds, "call", _by_own_clock),
+        plant=lambda: replacing(RequestIds, "request", _by_own_clock),
     ),
     Planted(
         name="calls-lost-taken-for-not-executed",
@@ -189,7 +196,7 @@ PLANTED = (
         rule="S7",
         scenario="calls",
         summary="the client does not say what it has seen",
-        plant=lambda: replacing(Requests, "_on_replies", _see_nothing),
+        plant=lambda: replacing(Requests, "on_replies", _see_nothing),
     ),
     Planted(
         name="calls-deadlines-forgotten",
