@@ -288,8 +288,9 @@ def ldap(
     grown: Also search by uid in a directory of so many entries, beside the same with *persons*.
     output: A table for people, one JSON object for scripts.
     """
-    options: dict[str, float] = {"rounds": rounds, "seconds": seconds, "persons": persons}
-    show_ldap(_measure("ldap", **options | ({} if grown is None else {"grown": grown})), output)
+    _refuse_nothing({"grown": grown})
+    larger = {} if grown is None else {"grown": grown}
+    show_ldap(_measure("ldap", larger, rounds=rounds, seconds=seconds, persons=persons), output)
 
 
 @app.command
