@@ -128,41 +128,6 @@ def lower_priority(by: int) -> None:
         _session_of("self").write_text(str(min(of_host + by, NICENESS_MAX)), encoding="ascii")
 
 
-def let_everybody_pass() -> bool:
-    """Let the kernel take the core of this process for free, where that takes no share from it.
-
-    A process that wakes up is given a core that nobody uses. If there is none, it often gets the core of
-    whoever woke it, and waits there, although a worker computes on the next one. With ``SCHED_IDLE`` the
-    worker's core counts as one that nobody uses. Processes of that policy also get next to no share beside
-    others; but where sessions share the processor, the share is the session's. So this is done for a process
-    with a session of its own, as :func:`lower_priority` gives it one, and not where sessions have no share.
-    Returns whether it was done.
-    """
-    with suppress(OSError, ValueError):
-        is_on = _SHARED.read_text(encoding="ascii").strip() == "1"
-        cgroups = Path("/proc/self/cgroup").read_text(encoding="ascii")
-        if is_on and os.getsid(0) == os.getpid() and is_share_of_session(cgroups, Path("/sys/fs/cgroup")):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-            return True
-    return False
-
-
-_SHARED: Final = Path("/proc/sys/kernel/sched_autogroup_enabled")
-
-
-def is_share_of_session(cgroups: str, mounted: Path) -> bool:
-    """Whether a process in these control groups has its session's share of the processor: it has its control
-    group's where that has one. *cgroups* is what the kernel says of the process, and *mounted* where the
-    groups of the second version are."""
-    for line in cgroups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if "cpu" in controllers.split(",") and path != "/":
-            return False
-        if not controllers and (mounted / path.lstrip("/") / "cpu.weight").exists():
-            return False
-    return True
-
-
 def restore_priority(pid: int) -> None:
     """Undo :func:`lower_priority` for the process *pid*, as far as the system permits."""
     with suppress(OSError, ValueError):

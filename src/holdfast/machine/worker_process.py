@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from holdfast.machine.pipe_frames import FRAME_BYTES_MAX, next_frame
 from holdfast.machine.process_end import end_with
-from holdfast.machine.process_tuning import let_everybody_pass, lower_priority
+from holdfast.machine.process_tuning import lower_priority
 
 R = TypeVar("R")
 
@@ -129,7 +129,6 @@ def begin_work(arguments: Sequence[str]) -> BinaryIO:
 def restrict_process(memory_bytes: int) -> None:
     """Give precedence to processes that serve, and limit this one's memory."""
     lower_priority(NICENESS)
-    let_everybody_pass()
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

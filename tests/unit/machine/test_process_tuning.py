@@ -2,23 +2,14 @@
 
 import os
 import platform
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from holdfast.machine import process_tuning
-from holdfast.machine.process_tuning import (
-    SHORT_NS,
-    USUAL_NS,
-    ask_for_slices,
-    is_share_of_session,
-    slice_ns,
-)
+from holdfast.machine.process_tuning import SHORT_NS, USUAL_NS, ask_for_slices, slice_ns
 
 T = TypeVar("T")
 
@@ -93,42 +84,3 @@ def test_a_system_that_forbids_it_is_taken_calmly(monkeypatch: pytest.MonkeyPatc
     """An invalid system call number answers as a system call filter does."""
     monkeypatch.setattr(process_tuning, "_CALLS", {platform.machine(): (9_999, 9_999)})
     assert in_a_thread(asks_and_sees) == (False, 0)
-
-
-PASSES = """
-import os
-from holdfast.machine.process_tuning import let_everybody_pass, lower_priority
-alone = let_everybody_pass()
-lower_priority(10)
-done = let_everybody_pass()
-print(alone, done, os.sched_getscheduler(0) == os.SCHED_IDLE, os.nice(0) >= 10)
-"""
-
-
-def test_a_process_with_a_session_of_its_own_lets_everybody_pass() -> None:
-    """Another has no share of its own to keep, so it stays as it was."""
-    if Path("/proc/sys/kernel/sched_autogroup_enabled").read_text(encoding="ascii").strip() != "1":
-        pytest.skip("this kernel does not share the processor by session")
-    if not is_share_of_session(Path("/proc/self/cgroup").read_text(encoding="ascii"), Path("/sys/fs/cgroup")):
-        pytest.skip("the tests run in a control group with a share of the processor")
-    done = subprocess.run([sys.executable, "-c", PASSES], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True", "True", "True"]
-
-
-@pytest.mark.parametrize(
-    ("cgroups", "is_shared"),
-    [
-        ("0::/\n", True),
-        ("0::/system.slice/holdfast.service\n", True),
-        ("0::/weighed\n", False),
-        ("4:memory:/some\n1:cpu:/\n0::/\n", True),
-        ("2:cpu,cpuacct:/docker/abc\n", False),
-        ("2:cpuset:/docker/abc\n", True),
-    ],
-)
-def test_a_control_group_with_a_share_comes_before_the_session(
-    cgroups: str, is_shared: bool, tmp_path: Path
-) -> None:
-    (tmp_path / "weighed").mkdir()
-    (tmp_path / "weighed" / "cpu.weight").write_text("100")
-    assert is_share_of_session(cgroups, tmp_path) == is_shared
