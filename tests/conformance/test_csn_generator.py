@@ -137,7 +137,7 @@ def test_logical_time_is_the_sum_of_three_terms() -> None:
     assert csn.timestamp == (state.system_ns + state.local_ns + state.network_ns) // SECOND
 
 
-@pytest.mark.covers("CSN-28")
+@pytest.mark.covers("CSN-28", "CSN-29")
 def test_system_clock_is_sampled_each_second() -> None:
     """The cached time is whole seconds, at most one old, and does not move between samples."""
     machine = Machine()

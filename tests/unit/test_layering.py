@@ -46,7 +46,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "node": (*GROUND, *HIGHER_CORES, "calling", "groups", "app_code", "admin"),
     "agent": (*GROUND, *HIGHER_CORES, "calling", "groups", "app_code", "admin", "node", "client"),
     "sim": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
-    "bench": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
+    # A directory is asked by the client that our commands have, beside load that is not ours.
+    "bench": (*GROUND, *HIGHER_CORES, "client", *PROCESSES, "ldap"),
     "demo": (*GROUND, *HIGHER_CORES, "client", *PROCESSES),
     # A host's process is composed by the command that starts it: the host knows no door by name.
     **dict.fromkeys(DOORS, (*GROUND, *HIGHER_CORES, "client", *PROCESSES, "settings")),

@@ -3,6 +3,9 @@
 All servers are loaded with the same persons and serve side by side; ``ldclt`` asks one after the other the
 same, in short windows, so that each window of Holdfast has its peers' a few seconds beside it. The command
 line is the same for all but for the port, and is part of the result.
+
+More is measured of Holdfast alone: how long a change takes to a second master, what a group beside a
+directory notices of its searches, and what becomes of searches in a directory that is many times as large.
 """
 
 import os
@@ -16,9 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.bench import Progress, Result, compare
+from holdfast.bench import Progress, Result, compare, within
 from holdfast.bench.directories import DirectoryServer, RunningDirectory
 from holdfast.bench.directories.dirsrv import DirectoryServer389
+from holdfast.bench.directories.lag import measure_lag
 from holdfast.bench.directories.ldclt import (
     BASE_SEARCH,
     MODIFY,
@@ -30,6 +34,7 @@ from holdfast.bench.directories.ldclt import (
     command,
     measure,
 )
+from holdfast.bench.directories.neighbours import Beside, measure_neighbours
 from holdfast.bench.directories.ours import HoldfastDirectory
 from holdfast.bench.directories.people import write_people
 from holdfast.bench.directories.slapd import Slapd
@@ -69,6 +74,14 @@ IMPORT_TARGETS: Final = {SLAPD: 0.1}
 MEMORY_TARGETS: Final = {DIRSRV: 1.0}
 IMPORT: Final = "bulk load"
 FRESH, AFTERWARDS = "resident, fresh", "resident, after the load"
+LAG_CHANGES: Final = 300
+LAG_MS: Final = 3.0
+"""What half of all changes may take to the second master."""
+BESIDE_TARGET: Final = 1.3
+"""How many times as long the slowest calls of a group may take beside searches as beside any other work."""
+GROWN: Final = Cell(SEARCH_BY_UID, Shape(8, 16), {})
+GROWN_TARGET: Final = 0.7
+"""How much of the rate is left at the larger size."""
 
 
 class Measured(msgspec.Struct, kw_only=True):
@@ -86,11 +99,29 @@ class Measured(msgspec.Struct, kw_only=True):
     failures: list[str] = msgspec.field(default_factory=list)
 
 
+class Alone(msgspec.Struct, kw_only=True):
+    """What is measured of Holdfast without a peer."""
+
+    lags_ms: list[float] = msgspec.field(default_factory=list)
+    beside: list[Beside] = msgspec.field(default_factory=list)
+    grown_persons: int = 0
+    small: list[float] = msgspec.field(default_factory=list)
+    grown: list[float] = msgspec.field(default_factory=list)
+    """Searches by uid a second in the directory that is compared with the peers', and in the larger one."""
+    failures: list[str] = msgspec.field(default_factory=list)
+
+
 def run_ldap_bench(
-    *, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, progress: Progress = lambda _: None
+    *,
+    rounds: int = 3,
+    seconds: float = 3.0,
+    persons: int = 10_000,
+    grown: int = 0,
+    progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
     """Measure every server; *seconds* is the length of each window. A peer that cannot be set up is left out,
-    with the reason; without the load generator nothing is measured."""
+    with the reason; without the load generator nothing is measured. With *grown*, searches are also measured
+    in a directory of so many persons."""
     try:
         check_is_here()
     except Absent as why:
@@ -116,11 +147,20 @@ def run_ldap_bench(
         for where, found in zip(running, measured, strict=True):
             if where is not None:
                 found.afterwards_mb = footprint(where.pid).resident_bytes / MEGABYTE
+        alone = Alone(grown_persons=grown)
+        if grown and running[0] is not None:
+            _measure_grown(alone, running[0], directory, persons, rounds, seconds, progress)
+    _measure_lag(alone, progress)
+    _measure_beside(alone, rounds, seconds, progress)
     return {
-        "results": [msgspec.to_builtins(each) for each in judged(measured, persons)],
+        "results": [msgspec.to_builtins(each) for each in (*judged(measured, persons), *_told_alone(alone))],
         "servers": [msgspec.to_builtins(each) for each in measured],
         "commands": [" ".join(command(each.work, each.shape, persons, "PORT")) for each in CELLS],
-        "failures": [*([measured[0].absent] if measured[0].absent else []), *measured[0].failures],
+        "failures": [
+            *([measured[0].absent] if measured[0].absent else []),
+            *measured[0].failures,
+            *alone.failures,
+        ],
         "machine": {
             "cpus": os.cpu_count(),
             "kernel": platform.release(),
@@ -179,6 +219,95 @@ def _told(cell: Cell, measured: Sequence[Measured]) -> str:
         last = each.cells.get(cell.name, [None])[-1]
         said.append(f"{each.name} {last.rate:,.0f}/s" if last is not None else f"{each.name} -")
     return f"{cell.name}: {', '.join(said)}"
+
+
+# --- of Holdfast alone
+
+
+def _measure_lag(alone: Alone, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix="holdfast-lag-") as made:
+        try:
+            alone.lags_ms = sorted(measure_lag(Path(made) / "masters", LAG_CHANGES))
+        except Absent as why:
+            alone.failures.append(f"replication lag: {why}")
+            return
+    progress(f"lag of a change: {alone.lags_ms[len(alone.lags_ms) // 2]:.2f} ms (median)")
+
+
+def _measure_beside(alone: Alone, rounds: int, seconds: float, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix="holdfast-beside-") as made:
+        try:
+            alone.beside = measure_neighbours(Path(made), rounds=rounds, seconds=seconds, progress=progress)
+        except Absent as why:
+            alone.failures.append(f"a group beside a directory: {why}")
+
+
+def _measure_grown(
+    alone: Alone,
+    small: RunningDirectory,
+    directory: Path,
+    persons: int,
+    rounds: int,
+    seconds: float,
+    progress: Progress,
+) -> None:
+    """Search by uid in the small directory and in the large one, in turn."""
+    server, own, ldif = HoldfastDirectory(), directory / "grown", directory / "grown.ldif"
+    own.mkdir(mode=0o755)
+    write_people(ldif, alone.grown_persons)
+    try:
+        took_s = server.load(own, ldif)
+        progress(f"{alone.grown_persons:,} persons: loaded in {took_s:.0f} s")
+        with server.running(own) as large:
+            for _ in range(rounds):
+                for where, count, rates in (
+                    (small, persons, alone.small),
+                    (large, alone.grown_persons, alone.grown),
+                ):
+                    asked = measure(
+                        GROWN.work,
+                        GROWN.shape,
+                        persons=count,
+                        port=where.port,
+                        pid=where.pid,
+                        seconds=seconds,
+                    )
+                    rates.append(asked.rate)
+                progress(f"{GROWN.name}: {alone.small[-1]:,.0f}/s, grown {alone.grown[-1]:,.0f}/s")
+    except Absent as why:
+        alone.failures.append(f"{alone.grown_persons:,} persons: {why}")
+
+
+def _told_alone(alone: Alone) -> list[Result]:
+    results = []
+    if alone.lags_ms:
+        results.append(
+            within("lag of a change to a second master, median", alone.lags_ms, unit="ms", limit=LAG_MS)
+        )
+    if alone.beside:
+        results.append(
+            compare(
+                "p99 of a group's calls beside 8 × 16 searches",
+                [each.searches_p99_ms for each in alone.beside],
+                [each.strangers_p99_ms for each in alone.beside],
+                unit="ms",
+                other_name="strangers",
+                target=BESIDE_TARGET,
+                is_at_most=True,
+            )
+        )
+    if alone.grown:
+        results.append(
+            compare(
+                f"{GROWN.name}, {alone.grown_persons:,} persons",
+                alone.grown,
+                alone.small[: len(alone.grown)],
+                unit="/s",
+                other_name="the smaller directory",
+                target=GROWN_TARGET,
+            )
+        )
+    return results
 
 
 # --- what it comes to

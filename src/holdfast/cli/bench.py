@@ -268,7 +268,14 @@ def control(
 
 
 @app.command
-def ldap(*, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, output: Output = "table") -> None:
+def ldap(
+    *,
+    rounds: int = 3,
+    seconds: float = 3.0,
+    persons: int = 10_000,
+    grown: int | None = None,
+    output: Output = "table",
+) -> None:
     """The LDAP door beside slapd and 389-ds: searches, synced modifies, bulk load, memory, CPU time.
 
     The load is that of 389-ds's ldclt, with the same command line for all.
@@ -278,9 +285,12 @@ def ldap(*, rounds: int = 3, seconds: float = 3.0, persons: int = 10_000, output
     rounds: How often each server is measured with each load, in turn.
     seconds: What each server gets of a load in a round.
     persons: How many entries each server is loaded with.
+    grown: Also search by uid in a directory of so many entries, beside the same with *persons*.
     output: A table for people, one JSON object for scripts.
     """
-    show_ldap(_measure("ldap", rounds=rounds, seconds=seconds, persons=persons), output)
+    _refuse_nothing({"grown": grown})
+    larger = {} if grown is None else {"grown": grown}
+    show_ldap(_measure("ldap", larger, rounds=rounds, seconds=seconds, persons=persons), output)
 
 
 @app.command

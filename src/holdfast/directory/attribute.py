@@ -9,7 +9,7 @@ supersedes those that its issuer had seen.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from holdfast.directory.primitives import Value
 from holdfast.directory.seen import Seen
@@ -24,7 +24,7 @@ def slot_key(value: Value, *, is_single: bool) -> bytes:
     return SINGLE if is_single else b"=" + value.key
 
 
-class ValueWish(Struct, frozen=True, array_like=True):
+class ValueWish(Struct, frozen=True, array_like=True, gc=False):
     """What a change wants of a value. That of a removal is kept with it, as the source's vdcsn wants it."""
 
     value: Value
@@ -57,7 +57,7 @@ class Judgement(Struct, frozen=True):
         return bool(self.lost or self.lost_removals)
 
 
-class AttributeState(Struct, frozen=True, array_like=True):
+class AttributeState(Struct, frozen=True, array_like=True, gc=False):
     """The slots of an attribute: its removal, and its values by key."""
 
     removal: Slot[None] = Slot()
@@ -75,7 +75,7 @@ class AttributeState(Struct, frozen=True, array_like=True):
 
     def written(self, key: bytes, write: Write[ValueWish], seen: Seen) -> "AttributeState":
         slot = self.values.get(key, _EMPTY).written(write, seen, is_covered=self.removal.covers)
-        return structs.replace(self, values={**self.values, key: slot})
+        return AttributeState(self.removal, {**self.values, key: slot})
 
     def removed_by(self, csn: Csn, seen: Seen) -> "AttributeState":
         removal = self.removal.written(Write(csn, None), seen)
@@ -89,8 +89,7 @@ class AttributeState(Struct, frozen=True, array_like=True):
 
     def slot_seen(self, key: bytes) -> Seen:
         """All that a change of one value made now replaces; removals of the attribute are part of it."""
-        removals = (head.csn for head in self.removal.heads)
-        return self.values.get(key, _EMPTY).seen().including(removals)
+        return self.values.get(key, _EMPTY).seen().including([head.csn for head in self.removal.heads])
 
     def judged(self, key: bytes, required: Value | None = None) -> Judgement:
         """What came of the slot of *key*. A *required* value is part of the entry's name: it is there,

@@ -19,6 +19,7 @@ from holdfast.directory.resolving import DirectoryState
 from holdfast.directory.slot import Slot, Write
 from holdfast.directory.tree import Tree
 from holdfast.model.csn import ZERO, Csn
+from holdfast.model.ids import ReplicaId
 
 BOOKKEEPING: Final = ("creatorsname", "modifiersname")
 """Attributes that a master sets with every operation, whatever the operation is about. Two operations that
@@ -78,13 +79,24 @@ class Disputes:
 
     def __init__(self) -> None:
         self._entries: dict[EntryId, None] = {}
+        self._shared: dict[EntryId, None] = {}
+        """All entries in which several masters' changes stand side by side, and perhaps some more."""
 
     def __iter__(self) -> Iterator[EntryId]:
         return iter(sorted(self._entries))
 
+    def is_of(self, replica: ReplicaId, entry: EntryState) -> bool:
+        """Whether what is left of an entry's changes, of which this was told, is all of that master."""
+        return entry.modified.replica == replica and entry.id not in self._shared
+
     def update(self, entry: EntryState) -> bool:
         """Follow a change of one entry's state; whether it has conflicts now and had none before."""
-        if not is_shared(entry) or next(entry_conflicts(entry), None) is None:
+        if not is_shared(entry):
+            self._shared.pop(entry.id, None)
+            self._entries.pop(entry.id, None)
+            return False
+        self._shared[entry.id] = None
+        if next(entry_conflicts(entry), None) is None:
             self._entries.pop(entry.id, None)
             return False
         is_new = entry.id not in self._entries
@@ -98,7 +110,15 @@ def is_shared(entry: EntryState) -> bool:
     replica = entry.modified.replica
     if entry.removal is not None and entry.removal.csn.replica != replica:
         return True
-    return any(head.csn.replica != replica for _, _, head in entry.heads())
+    slots: list[Slot[Any]] = [entry.name, entry.place]
+    for state in entry.attributes.values():
+        slots.append(state.removal)
+        slots.extend(state.values.values())
+    for slot in slots:
+        for head in slot.heads:
+            if head.csn.replica != replica:
+                return True
+    return False
 
 
 def conflicts(
@@ -152,7 +172,7 @@ def _parent(place: Place) -> EntryId:
 
 def _values(entry: EntryState) -> Iterator[Conflict]:
     required = entry.required()
-    for attribute in sorted({**entry.attributes, **required}):
+    for attribute in sorted({*entry.attributes, *required}):
         if attribute in BOOKKEEPING:
             continue
         state = entry.attributes.get(attribute, NO_ATTRIBUTE)

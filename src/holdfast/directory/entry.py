@@ -5,7 +5,8 @@ entry that was removed keeps its state (a tombstone), for what may still arrive,
 the entry is visible, and under which name, also depends on other entries: see :mod:`.tree`.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -15,17 +16,18 @@ from holdfast.directory.attribute import AttributeState, joined_seen, slot_key
 from holdfast.directory.primitives import EntryId, Name, Value
 from holdfast.directory.seen import NOTHING, Seen
 from holdfast.directory.slot import Slot, Write
+from holdfast.directory.stored_attributes import StoredAttributes, bytes_most, differing
 from holdfast.model.csn import ZERO, Csn
 
 
-class Place(Struct, frozen=True, array_like=True):
+class Place(Struct, frozen=True, array_like=True, gc=False):
     """A parent, and the one below which the entry was seen before; None in the place where it was added."""
 
     parent: EntryId
     before: EntryId | None = None
 
 
-class Removal(Struct, frozen=True, array_like=True):
+class Removal(Struct, frozen=True, array_like=True, gc=False):
     """The end of an entry: the youngest of its removals, and what all of them had seen of it."""
 
     csn: Csn
@@ -35,8 +37,9 @@ class Removal(Struct, frozen=True, array_like=True):
         return self if other is None else Removal(max(self.csn, other.csn), self.seen.joined(other.seen))
 
 
-class EntryState(Struct, frozen=True, array_like=True):
-    """What is known of one entry."""
+class EntryState(Struct, frozen=True, array_like=True, gc=False):
+    """What is known of one entry. Values that never change cannot form a cycle, and nobody looks for one
+    among the many that are made and dropped (``gc=False``, as of all that it is made of)."""
 
     id: EntryId
     added: Csn = ZERO
@@ -46,7 +49,7 @@ class EntryState(Struct, frozen=True, array_like=True):
     name: Slot[Name] = Slot()
     place: Slot[Place] = Slot()
     removal: Removal | None = None
-    attributes: dict[str, AttributeState] = {}
+    attributes: Mapping[str, AttributeState] = {}
 
     @property
     def is_live(self) -> bool:
@@ -66,9 +69,9 @@ class EntryState(Struct, frozen=True, array_like=True):
         the attributes that are one of these, whatever their options."""
         required = self.required()
         visible = {}
-        for attribute in sorted({**self.attributes, **required}):
-            if words is not None and attribute.partition(";")[0] not in words:
-                continue
+        names = dict.fromkeys((*self.attributes, *required))
+        chosen = names if words is None else [each for each in names if each.partition(";")[0] in words]
+        for attribute in sorted(chosen):
             state = self.attributes.get(attribute, NO_ATTRIBUTE)
             values = state.visible(required.get(attribute, NONE_REQUIRED))
             if values:
@@ -77,12 +80,27 @@ class EntryState(Struct, frozen=True, array_like=True):
 
     def changed_words(self, before: "EntryState") -> dict[str, None] | None:
         """The attributes, without their options, whose values may differ from those *before*; None if all
-        may, because the name does. An attribute that no change was about is still the same object."""
+        may, because the name does."""
         if self.name is not before.name:
             return None
-        mine, its = self.attributes, before.attributes
-        changed = [each for each in dict.fromkeys((*mine, *its)) if mine.get(each) is not its.get(each)]
-        return dict.fromkeys(each.partition(";")[0] for each in changed)
+        changed = differing(self.attributes, before.attributes)
+        return dict.fromkeys([each.partition(";")[0] for each in changed])
+
+    def is_shown_as(self, before: "EntryState | None") -> bool:
+        """Whether nothing has changed of it on which its place in the tree depends. What no change was about
+        is still the same object."""
+        return (
+            before is not None
+            and self.name is before.name
+            and self.place is before.place
+            and self.removal is before.removal
+            and self.added is before.added
+        )
+
+    def bytes_most(self) -> int:
+        """No more bytes than this has what is visible of it: counted at once, without asking who won."""
+        named = () if self.name.winner is None else self.name.winner.wish.values
+        return sum([len(each.value.content) for each in named]) + bytes_most(self.attributes)
 
     def seen(self) -> Seen:
         """All that a removal of the entry made now replaces."""
@@ -122,16 +140,45 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(EntryState)
 
 
+class _Glanced(Struct, frozen=True, array_like=True, gc=False):
+    """An entry's bytes, of which attributes are left as they are."""
+
+    id: EntryId
+    added: Csn
+    modified: Csn
+    name: Slot[Name]
+    place: Slot[Place]
+    removal: Removal | None
+    attributes: dict[str, msgspec.Raw]
+
+
+_glancer: Final = msgspec.msgpack.Decoder(_Glanced)
+
+
 def encoded_entry(entry: EntryState) -> bytes:
     """The entry's bytes: equal states give equal bytes."""
-    attributes = {
-        attribute: state
-        if len(state.values) < 2
-        else AttributeState(state.removal, dict(sorted(state.values.items())))
-        for attribute, state in sorted(entry.attributes.items())
+    if type(entry.attributes) is StoredAttributes:
+        fields = (entry.id, entry.added, entry.modified, entry.name, entry.place, entry.removal)
+        return _encoder.encode((*fields, _sorted(entry.attributes.raws())))
+    return _encoder.encode(structs.replace(entry, attributes=_sorted(entry.attributes)))
+
+
+def _sorted(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes and their values in order; those that were read from the store have it."""
+    return {
+        attribute: AttributeState(state.removal, dict(sorted(state.values.items())))
+        if isinstance(state, AttributeState) and len(state.values) > 1
+        else state
+        for attribute, state in sorted(attributes.items(), key=itemgetter(0))
     }
-    return _encoder.encode(structs.replace(entry, attributes=attributes))
 
 
 def decoded_entry(data: bytes) -> EntryState:
     return _decoder.decode(data)
+
+
+def glanced_entry(data: bytes) -> EntryState:
+    """As :func:`decoded_entry`, for who is likely to look at a few attributes alone."""
+    seen = _glancer.decode(data)
+    attributes = StoredAttributes.read(seen.attributes)
+    return EntryState(seen.id, seen.added, seen.modified, seen.name, seen.place, seen.removal, attributes)

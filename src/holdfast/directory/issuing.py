@@ -133,7 +133,8 @@ class Operation:
 
     def _within(self, seen: Seen) -> Seen:
         """What the issuer had purged it had seen as well (G7)."""
-        return seen.joined(Seen((), self._state.horizon))
+        horizon = self._state.horizon
+        return seen if horizon <= seen.horizon else seen.joined(Seen((), horizon))
 
     def _live(self, entry: EntryId) -> EntryState:
         known = self._state.entries.get(entry)

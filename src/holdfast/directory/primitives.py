@@ -59,14 +59,14 @@ _Key = Annotated[bytes, Meta(max_length=KEY_BYTES_MAX)]
 _Attribute = Annotated[str, Meta(min_length=1, max_length=ATTRIBUTE_CHARACTERS_MAX)]
 
 
-class Value(Struct, frozen=True, array_like=True):
+class Value(Struct, frozen=True, array_like=True, gc=False):
     """A value as it was given, and its normalised key: values with one key are the same value."""
 
     key: _Key
     content: Annotated[bytes, Meta(max_length=VALUE_BYTES_MAX)]
 
 
-class NameValue(Struct, frozen=True, array_like=True):
+class NameValue(Struct, frozen=True, array_like=True, gc=False):
     """One ``attribute=value`` of a name."""
 
     attribute: _Attribute
@@ -75,7 +75,7 @@ class NameValue(Struct, frozen=True, array_like=True):
     """Whether the attribute has one value at most."""
 
 
-class Name(Struct, frozen=True, array_like=True):
+class Name(Struct, frozen=True, array_like=True, gc=False):
     """A relative distinguished name. Names with one key are the same name."""
 
     key: Annotated[bytes, Meta(min_length=1, max_length=KEY_BYTES_MAX)]
@@ -85,7 +85,7 @@ class Name(Struct, frozen=True, array_like=True):
     values: Annotated[tuple[NameValue, ...], Meta(max_length=NAME_VALUES_MAX)] = ()
 
 
-class Change(Struct, frozen=True, kw_only=True, tag_field="kind"):
+class Change(Struct, frozen=True, kw_only=True, tag_field="kind", gc=False):
     """What all changes have."""
 
     csn: Csn
@@ -172,5 +172,5 @@ def check(change: Primitive) -> None:
     # changes that nobody has made yet.
     if max((*change.seen.newest, change.seen.horizon)) >= change.csn:
         raise InvalidRequest(f"not a change of the directory: {change.csn} names a CSN that is not older")
-    if Seen.of(change.seen.newest, change.seen.horizon) != change.seen:
+    if not change.seen.is_canonical:
         raise InvalidRequest("not a change of the directory: what it has seen is repeated or unsorted")

@@ -31,6 +31,7 @@ from holdfast.directory.primitives import (
     check,
 )
 from holdfast.directory.slot import Write
+from holdfast.directory.stored_attributes import with_attribute
 from holdfast.model.csn import SUB_SEQUENCE_MAX, ZERO, Csn
 from holdfast.model.errors import InvalidRequest
 
@@ -75,7 +76,7 @@ def resolve(entry: EntryState, change: Primitive) -> EntryState:
 
 
 def _with(entry: EntryState, attribute: str, state: AttributeState) -> EntryState:
-    return structs.replace(entry, attributes={**entry.attributes, attribute: state})
+    return structs.replace(entry, attributes=with_attribute(entry.attributes, attribute, state))
 
 
 class DirectoryState:
@@ -89,11 +90,16 @@ class DirectoryState:
         someone may still see the parent as glue and add an entry below it."""
         self.purged: Vector | None = None
         """What the state was purged up to; None if it never was."""
+        self._horizon: tuple[Vector | None, Csn] = (None, ZERO)
 
     @property
     def horizon(self) -> Csn:
         """All changes up to here are known, and state that only they need is gone."""
-        return horizon_of(self.purged)
+        purged, horizon = self._horizon
+        if purged is not self.purged:
+            horizon = horizon_of(self.purged)
+            self._horizon = (self.purged, horizon)
+        return horizon
 
     def apply(self, change: Primitive) -> EntryState:
         """Apply one change, however late or often it arrives, and return its entry's state after it."""

@@ -6,7 +6,7 @@ never longer than there are replicas. A master that has purged its old state (:m
 name it; instead it says its *horizon*, below which it had seen everything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -14,8 +14,9 @@ from msgspec import Struct
 from holdfast.model.csn import ZERO, Csn
 
 
-class Seen(Struct, frozen=True, array_like=True):
-    """A set of changes: those up to a CSN of each replica, and those up to a horizon. Sets only grow."""
+class Seen(Struct, frozen=True, array_like=True, gc=False):
+    """A set of changes: those up to a CSN of each replica, and those up to a horizon. Sets only grow. Each
+    set has one form (:attr:`is_canonical`)."""
 
     newest: tuple[Csn, ...] = ()
     """At most one for each replica, sorted by replica, each above the horizon."""
@@ -28,23 +29,36 @@ class Seen(Struct, frozen=True, array_like=True):
             known = by_replica.get(csn.replica)
             if csn > horizon and (known is None or csn > known):
                 by_replica[csn.replica] = csn
-        return cls(tuple(by_replica[replica] for replica in sorted(by_replica)), horizon)
+        if len(by_replica) > 1:
+            by_replica = dict(sorted(by_replica.items()))
+        return cls(tuple(by_replica.values()), horizon)
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether this is the form in which masters write the set."""
+        newest = self.newest
+        if len(newest) < 2:
+            return not newest or newest[0] > self.horizon
+        return Seen.of(newest, self.horizon) == self
 
     def covers(self, csn: Csn) -> bool:
         if csn <= self.horizon:
             return True
-        return any(known.replica == csn.replica and csn <= known for known in self.newest)
+        for known in self.newest:
+            if known.replica == csn.replica:
+                return csn <= known
+        return False
 
     def joined(self, other: "Seen") -> "Seen":
         """The union of both sets."""
-        if other in (NOTHING, self):
+        if not other.newest and other.horizon <= self.horizon:
             return self
-        if self == NOTHING:
+        if not self.newest and self.horizon <= other.horizon:
             return other
         return Seen.of((*self.newest, *other.newest), max(self.horizon, other.horizon))
 
-    def including(self, csns: Iterable[Csn]) -> "Seen":
-        return Seen.of((*self.newest, *csns), self.horizon)
+    def including(self, csns: Collection[Csn]) -> "Seen":
+        return Seen.of((*self.newest, *csns), self.horizon) if csns else self
 
 
 NOTHING: Final = Seen()

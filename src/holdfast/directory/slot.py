@@ -23,14 +23,14 @@ from holdfast.model.csn import Csn
 Wish = TypeVar("Wish")
 
 
-class Write(Struct, Generic[Wish], frozen=True, array_like=True):
+class Write(Struct, Generic[Wish], frozen=True, array_like=True, gc=False):
     """One change of a slot: when, and what it wished to be there."""
 
     csn: Csn
     wish: Wish
 
 
-class Slot(Struct, Generic[Wish], frozen=True, array_like=True):
+class Slot(Struct, Generic[Wish], frozen=True, array_like=True, gc=False):
     """The heads of a slot, sorted by CSN, and what is known of the writes that were superseded."""
 
     heads: tuple[Write[Wish], ...] = ()
@@ -46,29 +46,35 @@ class Slot(Struct, Generic[Wish], frozen=True, array_like=True):
 
     def covers(self, csn: Csn) -> bool:
         """Whether someone who wrote here had seen the change of *csn*."""
-        return self.known.covers(csn) or any(
-            head.csn.replica == csn.replica and csn <= head.csn for head in self.heads
-        )
+        for head in self.heads:
+            if head.csn.replica == csn.replica and csn <= head.csn:
+                return True
+        return self.known.covers(csn)
 
     def seen(self) -> Seen:
         """All that a write made now replaces."""
-        return self.known.including(head.csn for head in self.heads)
+        return self.known.including([head.csn for head in self.heads])
 
     def written(
         self, write: Write[Wish], seen: Seen, *, is_covered: Callable[[Csn], bool] | None = None
     ) -> "Slot[Wish]":
         """This slot with one more write, whose issuer had *seen* that much of it; a repeated one changes
         nothing. *is_covered* tells of writes that something outside the slot supersedes."""
-        heads = [head for head in self.heads if head.csn.replica != write.csn.replica]
-        same = next((head for head in self.heads if head.csn.replica == write.csn.replica), None)
-        heads.append(write if same is None or write.csn > same.csn else same)
+        heads: list[Write[Wish]] = []
+        for head in self.heads:
+            if head.csn.replica != write.csn.replica:
+                heads.append(head)
+            elif head.csn > write.csn:
+                write = head
+        heads.append(write)
         return _settled(heads, self.known.joined(seen), is_covered)
 
     def covered_by(self, is_covered: Callable[[Csn], bool]) -> "Slot[Wish]":
         """This slot without the heads that something outside it supersedes."""
-        if not any(is_covered(head.csn) for head in self.heads):
-            return self
-        return _settled(self.heads, self.known, is_covered)
+        for head in self.heads:
+            if is_covered(head.csn):
+                return _settled(self.heads, self.known, is_covered)
+        return self
 
 
 def _settled(
@@ -79,12 +85,15 @@ def _settled(
     for head in heads:
         superseded = known.covers(head.csn) or (is_covered is not None and is_covered(head.csn))
         (gone if superseded else left).append(head)
-    left.sort(key=_csn)
-    known = known.including(head.csn for head in gone)
-    # A head stands for all that is older of its master: keeping both would depend on what came first.
-    standing = [head.csn.replica for head in left]
-    newest = tuple(csn for csn in known.newest if csn.replica not in standing)
-    return Slot(tuple(left), Seen(newest, known.horizon))
+    if len(left) > 1:
+        left.sort(key=_csn)
+    known = known.including([head.csn for head in gone])
+    if left and known.newest:
+        # A head stands for all that is older of its master: keeping both would depend on what came first.
+        standing = [head.csn.replica for head in left]
+        newest = tuple([csn for csn in known.newest if csn.replica not in standing])
+        known = Seen(newest, known.horizon)
+    return Slot(tuple(left), known)
 
 
 def _csn(write: Write[Wish]) -> Csn:

@@ -17,13 +17,13 @@ from holdfast.directory.operations import Scope, SearchRequest
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.access import INTERNAL, SECRET, Identity
 from holdfast.directory.replica.planning import FEW, EqualityIndex, equality_index
-from holdfast.directory.replica.snapshot import Snapshot
+from holdfast.directory.replica.snapshot import Face, Snapshot
 from holdfast.directory.results import DirectoryError
 from holdfast.ldap.ber import INTEGER, OCTETS, length_bytes
 from holdfast.ldap.decoding import decode
 from holdfast.ldap.encoding import operation_bytes
 from holdfast.ldap.messages import MESSAGE_ID_MAX, SUCCESS, MalformedMessage, SearchResultDone, Tag
-from holdfast.ldap.rendering import Selection, rendered
+from holdfast.ldap.rendering import ENCODED_MAX, Selection, rendered
 from holdfast.ldap.service import Service
 
 FORMS_MAX: Final = 1_000
@@ -36,6 +36,16 @@ _EQUALITY: Final = 0xA3
 _PRESENT: Final = 0x87
 _SEARCH: Final = int(Tag.SEARCH_REQUEST)
 _LONG: Final = 0x80
+
+
+def _rendered(face: Face, selection: Selection, snapshot: Snapshot) -> bytes:
+    view = face.take_view(snapshot)
+    assert view is not None, "its face was found in this snapshot"
+    data = rendered(view, selection)
+    if len(face.encoded) >= ENCODED_MAX:
+        face.encoded.clear()
+    face.encoded[selection.key] = data
+    return data
 
 
 class Form:
@@ -153,39 +163,40 @@ class QuickSearches:
             snapshot = self._snapshot
             if snapshot is None:
                 snapshot = self._snapshot = service.replica.snapshot()
-            view = snapshot.view(snapshot.find(named.dn, named.key))
-            if view is None or view.is_elsewhere:
+            base_face = snapshot.face(snapshot.find(named.dn, named.key))
+            if base_face is None or base_face.is_elsewhere:
                 return None
             is_hiding = not identity.key and not rules.reads_everything
-            if is_hiding and not rules.may_read(identity, view.dn_key):
+            if is_hiding and not rules.may_read(identity, base_face.dn_key):
                 return None
             if form.index is None:
-                views = [view]
+                faces = [base_face]
             else:
-                views = []
-                above = view.dn_key
+                faces = []
+                above = base_face.dn_key
+                base_face.view = None
                 entries = form.index.find(value, service.schema, snapshot.reader, FEW + 1)
                 if len(entries) > FEW:
                     return None
                 for entry in entries:
-                    each = snapshot.view(EntryId(entry))
+                    each = snapshot.face(EntryId(entry))
                     if each is None or not each.dn_key.startswith(above):
                         continue
                     if is_hiding and not rules.may_read(identity, each.dn_key):
                         continue
                     if each.is_elsewhere:
                         return None
-                    views.append(each)
+                    faces.append(each)
         except (DirectoryError, NotComparable, UnicodeDecodeError):
             return None
         limit = form.request.size_limit
-        if limit and len(views) > limit:
+        if limit and len(faces) > limit:
             return None
         selection = form.selections[rules.is_administrator(identity, named.key)]
         written = 0
         parts: list[bytes] = []
-        for each in views:
-            data = each.encoded.get(selection.key) or rendered(each, selection)
+        for each in faces:
+            data = each.encoded.get(selection.key) or _rendered(each, selection, snapshot)
             written += len(data)
             parts += (b"\x30", length_bytes(len(numbered) + len(data)), numbered, data)
         if written > ANSWER_BYTES_MAX:

@@ -6,7 +6,7 @@ from directory_world import ANN, PEOPLE, Master, base, name, value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.directory.entry import decoded_entry, encoded_entry
+from holdfast.directory.entry import decoded_entry, encoded_entry, glanced_entry
 from holdfast.directory.primitives import (
     REPLICAS_MAX,
     ROOT,
@@ -45,6 +45,7 @@ def test_all_changes_round_trip() -> None:
     assert parts == list(range(len(parts)))
     for entry in a.state.entries.values():
         assert decoded_entry(encoded_entry(entry)) == entry
+        assert glanced_entry(encoded_entry(entry)) == entry
 
 
 WRONG = {

@@ -108,6 +108,24 @@ def test_a_commit_is_seen_by_the_next_search() -> None:
     assert shown() == []
 
 
+def test_of_an_answered_entry_its_bytes_are_kept_and_no_more() -> None:
+    """A large directory is answered from what little memory an answer takes."""
+    door = Door()
+    client = door.client()
+    client.bind()
+    for each in ("a", "b"):
+        client.ask(person(each))
+    cache = door.master.replica.cache
+    kept = len(cache.views)
+    for _ in range(2):
+        assert len(client.ask(search("(uid=b)", base=PEOPLE))) == 2
+    assert len(cache.views) == kept
+    assert [len(each.encoded) for each in cache.faces.values() if each.encoded] == [1]
+    assert all(each.view is None for each in cache.faces.values())
+    client.ask(modify(f"uid=b,{PEOPLE}", ("replace", "description", "changed")))
+    assert not any(each.encoded for each in cache.faces.values())
+
+
 def test_no_snapshot_is_held_between_turns() -> None:
     """A snapshot that stays open makes the store keep what changes replace."""
     door = Door()

@@ -361,11 +361,11 @@ def test_encoded_entries_are_kept_until_they_change(door: Door, client: Client) 
         return entry.dn, entry.attributes[0].values
 
     before = shown()
-    view = next(each for each in door.service.replica.cache.views.values() if each.dn == before[0])
-    kept = list(view.encoded.values())
+    (face,) = (each for each in door.service.replica.cache.faces.values() if each.encoded)
+    kept = list(face.encoded.values())
     assert shown() == before
     assert len(kept) == 1
-    assert next(iter(view.encoded.values())) is kept[0]
+    assert next(iter(face.encoded.values())) is kept[0]
     door.master.do(modify(f"uid=p0000,{PEOPLE}", ("replace", "sn", "new")))
     assert shown()[1] == (b"new",)
     door.master.do(rename(PEOPLE, "ou=folk"))

@@ -1,16 +1,26 @@
-"""Holdfast's own directory: one master, as ``holdfast directory serve`` runs it."""
+"""Holdfast's own directory: one master, as ``holdfast directory serve`` runs it, loaded by its own loader."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from holdfast import __version__
-from holdfast.bench.directories import PASSWORD, SUFFIX, RunningDirectory, run, stop
+from holdfast.bench.directories import ADMIN, PASSWORD, SUFFIX, RunningDirectory, run, stop
 from holdfast.bench.systems import Absent
+from holdfast.directory.dn import Dn
+from holdfast.directory.ldif import EntryRecord, write_record
+from holdfast.directory.master import admin_entry, top_entry
+from holdfast.directory.operations import AddRequest
+from holdfast.directory.replica.passwords import SALT_BYTES, hashed
+
+PASSWORD_ROUNDS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +35,22 @@ class HoldfastDirectory:
     def configuration(self) -> str:
         return (
             f"Holdfast {__version__}, Python {sys.version.partition(' ')[0]}, `directory serve` with its "
-            "defaults, every change synced; loaded through the replica, as clients' adds are, without a wait "
-            "for each sync"
+            "defaults, every change synced; loaded by `directory import`"
         )
 
     def load(self, directory: Path, ldif: Path) -> float:
-        (directory / "password").write_text(f"{PASSWORD}\n")
-        command = [sys.executable, "-m", "holdfast.bench.directories.loading"]
-        return run([*command, str(directory / "master"), SUFFIX, str(ldif)], what="loading Holdfast")
+        administered = directory / "administered.ldif"
+        _administer(ldif, administered)
+        command = [
+            sys.executable,
+            "-m",
+            "holdfast",
+            "directory",
+            "import",
+            "--dir",
+            str(directory / "master"),
+        ]
+        return run([*command, str(administered)], what="loading Holdfast")
 
     @contextmanager
     def running(self, directory: Path) -> Iterator[RunningDirectory]:
@@ -57,3 +75,19 @@ class HoldfastDirectory:
 
     def remove(self, directory: Path) -> None:
         """Everything is in *directory*."""
+
+
+def _administer(ldif: Path, administered: Path) -> None:
+    """The same persons, below an entry that names an administrator with the password that all servers have:
+    the others have theirs in a file of settings."""
+    secret = hashed(PASSWORD.encode(), os.urandom(SALT_BYTES), PASSWORD_ROUNDS)
+    with ldif.open("rb") as persons, administered.open("wb") as out:
+        while persons.readline().strip():
+            continue  # the suffix's own entry, which is written anew
+        for each in (top_entry(Dn.parse(SUFFIX), ADMIN), admin_entry(ADMIN, secret)):
+            out.write(_written(each))
+        shutil.copyfileobj(persons, out)
+
+
+def _written(entry: AddRequest) -> bytes:
+    return write_record(EntryRecord(0, entry.dn, entry.attributes))

@@ -154,10 +154,10 @@ def _modify(sight: Sight, request: ModifyRequest, who: str) -> Steps:
     modifying = Modifying(sight.schema, entry, state)
     for each in request.changes:
         modifying.take(each)
-    after = modifying.contents()
-    check_size(after)
+    after = modifying.touched()
+    check_size(after if modifying.bytes_most(after) <= ENTRY_BYTES_MAX else modifying.contents())
     check_passwords(after.get("userPassword", []))
-    modifying.check(after)
+    modifying.check()
     return [*modifying.steps, _stamp(sight, entry, "modifiersname", who)]
 
 
@@ -181,9 +181,8 @@ def _modify_dn(sight: Sight, request: ModifyDnRequest, who: str) -> Steps:
     name = name_of(schema, rdn)
     modifying = Modifying(schema, entry, state)
     modifying.rename(name, delete_old=request.delete_old_rdn)
-    after = modifying.contents()
-    check_size(after)
-    modifying.check(after, rdn)
+    check_size(modifying.contents())
+    modifying.check(rdn)
     own = state.name.winner
     steps: Steps = []
     is_same = own is not None and own.wish.key == name.key and own.wish.text == name.text

@@ -4,13 +4,12 @@ Later steps see what earlier ones did, and the schema judges what is left in the
 changes are issued in the same order, so that they come to the same on every master.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from holdfast.directory.dn import Rdn
-from holdfast.directory.entry import EntryState
+from holdfast.directory.entry import NO_ATTRIBUTE, NONE_REQUIRED, EntryState
 from holdfast.directory.issuing import Operation
-from holdfast.directory.normal_form import attribute_of
 from holdfast.directory.operations import Modification, ModificationKind
 from holdfast.directory.primitives import EntryId, Name, Value
 from holdfast.directory.results import DirectoryError, ResultCode, quoted
@@ -28,54 +27,79 @@ CLASS: Final = "objectClass"
 
 
 class Modifying:
-    """An entry's values while a request changes them."""
+    """An entry's values while a request changes them. Those of attributes that it is not about are not even
+    looked at, as long as nothing depends on them."""
 
     def __init__(self, schema: Schema, entry: EntryId, state: EntryState) -> None:
         self._schema = schema
         self._entry = entry
+        self._state = state
         self._required = state.required()
-        self._values = {name: {each.key: each for each in values} for name, values in state.values().items()}
-        self._structural = self._structural_class()
-        self._before = self._attributes()
-        self._touched: dict[str, None] = {}
-        """What the request was about, under the names that the schema has for it."""
+        self._values: dict[str, dict[bytes, Value]] = {}
+        """Of the attributes that were looked at, by key, as they are now."""
+        self._had: dict[str, bool] = {}
+        """Which of these the entry had at first."""
+        self._touched: dict[str, str] = {}
+        """What the request was about: the schema's names of attributes, and their names in changes."""
         self.steps: list[Callable[[Operation], None]] = []
 
+    def _of(self, attribute: str) -> dict[bytes, Value]:
+        """The values of an attribute now, by key."""
+        values = self._values.get(attribute)
+        if values is None:
+            values = self._values[attribute] = {each.key: each for each in self._at_first(attribute)}
+            self._had[attribute] = bool(values)
+        return values
+
+    def _at_first(self, attribute: str) -> tuple[Value, ...]:
+        known = self._state.attributes.get(attribute, NO_ATTRIBUTE)
+        return known.visible(self._required.get(attribute, NONE_REQUIRED))
+
     def contents(self) -> dict[str, list[bytes]]:
-        """The values now, under the names that the schema has for their attributes."""
+        """All values now, under the names that the schema has for their attributes."""
         found: dict[str, list[bytes]] = {}
-        for name, values in self._values.items():
+        for name in sorted({*self._state.attributes, *self._required, *self._values}):
             described = self._schema.find(name)
-            if values and described is not None:
+            if described is not None and (values := self._of(name)):
                 found[described.name] = [each.content for each in values.values()]
         return found
 
-    def check(self, contents: Mapping[str, list[bytes]], rdn: Rdn = ()) -> None:
-        """Raise what is wrong with the entry as it is now, with these *contents*. Of values, only those of
-        attributes that the request is about are looked at: another master may have sent others, whose schema
-        differs. Whether its classes allow its attributes is asked when either has changed."""
+    def touched(self) -> dict[str, list[bytes]]:
+        """As :meth:`contents`, of what the request was about alone."""
+        found: dict[str, list[bytes]] = {}
+        for name, attribute in self._touched.items():
+            if values := self._of(attribute):
+                found[name] = [each.content for each in values.values()]
+        return found
+
+    def bytes_most(self, touched: Mapping[str, list[bytes]]) -> int:
+        """The entry has no more bytes now, if *touched* is what the request was about."""
+        return self._state.bytes_most() + sum([len(each) for values in touched.values() for each in values])
+
+    def check(self, rdn: Rdn = ()) -> None:
+        """Raise what is wrong with the entry as it is now. Of values, only those of attributes that the
+        request is about are looked at: another master may have sent others, whose schema differs. Whether
+        its classes allow its attributes is asked when either has changed."""
+        came_or_went = any(bool(values) != self._had[name] for name, values in self._values.items())
+        if not rdn and not came_or_went and CLASS not in self._touched:
+            check_values(self._schema, self.touched())
+            return
         writable = {
             name: values
-            for name, values in contents.items()
+            for name, values in self.contents().items()
             if not self._schema.describe(name).type.is_read_only
         }
-        if not rdn and self._attributes() == self._before and CLASS not in self._touched:
-            writable = {name: values for name, values in writable.items() if name in self._touched}
-            check_values(self._schema, writable)
-            return
         check_entry(self._schema, writable, rdn=rdn, touched=self._touched)
-        if self._structural_class() != self._structural:
+        if self._structural_class(self._of("objectclass").values()) != self._structural_class(
+            self._at_first("objectclass")
+        ):
             raise DirectoryError(
                 ResultCode.OBJECT_CLASS_MODS_PROHIBITED,
                 "the structural class of an entry stays: delete the entry, and add another",
             )
 
-    def _attributes(self) -> list[str]:
-        return sorted(name for name, values in self._values.items() if values)
-
-    def _structural_class(self) -> str | None:
-        contents = [each.content for each in self._values.get("objectclass", {}).values()]
-        found = structural_class(classes_of(self._schema, contents)[0])
+    def _structural_class(self, classes: Iterable[Value]) -> str | None:
+        found = structural_class(classes_of(self._schema, [each.content for each in classes])[0])
         return None if found is None else found.oid
 
     # --- steps
@@ -83,8 +107,8 @@ class Modifying:
     def take(self, step: Modification) -> None:
         check_writable(self._schema, (step.description,))
         described = self._schema.describe(step.description)
-        attribute = attribute_of(self._schema, step.description)
-        self._touched[described.name] = None
+        attribute = described.name.lower()
+        self._touched[described.name] = attribute
         single = described.type.is_single_valued
         given = self._given(described, step.values)
         match step.kind:
@@ -102,13 +126,13 @@ class Modifying:
         if delete_old:
             for attribute, values in self._required.items():
                 for each in values.values():
-                    self._values.get(attribute, {}).pop(each.key, None)
+                    self._of(attribute).pop(each.key, None)
         for part in name.values:
-            values = self._values.setdefault(part.attribute, {})
+            values = self._of(part.attribute)
             if part.is_single:
                 values.clear()
             values[part.value.key] = part.value
-            self._touched[self._schema.describe(part.attribute).name] = None
+            self._touched[self._schema.describe(part.attribute).name] = part.attribute
 
     def _given(self, described: Described, values: tuple[bytes, ...]) -> dict[bytes, Value]:
         given: dict[bytes, Value] = {}
@@ -125,7 +149,7 @@ class Modifying:
     def _add(self, described: Described, attribute: str, given: dict[bytes, Value], single: bool) -> None:
         if not given:
             raise DirectoryError(ResultCode.PROTOCOL_ERROR, f"no value of {described.name} is given to add")
-        values = self._values.setdefault(attribute, {})
+        values = self._of(attribute)
         for each in given.values():
             if each.key in values:
                 raise DirectoryError(
@@ -140,7 +164,7 @@ class Modifying:
             self._issue_add(attribute, each, single)
 
     def _delete(self, described: Described, attribute: str, given: dict[bytes, Value], single: bool) -> None:
-        values = self._values.get(attribute, {})
+        values = self._of(attribute)
         if not values:
             raise DirectoryError(ResultCode.NO_SUCH_ATTRIBUTE, f"the entry has no {described.name}")
         if not given:
@@ -160,7 +184,7 @@ class Modifying:
 
     def _replace(self, described: Described, attribute: str, given: dict[bytes, Value], single: bool) -> None:
         self._check_kept(described, attribute, given)
-        if not given and not self._values.get(attribute):
+        if not self._of(attribute) and not given:
             return  # to replace nothing by nothing is allowed
         self._values[attribute] = dict(given)
         values = list(given.values())
@@ -171,7 +195,7 @@ class Modifying:
     def _increment(
         self, described: Described, attribute: str, values: tuple[bytes, ...], single: bool
     ) -> None:
-        current = list(self._values.get(attribute, {}).values())
+        current = list(self._of(attribute).values())
         if len(values) != 1:
             raise DirectoryError(ResultCode.PROTOCOL_ERROR, "an increment has one value: by how much")
         if not current:

@@ -6,9 +6,9 @@ relies on is never lost alone.
 """
 
 from collections.abc import Iterator, MutableMapping
-from typing import Final
+from typing import Any, Final, cast
 
-from holdfast.directory.entry import EntryState, decoded_entry, encoded_entry
+from holdfast.directory.entry import EntryState, encoded_entry, glanced_entry
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.maps import ENTRIES
 from holdfast.directory.store import Batch, MapName, Reader, Store
@@ -71,18 +71,22 @@ class StoredEntries(MutableMapping[EntryId, EntryState]):
         self._changed: dict[EntryId, EntryState | None] = {}
 
     def __getitem__(self, entry: EntryId) -> EntryState:
+        found = self.get(entry)
+        if found is None:
+            raise KeyError(entry)
+        return cast("EntryState", found)
+
+    def _read(self, entry: EntryId) -> EntryState | None:
+        row = self._overlay.get(ENTRIES, entry)
+        return None if row is None else self._remember(glanced_entry(row))
+
+    def get(self, entry: EntryId, default: Any = None) -> Any:
+        """As of every mapping; asked many times for each change, so without an exception for the absent."""
         if entry in self._changed:
-            changed = self._changed[entry]
-            if changed is None:
-                raise KeyError(entry)
-            return changed
-        known = self._known.get(entry)
-        if known is None:
-            row = self._overlay.get(ENTRIES, entry)
-            if row is None:
-                raise KeyError(entry)
-            known = self._remember(decoded_entry(row))
-        return known
+            found = self._changed[entry]
+        else:
+            found = self._known.get(entry) or self._read(entry)
+        return default if found is None else found
 
     def __setitem__(self, entry: EntryId, state: EntryState) -> None:
         self._changed[entry] = state

@@ -98,7 +98,7 @@ class Replica:
         self._tree = Tree()
         self._disputes = Disputes()
         self.sight = Sight(self._state, self._tree, schema, self.suffix_name)
-        self._derived = DerivedRows(self._state, self._tree, schema, self._overlay)
+        self._derived = DerivedRows(self._state, self._tree, self._disputes, schema, self._overlay)
         self._vector: Vector | None = None
         self._accepted: Vector | None = None
         """The vector with what is on its way."""
@@ -141,7 +141,7 @@ class Replica:
         for key, value in reader.rows(LEFT):
             self._state.left[EntryId(bytes(key))] = parse(bytes(value).decode())
         for _, value in reader.rows(ENTRIES):
-            self._follow(decoded_entry(bytes(value)))
+            self._derived.follow(decoded_entry(bytes(value)))
         self._tree.take_touched()
         newest = None if self._vector is None else self._vector.newest()
         if newest is not None:
@@ -376,7 +376,7 @@ class Replica:
                     for parent in change.leaves:
                         batch.put(LEFT, parent, self._state.left[parent].text().encode())
             batch.put(UPDATES, update_row(update.csn), encoded_update(update))
-        disputed = [entry for entry in before if self._follow(self._state.entries[entry])]
+        disputed = self._derived.follow_changes(before, {update.csn.replica for update in updates})
         consequences = self._derived.write(before, batch)
         for entry in (*disputed, *consequences.odd):
             # The same text at every master that has the same changes.
@@ -396,11 +396,6 @@ class Replica:
             consequences=consequences,
         )
         self._write(batch, sequel)
-
-    def _follow(self, entry: EntryState) -> bool:
-        """Let what is derived follow an entry's state; whether conflicts came into it."""
-        self._tree.update(entry)
-        return self._disputes.update(entry)
 
     def _write(self, batch: Batch, sequel: Sequel | None = None) -> None:
         self._transactions.write(batch, self.accepted, sequel or Sequel())

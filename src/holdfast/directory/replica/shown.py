@@ -93,10 +93,11 @@ class ShownRows:
         return None if row is None else decoded_shown(row)
 
     def write(
-        self, entries: Iterable[EntryId], batch: Batch
+        self, touched: Iterable[EntryId], others: Iterable[EntryId], batch: Batch
     ) -> dict[EntryId, tuple[Shown | None, Shown | None]]:
-        """Write what has changed of *entries*; return what was shown of each, and what is now."""
-        looked = {each: (self.before(each), shown_now(self._tree, self._schema, each)) for each in entries}
+        """Write what has changed of the entries that the tree *touched*; return what was shown of each, and
+        what is now. Of *others* the same is shown as before."""
+        looked = {each: (self.before(each), shown_now(self._tree, self._schema, each)) for each in touched}
         changed = {each: pair for each, pair in looked.items() if pair[0] != pair[1]}
         # Names are given back before they are taken: of two entries that swap theirs neither loses its row.
         for before, _ in changed.values():
@@ -108,6 +109,10 @@ class ShownRows:
             else:
                 batch.put(SHOWN, each, encoded_shown(now))
                 batch.put(NAMES, name_row(now.parent, now.key), each)
+        for each in others:
+            if each not in looked:
+                now = shown_now(self._tree, self._schema, each)
+                looked[each] = (now, now)
         return looked
 
 

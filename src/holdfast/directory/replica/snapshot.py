@@ -5,7 +5,8 @@ master: whoever can read the store can answer searches.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from holdfast.directory.dn import Dn, rdn_key
 from holdfast.directory.entry import decoded_entry
@@ -19,6 +20,8 @@ from holdfast.directory.store import Reader, prefix_end
 
 VIEWS_MAX: Final = 20_000
 """How many entries are kept ready, with their bytes; about 4 KB each."""
+FACES_MAX: Final = 100_000
+"""Of how many entries the bytes of answers are kept, without the entries; about 1 KB each."""
 OWN_VIEWS_MAX: Final = 100
 """How many a snapshot keeps for itself once others are newer: a search looks at each entry once."""
 
@@ -48,6 +51,25 @@ class Suffix:
         return self.key + Dn(dn.rdns[:own]).key(schema)
 
 
+class Face:
+    """What is kept of an entry for answers: bytes that were sent before, and what says who may have them."""
+
+    __slots__ = ("dn_key", "encoded", "id", "is_elsewhere", "view")
+
+    def __init__(self, view: EntryView) -> None:
+        self.id = view.id
+        self.dn_key = view.dn_key
+        self.is_elsewhere = view.is_elsewhere
+        self.encoded: dict[object, bytes] = {}
+        """By what was asked for."""
+        self.view: EntryView | None = view
+        """The entry itself, until it is taken: to keep it would cost several times as much."""
+
+    def take_view(self, snapshot: "Snapshot") -> EntryView | None:
+        view, self.view = self.view, None
+        return view if view is not None else snapshot.made(self.id)
+
+
 class ViewCache:
     """Entries as they are now, kept from one snapshot to the next as long as they do not change."""
 
@@ -55,6 +77,7 @@ class ViewCache:
         self.moment = 0
         """How many transactions are committed: snapshots of other moments keep out."""
         self.views: dict[EntryId, EntryView] = {}
+        self.faces: dict[EntryId, Face] = {}
         self.found: dict[bytes, EntryId] = {}
         """Entries by the keys of their names."""
 
@@ -67,8 +90,10 @@ class ViewCache:
             self.found.clear()
         if is_tree_changed:
             self.views.clear()
+            self.faces.clear()
         for each in changed:
             self.views.pop(each, None)
+            self.faces.pop(each, None)
 
 
 class Snapshot:
@@ -164,21 +189,32 @@ class Snapshot:
         """A visible entry; None if there is none of that id."""
         cache = self._cache
         views = cache.views if cache is not None and cache.moment == self._moment else self._own
-        found = views.get(entry)
-        if found is not None:
-            return found
+        found = views.get(entry) or self.made(entry)
+        if found is not None and entry not in views:
+            _make_room(views, VIEWS_MAX if views is not self._own else OWN_VIEWS_MAX)
+            views[entry] = found
+        return found
+
+    def made(self, entry: EntryId) -> EntryView | None:
+        """As :meth:`view`, and nothing is kept of it."""
         shown = self.shown(entry)
         if shown is None:
             return None
         row = self.reader.get(ENTRIES, entry)
         name, key = self.dn(entry)
         state = None if row is None else decoded_entry(row)
-        found = EntryView(self.schema, entry, state, name, key, shown.oddity)
-        most = VIEWS_MAX if views is not self._own else OWN_VIEWS_MAX
-        if len(views) >= most:
-            for each in list(views)[: most // 8]:
-                del views[each]
-        views[entry] = found
+        return EntryView(self.schema, entry, state, name, key, shown.oddity)
+
+    def face(self, entry: EntryId) -> Face | None:
+        """What answers need of a visible entry; None if there is none of that id."""
+        cache = self._cache
+        faces = cache.faces if cache is not None and cache.moment == self._moment else None
+        found = None if faces is None else faces.get(entry)
+        if found is None and (view := self.made(entry)) is not None:
+            found = Face(view)
+            if faces is not None:
+                _make_room(faces, FACES_MAX)
+                faces[entry] = found
         return found
 
     def children(self, entry: EntryId) -> Iterator[EntryId]:
@@ -211,3 +247,10 @@ class Snapshot:
     def is_odd(self, entry: EntryId) -> bool:
         shown = self.shown(entry)
         return shown is not None and shown.oddity != Oddity.NONE
+
+
+def _make_room(kept: dict[EntryId, Any], most: int) -> None:
+    """Forget some of those that were kept first, if there are so many."""
+    if len(kept) >= most:
+        for each in list(islice(kept, most // 8)):
+            del kept[each]
