@@ -295,6 +295,7 @@ PLANTED = (
         "_surplus",
         _take_any_surplus,
         "retirements",
+        runs_max=200,
     ),
     _bug(
         "trims-on-both-sides",
