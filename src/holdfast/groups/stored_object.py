@@ -202,14 +202,16 @@ class StoredObject:
             self._copy = None
 
     def _fetched_now(self) -> tuple[bytes, ...]:
-        """The manifests that somebody fetches, or is about to."""
+        """The manifests that somebody fetches, or is about to; if these are too many, first those that
+        somebody fetches."""
         wanted_since = self._clock.now() - WANTED_NS
-        found = [
+        wanted = [
             each
             for each, offer in self._offers.items()
-            if self._files.is_asked(offer.contents.id)
-            or (offer.wanted_ns is not None and offer.wanted_ns >= wanted_since)
+            if offer.wanted_ns is not None and offer.wanted_ns >= wanted_since
         ]
+        asked = [each for each, offer in self._offers.items() if self._files.is_asked(offer.contents.id)]
+        found = [*(each for each in wanted if each not in asked), *asked]
         return tuple(found[1 - OFFERS_MAX :])
 
     def _settled(self, copy: _Copy, file: ObjectFile, found: Contents | HoldfastError) -> None:
@@ -241,10 +243,15 @@ class StoredObject:
     # --- other hosts
 
     def offers(self, kept: Kept | None) -> bool:
-        """Whether others can fetch what this checkpoint stands on. It is asked because one wants to."""
-        if kept is None:
-            return True
-        found = stored_state(head_of(chunks_of(kept)).state).manifest
+        """Whether others can fetch what this checkpoint stands on."""
+        return kept is None or not (found := _manifest_of(kept)) or found in self._offers
+
+    def is_taken(self, kept: Kept) -> bool:
+        """Whether others can fetch what this checkpoint stands on, which one is about to do. A state that is
+        only offered is not taken: the primary offers newer ones to a member that is still fetching, and does
+        not heed them. *Without it:* what is offered displaces what is fetched, and a member whose files take
+        longer than two checkpoints never has them."""
+        found = _manifest_of(kept)
         offer = self._offers.get(found)
         if offer is not None:
             offer.wanted_ns = self._clock.now()
@@ -352,12 +359,17 @@ class _WithFiles:
         self.chunk_bytes = kept.chunk_bytes
 
     def chunk(self, number: int) -> bytes:
-        if number == 0 and not self._stored.offers(self._kept):
+        if number == 0 and not self._stored.is_taken(self._kept):
             raise Unavailable(f"the files of the state at {self.position} are no longer offered")
         return self._kept.chunk(number)
 
     def digest(self) -> bytes:
         return self._kept.digest()
+
+
+def _manifest_of(kept: Kept) -> bytes:
+    """The manifest of the files that a state stands on; empty if it stands on none."""
+    return stored_state(head_of(chunks_of(kept)).state).manifest
 
 
 def _tag(contents: Contents) -> str:

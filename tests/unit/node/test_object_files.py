@@ -20,6 +20,7 @@ from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import Epoch, GroupId
 from holdfast.node.object_files import DIRECTORY, ObjectDirectory
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.shipping import manifest
 from holdfast.shipping.manifest import CHUNK_BYTES, Contents, digest_of
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, read_chunks, read_header
@@ -109,6 +110,8 @@ class Offers:
 
     def __init__(self) -> None:
         self.sources: dict[bytes, tuple[Contents, Readable]] = {}
+        self.asked: set[bytes] | None = None
+        """The manifests of which chunks were asked for lately; None: all."""
 
     def offer_from(self, contents: Contents, source: Readable) -> None:
         self.sources[contents.id] = (contents, source)
@@ -117,7 +120,7 @@ class Offers:
         self.sources.pop(manifest, None)
 
     def asked_ns(self, manifest: bytes) -> int | None:
-        return MachineClock().now()
+        return MachineClock().now() if self.asked is None or manifest in self.asked else None
 
     def drop(self, contents: Contents) -> "Future[None]":
         done: Future[None] = Future()
@@ -167,6 +170,41 @@ def test_what_is_fetched_stays_as_it_was_and_only_what_changed_is_hashed(
         assert (len(seen), len(offers.sources)) == (6, OFFERS_MAX)
         assert len(list((tmp_path / DIRECTORY).glob("*.aside"))) <= OFFERS_MAX
         assert member.failed == []
+
+    asyncio.run(life())
+
+
+@pytest.mark.parametrize(("is_asked", "others_take"), [(False, False), (True, False), (True, True)])
+def test_what_is_fetched_is_not_displaced_by_what_is_offered(
+    is_asked: bool, others_take: bool, tmp_path: Path
+) -> None:
+    """W8. A member that has taken a state looks for long at what it has of the files, then asks for one chunk
+    after the other. Meanwhile its primary makes checkpoints and offers it newer states, which it does not
+    heed; others may take those."""
+    offers = Offers()
+
+    async def life() -> None:
+        member = Member(tmp_path, lambda: (offers, tmp_path))
+        execution, numbers = Execution(member.definition), iter(range(1, 1000))
+
+        async def checkpoint() -> Kept:
+            run(execution, *(call(next(numbers), "add", "word" * 100) for _ in range(10)))
+            state = Captured(execution.position, await member.checkpoint(execution))
+            assert member.stored.offers(state)
+            found = member.stored.for_others(state)
+            assert found is not None
+            return found
+
+        (await checkpoint()).chunk(0)
+        ((first, source),) = offers.sources.values()
+        offers.asked = {first.id} if is_asked else set()
+        for _ in range(2 * OFFERS_MAX):
+            newer = await checkpoint()
+            if others_take:
+                newer.chunk(0)
+        assert first.id in offers.sources
+        assert is_right(first, source)
+        assert len(offers.sources) <= OFFERS_MAX
 
     asyncio.run(life())
 
