@@ -15,6 +15,8 @@ NAME = "notes"
 class NoteState:
     """The notes in their order, with their first positions; each is also written by the object."""
 
+    is_comparable = True
+
     def __init__(self, annex: "Notes") -> None:
         self._annex = annex
         self.notes: list[tuple[Position, str]] = []

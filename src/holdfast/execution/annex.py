@@ -103,6 +103,12 @@ class AnnexState(Protocol):
         """A digest that is equal for equal states."""
         ...
 
+    @property
+    def is_comparable(self) -> bool:
+        """Whether a digest that differs from another member's tells anything. An annex that had to go on
+        without something, and tells the others by a record of its own, knows already that it differs."""
+        ...
+
 
 class Annex(Protocol):
     """One annex of one member."""
@@ -224,6 +230,10 @@ class AnnexStates:
         """What makes the parts of two members comparable; empty if no annex was used."""
         used = [(name, state) for name, state in sorted(self._states.items()) if state.save()]
         return [part for name, state in used for part in (name.encode(), state.digest())]
+
+    @property
+    def are_comparable(self) -> bool:
+        return all(state.is_comparable for state in self._states.values())
 
     def _read_back(self, name: str, saved: bytes, state: AnnexState) -> None:
         back = self._annexes[name].state()

@@ -277,6 +277,7 @@ class Digested(msgspec.Struct, frozen=True, array_like=True, tag=13, gc=False):
     position: Position
     """The position of the mark."""
     digest: bytes
+    """Empty if the primary's state is not to be compared: an annex of it knows that it differs."""
 
 
 ANNEX_POSITIONS_MAX: Final = 4096

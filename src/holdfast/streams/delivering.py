@@ -32,6 +32,10 @@ class StreamState:
         self.awaits = b""
         """The record that waits for its content; empty if none does."""
 
+    @property
+    def is_comparable(self) -> bool:
+        return not self.ledger.lacked
+
     def is_ready(self, body: bytes) -> bool:
         if not self._streams.is_bound:
             return True

@@ -197,7 +197,7 @@ class Active(Replica):
 
     # --- executing
 
-    def _ready(self) -> Execution:
+    def _ready(self) -> Execution | None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             # In case this member is asked once more.
@@ -210,6 +210,8 @@ class Active(Replica):
         except OtherCode as error:
             self._code_change.meet(error)
             raise Overloaded(str(error)) from None
+        if not is_done and self._paused is not None:
+            return None
         if not is_done:
             raise Overloaded(f"group {self.definition.group} has more to execute")
         if self._execution.behind is not None:

@@ -147,6 +147,8 @@ class DigestComparison:
         (position, own), self._own = self._own, None
         told = self._told[position]
         self._told = {place: digest for place, digest in self._told.items() if place > position}
+        if not own or not told:  # one of the two knows that it differs, and its annex sees to that
+            return None
         if own != told:
             return Diverged(
                 f"the state at position {position} has the digest {own.hex()}, the primary's {told.hex()}",

@@ -73,6 +73,8 @@ class Replica(ReplicaBase):
         if not self._code_change.may_make_object(may_order=may_order):
             return None
         execution = self._ready()
+        if execution is None:
+            return None
         if not execution.is_own:
             if may_order and self.sequence.is_serving:
                 with suppress(Rejected, Unavailable):  # the object was given up, and is made again

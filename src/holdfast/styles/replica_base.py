@@ -301,8 +301,9 @@ class ReplicaBase(ABC):
     # --- what the styles do differently
 
     @abstractmethod
-    def _ready(self) -> Execution:
-        """Return the object with everything committed applied to it."""
+    def _ready(self) -> Execution | None:
+        """Return the object with everything committed applied to it; None if a record waits for something
+        that has a turn follow. Raises ``Overloaded`` if the next turn goes on with it."""
 
     def _begin_with_code(self) -> None:
         """Make the object: the class loaded here may continue (E7)."""

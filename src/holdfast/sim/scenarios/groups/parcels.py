@@ -62,6 +62,8 @@ class Asked(Struct, frozen=True, array_like=True):
 class ParcelState:
     """The annex's part of the state of one object: the parcels in their order, with their positions."""
 
+    is_comparable = True
+
     def __init__(self, annex: "Parcels") -> None:
         self._annex = annex
         self.parcels: list[tuple[Position, Parcel]] = []
