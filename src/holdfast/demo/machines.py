@@ -209,8 +209,8 @@ async def machines_domain(
         domain = MachinesDomain(directory, net)
         try:
             with entered(net.namespace(CALLERS)):
-                await domain.start(app, with_etcd=with_etcd, on_stage=on_stage)
                 domain.set_weather(0.0)
+                await domain.start(app, with_etcd=with_etcd, on_stage=on_stage)
                 try:
                     yield domain
                 finally:

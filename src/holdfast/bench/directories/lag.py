@@ -5,17 +5,15 @@ the time from the answer of the first, when the change is on its disk, until the
 waits who writes here and reads there.
 """
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.bench.directories import SUFFIX, stop
-from holdfast.bench.systems import START_S, Absent
+from holdfast.bench.directories import SUFFIX
+from holdfast.bench.directories.ours import running_command
+from holdfast.bench.systems import Absent
 from holdfast.directory.operations import (
     AddRequest,
     Attribute,
@@ -75,23 +73,9 @@ def running_masters(
     directory: Path, *, masters: int, options: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """So many masters that replicate; what the command says of them."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "holdfast", "directory", "start", "--masters", str(masters)),
-            *("--suffix", SUFFIX, "--dir", str(directory), "--output", "json", *options),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdout is not None, "it is a pipe"
+    command = ("start", "--masters", str(masters), "--suffix", SUFFIX, "--dir", str(directory), *options)
     try:
-        line = process.stdout.readline()
-        if not line:
-            raise Absent(f"`holdfast directory start` ended with {process.wait(START_S)}")
-        yield json.loads(line)
+        with running_command(*command) as (told, _):
+            yield told
     except Unavailable as error:
         raise Absent(str(error)) from error
-    finally:
-        stop(process)
-        process.stdout.close()

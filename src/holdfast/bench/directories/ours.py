@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from holdfast import __version__
 from holdfast.bench.directories import ADMIN, PASSWORD, SUFFIX, RunningDirectory, run, stop
-from holdfast.bench.systems import Absent
+from holdfast.bench.systems import START_S, Absent
 from holdfast.directory.dn import Dn
 from holdfast.directory.ldif import EntryRecord, write_record
 from holdfast.directory.master import admin_entry, top_entry
@@ -54,27 +54,32 @@ class HoldfastDirectory:
 
     @contextmanager
     def running(self, directory: Path) -> Iterator[RunningDirectory]:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "holdfast", "directory", "serve", "--dir", str(directory / "master")),
-                *("--port", "0", "--output", "json"),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        assert process.stdout is not None, "it is a pipe"
-        try:
-            line = process.stdout.readline()
-            if not line:
-                raise Absent(f"`holdfast directory serve` ended with {process.wait()}")
-            yield RunningDirectory(int(json.loads(line)["ldap"].rpartition(":")[2]), process.pid)
-        finally:
-            stop(process)
-            process.stdout.close()
+        command = ("serve", "--dir", str(directory / "master"), "--port", "0")
+        with running_command(*command) as (told, pid):
+            yield RunningDirectory(int(told["ldap"].rpartition(":")[2]), pid)
 
     def remove(self, directory: Path) -> None:
         """Everything is in *directory*."""
+
+
+@contextmanager
+def running_command(*command: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """``holdfast directory`` with such a *command*, once it serves: what it says of itself, and its pid."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "directory", *command, "--output", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None, "it is a pipe"
+    try:
+        line = process.stdout.readline()
+        if not line:
+            raise Absent(f"`holdfast directory {command[0]}` ended with {process.wait(START_S)}")
+        yield json.loads(line), process.pid
+    finally:
+        stop(process)
+        process.stdout.close()
 
 
 def _administer(ldif: Path, administered: Path) -> None:
