@@ -68,7 +68,7 @@ class Holdfast:
             client_of(description, status) as domain,
         ):
             group = await domain.create(Counter, name=NAME, replicas=self.members, durability=self.durability)
-            await _until_whole(domain, self.members)
+            await until_whole(domain, self.members)
             yield RunningHoldfast(domain, group, status)
 
 
@@ -197,7 +197,7 @@ def pids_of(status: DomainStatus) -> dict[str, int]:
     return {str(host.id): host.pid for host in status.hosts if host.pid is not None}
 
 
-async def _until_whole(domain: Domain, members: int) -> None:
+async def until_whole(domain: Domain, members: int) -> None:
     """Wait until every member is in sync, so that each call is stored by all of them."""
     try:
         async with asyncio.timeout(START_S):
