@@ -135,6 +135,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing(domain: Domain) -> None:
         with pytest.raises(AdminRefused, match="only passive groups have a primary to set") as bad:
             await active.set_primary(inside)
         assert bad.value.reason == "bad_replication_style"
+        other = next(each for each in (await client.wait_in_sync("refusing-too")).in_sync if each != inside)
+        assert (await active.hand_over(other)).primary == other
         assert (await client.info("refusing")).placed_on == before.placed_on
         await ledger.remove_member(before.placed_on[2])
         with pytest.raises(InvalidRequest, match="add another one first"):

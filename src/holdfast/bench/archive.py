@@ -118,7 +118,7 @@ async def _measure(
             feeds.append(Feed(group, FILLING * count * 2))
             joining = _Joining(description, domain, group, feeds, feed_mb_s, callers, progress)
             await joining.join(HostId(new), count // FILLING)
-            await _lead(domain, group, HostId(new))
+            await _lead(group, HostId(new))
             put = [number for each in feeds for number in each.put_numbers]
             progress(f"{new} leads; {len(put)} documents are compared")
             wrong = await differing(group, put)
@@ -276,9 +276,7 @@ def _file_bytes(started: StartedDomain, host: HostId) -> int:
     return sum(each.stat().st_size for each in files)
 
 
-async def _lead(domain: Domain, group: Group[Documents], host: HostId) -> None:
+async def _lead(group: Group[Documents], host: HostId) -> None:
     """Hand the group over to *host*, so that it answers from its own file."""
-    await group.set_primary(host)
     async with asyncio.timeout(LEADS_S_MAX):
-        while (await _info(domain)).primary != host:
-            await asyncio.sleep(LOOK_S)
+        await group.hand_over(host)

@@ -170,6 +170,10 @@ class Group(Generic[T]):
         """See :meth:`.resources.Members.set_primary`."""
         return await self._require_members().set_primary(host)
 
+    async def hand_over(self, host: str) -> GroupInfo:
+        """See :meth:`.resources.Members.hand_over`."""
+        return await self._require_members().hand_over(host)
+
     def typed(self, interface: Callable[..., R]) -> R:
         """This proxy, typed as *interface*: a Protocol whose methods are ``async def``."""
         return cast(R, self)

@@ -157,6 +157,12 @@ class Members:
         """
         return (await self._give(SetPrimary(name=self._name, host=HostId(host)), HandedOver)).group
 
+    async def hand_over(self, host: str) -> GroupInfo:
+        """As :meth:`set_primary`, for groups of every style: in active ones, the primary orders the
+        operations."""
+        order = SetPrimary(name=self._name, host=HostId(host), is_any_style=True)
+        return (await self._give(order, HandedOver)).group
+
 
 class ObjectFactory:
     """Objects made by the replication manager, or without replicas by the factory at *location*."""

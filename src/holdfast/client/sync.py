@@ -409,6 +409,10 @@ class SyncGroup:
         """See :meth:`.resources.Members.set_primary`."""
         return self._domain.run(self._group.set_primary(host))
 
+    def hand_over(self, host: str) -> GroupInfo:
+        """See :meth:`.resources.Members.hand_over`."""
+        return self._domain.run(self._group.hand_over(host))
+
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._domain.run(self._call(method, args, kwargs))
 
