@@ -7,8 +7,9 @@ from group_classes import A, B, Counter, Spy, call, sent
 from style_groups import ALL, PASSIVE, group, lines, pass_interval, told, write
 
 from holdfast.execution.interface import BadCall
-from holdfast.execution.records import Calls, Executed, LaneSent, decode_record, encode_arguments
+from holdfast.execution.records import Calls, Executed, LaneSent, TimerFired, decode_record, encode_arguments
 from holdfast.model.calls import Request
+from holdfast.model.csn import Csn
 from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import SECOND
 from holdfast.model.outcome import Refused, Returned, Unknown, encode_outcome
@@ -203,6 +204,23 @@ def test_a_due_timer_that_cannot_commit_yet_keeps_nobody_busy() -> None:
     assert wake_ns > made.clock.wall()
     made.replicas["a"].turn()
     assert made.members["a"].tail == tail
+
+
+def test_a_timer_is_ordered_with_a_stamp_no_earlier_than_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E6: its method finds that the time is over, also where the host's CSNs lag by more than two seconds."""
+    made = group("active", Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
+    made.settle()
+
+    def lag(after: Csn, _: int) -> Csn:
+        return Csn(after.timestamp, after.sequence + 1, after.replica)
+
+    monkeypatch.setattr(made.replicas["a"]._stamping, "_next_csn", lag)
+    made.clock.time_ns += 6 * SECOND
+    made.settle()
+    records = [decode_record(record.body) for record in made.members["a"].log]
+    (fired,) = (each for each in records if isinstance(each, TimerFired))
+    assert fired.stamp.time_ns >= fired.due_ns
 
 
 @pytest.mark.parametrize("style", ALL)
