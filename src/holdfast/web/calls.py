@@ -16,6 +16,7 @@ forgotten and delayed on its way, would arrive as a fresh request with its own l
 These numbers are part of the ids: hosts that differed in them would not agree on what is a repetition.
 """
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -263,8 +264,20 @@ def _encoded(method: str, arguments: Arguments) -> bytes:
 def as_json(value: Any) -> Any:
     """*value*, if it can be written as JSON. Raises :class:`.problems.Refusal`: the call was executed."""
     try:
-        msgspec.json.encode(value)
+        if b"null" in msgspec.json.encode(value):
+            _insist_finite(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"the call was executed, but what it returned has no form in JSON: {error}"
         raise refuse(422, "no_json", text, "Let the method return what JSON can say.") from None
     return value
+
+
+def _insist_finite(value: Any) -> None:
+    """Raises ``ValueError`` for a number that would silently be written as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"the number {value} is neither finite nor null")
+    if isinstance(value, Mapping):
+        value = (*value, *value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            _insist_finite(each)
