@@ -5,15 +5,17 @@ time.
 """
 
 import inspect
+import os
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 import msgspec
 
@@ -25,12 +27,14 @@ from holdfast.execution.database import check_schema
 from holdfast.execution.definition import Definition, NotMade
 from holdfast.execution.interface import Interface
 from holdfast.execution.timers import Timers
-from holdfast.model.errors import EndsProcess, InvalidRequest
+from holdfast.model.errors import EndsProcess, InvalidRequest, Unavailable
 from holdfast.model.outcome import error_in_words
 from holdfast.sim.exercise import Exercised, Found, TooSlow, Unfinished, exercise
 from holdfast.sim.lint.class_rules import INSTEAD as AWAIT_INSTEAD
 from holdfast.sim.lint.class_rules import Caution, cautions_in
 from holdfast.sim.lint.set_order import INSTEAD as ORDER_INSTEAD
+
+P = ParamSpec("P")
 
 WITHIN_S: Final = 30.0
 """The time for all operations."""
@@ -103,6 +107,35 @@ INSTEAD = {
 """What to use instead, by the kind of problem."""
 
 
+def in_child(command: Callable[P, int]) -> Callable[P, int]:
+    """Run *command* in a child of this process, which tells if a class has ended it. The child goes on with
+    whatever follows the command, and this process returns its exit code."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> int:
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(told)
+            try:
+                return command(*args, **kwargs)
+            finally:
+                os.write(tell, b".")
+        os.close(tell)
+        with open(told, "rb") as end:
+            is_told = bool(end.read(1))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if not is_told:
+            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+            raise Unavailable(
+                f"the class ended the process in which it was tried, {how}, as it would end a host; "
+                "--operations 0 calls none of its methods"
+            )
+        return code
+
+    return run
+
+
 def check(
     name: str,
     *,
@@ -119,8 +152,9 @@ def check(
     state that cannot be captured and read back. The exit code is 1 if there is any, or if no object could be
     created to examine.
 
-    The methods are also called, on objects in this process, with arguments generated from their annotations:
-    states are read back, replays compared, and results checked against the declared return types.
+    The methods are also called, on objects in a process of their own, with arguments generated from their
+    annotations: states are read back, replays compared, and results checked against the declared return
+    types.
 
     Parameters
     ----------
@@ -288,3 +322,7 @@ def _show(name: str, operations: list[str], queries: list[str], found: list[Caut
     for each in found:
         say(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
     say(f"{len(found)} {'warning' if len(found) == 1 else 'warnings'}" if found else "nothing to warn of")
+
+
+command: Final = in_child(check)
+"""What people run."""

@@ -18,7 +18,7 @@ app = App(
     version=__version__,
 )
 app.command("holdfast.cli.sim:app", name="sim", help="Run the deterministic simulator.")
-app.command("holdfast.cli.check:check", name="check", help="Warn of what replicas would not do alike.")
+app.command("holdfast.cli.check:command", name="check", help="Warn of what replicas would not do alike.")
 app.command("holdfast.cli.log:app", name="log", help="Look into the log of a stopped host.")
 app.command("holdfast.cli.bench:app", name="bench", help="Measure, beside a peer or the machine's limit.")
 app.command("holdfast.cli.authority:app", name="authority", help="Serve and inspect an authority.")

@@ -1,5 +1,6 @@
 """What ``holdfast check`` says, and its exit code: 0 only for a class that was examined without findings."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -211,3 +212,19 @@ def test_the_advice_for_a_reply_in_the_order_of_a_set_is_to_sort_it(checked: Che
     assert [line.split(": ")[1] for line in warned] == ["order in shown", "order in walk"]
     advice = "; use sorted(...), or a dict instead of the set, whose order is that of insertion"
     assert all(line.endswith(advice) for line in warned)
+
+
+@pytest.mark.parametrize(
+    ("ends", "how"), [("os._exit(0)", "with exit code 0"), ("os.kill(os.getpid(), 9)", "by SIGKILL")]
+)
+def test_a_class_that_ends_its_process_is_told(ends: str, how: str, tmp_path: Path) -> None:
+    source = f"import os\n\nclass Fuse:\n    def blow(self) -> None:\n        {ends}\n"
+    (tmp_path / "fuses.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "holdfast", "check", "fuses:Fuse", "--app", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert f"the class ended the process in which it was tried, {how}" in " ".join(done.stderr.split())
+    assert done.returncode == EXIT_WARNED
+    spared = subprocess.run(
+        [*command, "--operations", "0"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert spared.returncode == 0
