@@ -22,6 +22,7 @@ from holdfast.authority.recipe import (
     Seen,
     answering,
     change,
+    edited,
     put,
     read,
     read_all,
@@ -172,19 +173,9 @@ def list_directories() -> Recipe[Listing[DirectoryRecord]]:
 def _edited(
     suffix: str, edit: Edit, nonce: Nonce
 ) -> Recipe[Seen[DirectoryRecord] | NoDirectory | Contended | InDoubt]:
-    for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.directory(suffix), DirectoryRecord)
-        if found.value is None:
-            return NoDirectory(suffix)
-        wanted = edit(found.value)
-        if wanted == found.value:
-            return Seen(found.key, wanted, found.modified)
-        result = yield from change([found.unchanged()], [put(found.key, wanted)], nonce=nonce)
-        if isinstance(result, Applied):
-            return Seen(found.key, wanted, result.revision)
-        if isinstance(result, InDoubt):
-            return result
-    return Contended(f"the directory {suffix}")
+    key, what = keys.directory(suffix), f"the directory {suffix}"
+    result = yield from edited(key, DirectoryRecord, edit, nonce=nonce, what=what)
+    return NoDirectory(suffix) if result is None else result
 
 
 # --- edits

@@ -115,6 +115,7 @@ class Recipes:
 
 
 Value = TypeVar("Value")
+Record = TypeVar("Record", bound=msgspec.Struct)
 Parameters = ParamSpec("Parameters")
 
 NO_LEASE: Final = LeaseId(0)
@@ -257,6 +258,26 @@ def change(
         case Invalid(reason=reason):
             raise InvalidRequest(reason)
     raise BrokenInvariant(f"a transaction was answered with {result}")
+
+
+def edited(
+    key: str, kind: type[Record], edit: Callable[[Record], Record], *, nonce: Nonce, what: str
+) -> Recipe[Seen[Record] | Contended | InDoubt | None]:
+    """Change a record by *edit*, which is called again if others change it meanwhile, and may return it as it
+    is. None if there is no such record."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(key, kind)
+        if found.value is None:
+            return None
+        wanted = edit(found.value)
+        if wanted == found.value:
+            return Seen(key, wanted, found.modified)
+        result = yield from change([found.unchanged()], [put(key, wanted)], nonce=nonce)
+        if isinstance(result, Applied):
+            return Seen(key, wanted, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(what)
 
 
 def put(key: str, value: msgspec.Struct, *, lease: LeaseId = NO_LEASE) -> Put:

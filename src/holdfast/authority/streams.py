@@ -23,6 +23,7 @@ from holdfast.authority.recipe import (
     Seen,
     answering,
     change,
+    edited,
     put,
     read,
     read_all,
@@ -153,19 +154,9 @@ def edit_stream(
     name: str, edit: Edit, *, nonce: Nonce
 ) -> Recipe[Seen[StreamRecord] | NoStream | Contended | InDoubt]:
     """Change what the domain knows of a stream."""
-    for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.stream(name), StreamRecord)
-        if found.value is None:
-            return NoStream(name)
-        wanted = edit(found.value)
-        if wanted == found.value:
-            return Seen(found.key, wanted, found.modified)
-        result = yield from change([found.unchanged()], [put(found.key, wanted)], nonce=nonce)
-        if isinstance(result, Applied):
-            return Seen(found.key, wanted, result.revision)
-        if isinstance(result, InDoubt):
-            return result
-    return Contended(f"the stream {name}")
+    what = f"the stream {name}"
+    result = yield from edited(keys.stream(name), StreamRecord, edit, nonce=nonce, what=what)
+    return NoStream(name) if result is None else result
 
 
 @answering
