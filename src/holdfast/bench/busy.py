@@ -7,9 +7,10 @@ with the quiet time of its round.
 
 Then all three hosts have such work, on a machine that may have fewer processors. A processor that computes is
 slower for everybody beside it, whoever computes, so workers of all hosts are compared with as many processes
-that are no host's, at the same low priority. What they cost beyond that is Holdfast's own doing. A slow method
-of a warm group is replayed by its backups; where they have no processor each, a thread that has lost its
-processor keeps its interpreter, and the loop waits for both. That has no target.
+that are no host's, at the same low priority. What they cost beyond that is Holdfast's own doing.
+
+A slow method of a warm group is replayed by its backups; where they have no processor each, a thread that has
+lost its processor keeps its interpreter, and the loop waits for both. That has no target.
 
 No host may be suspected meanwhile: no peer is silent, and no group has another view.
 """
