@@ -87,6 +87,8 @@ class CrashSuspicions:
         self._clock = clock
         self._limit = limit
         self._suspects: list[tuple[int, Attempt]] = []
+        self.crashes = 0
+        """How many crashes were ever told. What was decided about calls holds until there is one more."""
         self._frame: tuple[ClientId, int, int] | None = None
         """The note that covers all calls of the frame that is running now."""
 
@@ -102,6 +104,7 @@ class CrashSuspicions:
     def ended(self, attempt: Attempt) -> None:
         """Record that a process crashed while executing *attempt*."""
         self._suspects = [*self._suspects[1 - SUSPECTS_MAX :], (self._now(), attempt)]
+        self.crashes += 1
 
     def of(self, request: Request) -> int:
         """How many processes the call has crashed, as far as is known: the highest count in any note about

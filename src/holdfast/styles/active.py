@@ -66,8 +66,8 @@ class Active(Replica):
         left."""
         self._paused: tuple[Position, Record] | None = None
         """The record at which the member waits, until an operation is computed or an annex is ready (W10)."""
-        self._was_wary = False
-        """Whether any call was suspected when the backlog was read."""
+        self._crashes_known = 0
+        """How many crashes were known when the backlog was read."""
         self._then: dict[Position, tuple[Token, Then]] = {}
         """For each record this primary ordered, by its first position: who waits for it, and what to do with
         its effects."""
@@ -228,8 +228,8 @@ class Active(Replica):
         until_ns = (
             None if self._serving_state.takes_calls else self._ports.clock.now() + self._config.slice_ns
         )
-        if self._ports.attempts.has_suspects and not self._was_wary:
-            self._backlog = self._paused = None  # it was read before any call was suspected
+        if self._ports.attempts.has_suspects and self._ports.attempts.crashes != self._crashes_known:
+            self._backlog = self._paused = None  # it was read before one of its calls was suspected
         try:
             if not self._go_on_executing(until_ns):
                 return False
@@ -243,7 +243,7 @@ class Active(Replica):
     def _read_on(self, up_to: Position) -> Iterator[tuple[Position, Record]]:
         stored = records_after(self.sequence, self._execution.position, up_to)
         records = [(each.first, decode_record(each.body)) for each in stored]
-        self._was_wary = self._ports.attempts.has_suspects
+        self._crashes_known = self._ports.attempts.crashes
         return iter(self._forewarned(records, up_to))
 
     def _go_on_executing(self, until_ns: int | None) -> bool:

@@ -18,6 +18,7 @@ from holdfast.execution.records import (
     Calls,
     NestedReply,
     Poison,
+    Ran,
     Record,
     TimerFired,
     Unmarked,
@@ -104,9 +105,11 @@ def set_going(
             ]
             requests = [Request(sent.client, each.number) for each in calls]
             return requests, list(among_calls(attempts, sent.client, calls))
-        case NestedReply() | Poison() | Unmarked():
-            # Each of these lets the queue advance, so any queued operation may run.
-            jobs = execution.line.in_progress()
+        case NestedReply() | Poison() | Unmarked() | Ran():
+            # Each of these lets the queue advance, so any queued operation may run. A slow operation that has
+            # run elsewhere can no longer be given up.
+            ran = record.request if isinstance(record, Ran) else None
+            jobs = [each for each in execution.line.in_progress() if each.request != ran]
             return [job.request for job in jobs], list(among_jobs(attempts, jobs))
         case Annexed():
             requests = requests_of(first, record)

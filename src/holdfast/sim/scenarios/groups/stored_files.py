@@ -250,9 +250,10 @@ class SimulatedFiles:
         self._disk.sync(name + ASIDE, self._number)
 
     def take(self, contents: Contents) -> None:
-        if not self._is_open:
-            raise Unavailable("the shelf is not open yet")
-        self._shelf.drop(contents)
+        if self._is_open:
+            self._shelf.drop(contents)
+        else:  # a host opens its shelf before its groups, so that this never waits
+            self._waiting.append(partial(self._shelf.drop, contents))
 
     def unshelve(self, contents: Contents) -> None:
         if self._is_open and self._fetch is None:
