@@ -6,7 +6,7 @@ from group_classes import A, call, definition, sent
 from style_groups import ALL, PASSIVE, told
 
 import holdfast as hf
-from holdfast.execution.crash_attempts import POISON_LIMIT, Attempt
+from holdfast.execution.crash_attempts import NO_GROUP, POISON_LIMIT, Attempt
 from holdfast.execution.records import Ran, decode_record
 from holdfast.model.calls import Request
 from holdfast.model.ids import GroupId
@@ -346,3 +346,24 @@ def test_a_method_that_waits_is_not_slow() -> None:
 
     with pytest.raises(TypeError, match="holds up nobody"):
         hf.slow(ask)
+
+
+def test_a_call_behind_one_is_given_up_although_the_crash_was_told_while_it_computed() -> None:
+    """E4: the end of a slow method lets calls run that stand in line, and what is known of them counts then,
+    not when the member began to wait for the method."""
+    made = group("active")
+    made.replicas["a"].on_calls("t", sent(call(1, "grind", "slow"), call(2, "note", "deadly")))
+    made.settle()
+    made.slow["a"].end()
+    made.settle()
+    assert lines(made, "a") == ["slow", "deadly"]
+    assert lines(made, "b") == [], "it computes"
+    assert made.slow["b"].under_way
+    for name in "bc":
+        made.attempts[name].ended(Attempt(NO_GROUP, A, 2, 2, POISON_LIMIT))
+    made.fail_over("b", is_crash=True)
+    finish(made)
+    assert lines(made, "b") == ["slow"] == lines(made, "c")
+    made.replicas["b"].on_calls("again", sent(call(2, "note", "deadly")))
+    finish(made)
+    assert outcomes(made)[2] == Poisoned(POISON_LIMIT, "note('deadly')")
