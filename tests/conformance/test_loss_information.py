@@ -198,6 +198,9 @@ def test_a_drop_asks_nobody_else_and_no_backup_decides() -> None:
     made.run(10)
     assert made.object("c").got == [("gold", 1), ("gold", 3)]
     assert len(INFOS) == 1
+    made.crash("c")
+    made.restart("c")
+    made.run(5)
     made.send("bc", message(5))  # they see a gap; the leader has not seen it
     made.run(50)
     assert len(INFOS) == 1
