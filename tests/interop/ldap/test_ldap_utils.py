@@ -120,6 +120,10 @@ def test_the_schema_is_kept(door: Door) -> None:
     door.as_admin("ldapmodify", given=unknown, ok=(17,))
     syntax = f"dn: {ADA}\nchangetype: modify\nadd: seeAlso\nseeAlso: no name\n"
     door.as_admin("ldapmodify", given=syntax, ok=(21,))
+    other = f"dn: {ADA}\nchangetype: modify\nadd: homeDirectory\nhomeDirectory: /\n"
+    assert "homeDirectory" in door.as_admin("ldapmodify", given=other, ok=(65,)), "no class of hers has it"
+    two = f"{lacking}sn: x\ndisplayName: a\ndisplayName: b\n"
+    assert "one value" in door.as_admin("ldapadd", given=two, ok=(19,))
     own = f"dn: {ADA}\nchangetype: modify\nreplace: entryUUID\nentryUUID: x\n"
     door.as_admin("ldapmodify", given=own, ok=(19,))
     assert found(door, "-b", ADA, "(shoeSize=38)") == []

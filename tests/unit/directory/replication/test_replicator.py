@@ -8,6 +8,8 @@ from directory_replica import ADMIN, SUFFIX, person
 from msgspec import structs
 
 from holdfast.clock.vector import Vector
+from holdfast.directory.replica.changelog import csn_of
+from holdfast.directory.replica.maps import UPDATES
 from holdfast.directory.replica.update import decoded_update
 from holdfast.directory.replication.admission import NotReady, ReferredElsewhere
 from holdfast.directory.replication.housekeeping import RetirementNeedsForce
@@ -176,11 +178,15 @@ def test_a_silent_link_is_given_up() -> None:
 # --- the changelog
 
 
+@pytest.mark.covers("CSN-57")
 def test_what_all_have_is_trimmed_and_nothing_else() -> None:
     mesh = populated(2, ((1, 2),))
     mesh.settle()
     trimmed = mesh[1].replica.trimmed.get(ReplicaId(1))
     assert trimmed is not None, "what both have is kept for nobody"
+    newest = max(csn_of(row) for row in mesh[1].master.image.maps[UPDATES].rows)
+    assert newest > trimmed, "but for the newest, which nobody is rid of"
+    assert newest.replica == 1
     mesh.cut(1, 2)
     kept = mesh[1].master.do(person("ann"))
     mesh[1].master.do(person("bob"))
@@ -199,6 +205,22 @@ def test_a_known_replica_that_said_nothing_stops_trimming() -> None:
     assert mesh[1].replica.trimmed == before
 
 
+@pytest.mark.covers("CSN-57")
+def test_what_is_too_old_is_kept_no_longer_for_one_that_is_away() -> None:
+    """However little it is; the one that lacks it is marked. Until then it is kept."""
+    mesh = populated(3, ((1, 2), (1, 3)), config=structs.replace(CONFIG, log_age_s=60))
+    mesh.cut(1, 3)
+    kept = mesh[1].master.do(person("ann"))
+    mesh[1].master.do(person("bob"))
+    mesh.settle()
+    assert not mesh[1].roster.lagging
+    assert mesh[1].replica.trimmed.get(ReplicaId(1)) < kept
+    mesh.settle(seconds=30)
+    assert list(mesh[1].roster.lagging) == [ReplicaId(3)]
+    assert mesh[1].replica.trimmed.get(ReplicaId(1)) >= kept
+
+
+@pytest.mark.covers("CSN-57")
 def test_a_log_that_is_too_long_marks_who_lacks_it_first() -> None:
     """The mark is on the disk before the changes go, and the replica is told what it must do."""
     config = structs.replace(CONFIG, log_updates=3)
@@ -315,6 +337,7 @@ def refusal(one: Linked, greeting: Hello) -> Refused | None:
     return link.problem
 
 
+@pytest.mark.covers("CSN-70")
 def test_a_peer_of_other_data_moves_nobodys_time() -> None:
     """Generations are compared before clocks (G4)."""
     mesh = populated(1, ())
@@ -363,6 +386,7 @@ def test_a_peer_with_another_suffix_or_format_is_refused() -> None:
         assert refused.reason is reason
 
 
+@pytest.mark.covers("CSN-70")
 def test_vectors_of_other_data_end_the_session_and_nothing_else() -> None:
     """Whoever says one generation and sends vectors of another is refused; the process goes on."""
     mesh = populated(2, ((1, 2),))
