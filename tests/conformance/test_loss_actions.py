@@ -62,6 +62,7 @@ def test_what_comes_late_after_a_drop_is_discarded() -> None:
     made.send("abc", message(3))
     made.run(30)
     made.send("abc", message(2), message(2))
+    assert [made.streams[name].held(ORIGIN, 2) for name in "abc"] == [None] * 3
     made.send("abc", message(4))
     assert made.object("a").numbers == [1, 3, 4]
     assert len(INFOS) == 1

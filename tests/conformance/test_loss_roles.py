@@ -39,6 +39,18 @@ def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages()
     assert len(made.digests()) == 1
 
 
+@pytest.mark.covers("LOSS-86")
+def test_of_two_that_have_some_of_the_messages_the_one_that_has_most_leads_on() -> None:
+    made = StreamGroup(answering(hf.Suspend()))
+    made.send("abc", message(1))
+    made.send("b", message(2), message(3))
+    made.send("c", message(3))
+    made.send("abc", message(4))
+    made.run(100)
+    assert [(who, to) for who, to, _ in made.handed_over] == [("a", "b")]
+
+
+@pytest.mark.covers("LOSS-86")
 def test_a_server_that_owes_messages_is_not_handed_the_group() -> None:
     answers = {HostId(host): Holds(ORIGIN, 1, 9, count, (), owes) for host, count, owes in PEERS}
     assert best_holder(answers, [HostId(host) for host in "bcd"]) == "d"

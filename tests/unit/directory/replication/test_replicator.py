@@ -21,8 +21,10 @@ from holdfast.directory.replication.messages import (
     Reason,
     Refused,
     Updates,
+    decode_message,
 )
 from holdfast.directory.replication.ports import ReplicationConfig
+from holdfast.directory.replication.replicator import RELAY, TELL
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
@@ -88,6 +90,24 @@ def test_what_is_on_its_way_to_the_disk_is_neither_sent_nor_claimed() -> None:
     mesh.settle()
     sent = [decoded_update(each).csn for batch in one.wires.of(Updates)[before:] for each in batch.updates]
     assert sent == [first, second]
+
+
+@pytest.mark.covers("CSN-62")
+def test_a_change_is_not_sent_back_to_whom_it_came_from() -> None:
+    """Also before the sender has said that it has it: it does not say so of its own changes."""
+    mesh = populated(2, ((1, 2),))
+    sent = len([each for batch in mesh[2].wires.of(Updates) for each in batch.updates])
+    for number in range(3):
+        mesh[1].master.do(person(f"a{number}"))
+        mesh[1].fire(TELL)
+        while mesh[1].wires.queue:
+            _, data = mesh[1].wires.queue.popleft()
+            mesh[2].replicator.on_message("m1", decode_message(data))
+        mesh[2].master.store.commit()
+        mesh[2].fire(TELL)
+        mesh[2].fire(RELAY)
+    assert mesh[2].master.dns("(uid=*)") == mesh[1].master.dns("(uid=*)")
+    assert len([each for batch in mesh[2].wires.of(Updates) for each in batch.updates]) == sent
 
 
 @pytest.mark.covers("CSN-62")
@@ -220,7 +240,7 @@ def test_what_is_too_old_is_kept_no_longer_for_one_that_is_away() -> None:
     assert mesh[1].replica.trimmed.get(ReplicaId(1)) >= kept
 
 
-@pytest.mark.covers("CSN-57")
+@pytest.mark.covers("CSN-57", "CSN-58")
 def test_a_log_that_is_too_long_marks_who_lacks_it_first() -> None:
     """The mark is on the disk before the changes go, and the replica is told what it must do."""
     config = structs.replace(CONFIG, log_updates=3)
@@ -244,6 +264,7 @@ def test_a_log_that_is_too_long_marks_who_lacks_it_first() -> None:
     mesh.settle()
     assert one.wires.of(CannotSupply)
     assert mesh[3].replicator.links["m1"].shortage is not None
+    assert mesh[3].master.dns("(uid=*)") == [], "it is given nothing with a gap before it"
 
 
 def test_a_store_put_back_that_nobody_can_bring_up_to_date_is_stuck() -> None:
@@ -347,6 +368,18 @@ def test_a_peer_of_other_data_moves_nobodys_time() -> None:
     assert refused is not None
     assert refused.reason is Reason.GENERATION
     assert mesh[1].master.generator.status().state.network_ns == state.network_ns
+
+
+@pytest.mark.covers("CSN-64")
+def test_a_peer_whose_vector_is_ahead_moves_the_generator_past_it() -> None:
+    """From the greeting on: before any of its changes has come."""
+    mesh = populated(2, ((1, 2),))
+    generator = mesh[1].master.generator
+    ahead = Csn(generator.status().state.position[0] + 1000, 0, ReplicaId(7))
+    vector = Vector.of(mesh[1].replica.vector.generation, [ahead])
+    assert refusal(mesh[1], hello(mesh[1], vector=vector.text())) is None
+    mesh.settle()
+    assert mesh[1].master.do(person("ann")) > ahead
 
 
 def test_a_peer_whose_clock_is_far_ahead_is_refused_and_writes_go_on() -> None:
