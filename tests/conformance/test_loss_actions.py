@@ -253,6 +253,17 @@ def test_the_second_choice_is_taken_when_the_first_fails_and_losses_are_answered
     assert [each.attempt for each in INFOS] == [1, 1]
 
 
+@pytest.mark.covers("LOSS-63")
+def test_alternatives_are_tried_one_after_the_other() -> None:
+    """Nobody has it, so it cannot be recovered, and nobody would lead on with it."""
+    made = StreamGroup(answering(hf.Recover() | hf.Suspend() | hf.Drop()))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(300)
+    assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
+    assert (len(INFOS), made.handed_over) == (1, [])
+
+
 @pytest.mark.covers("LOSS-61")
 def test_while_one_stream_waits_for_a_decision_the_others_flow() -> None:
     made = StreamGroup(answering(hf.Recover(within_ms=400, attempts=9)))
@@ -411,6 +422,13 @@ def test_the_application_is_told_of_priorities_and_of_what_follows() -> None:
     assert [each.priority.is_high_lost for each in INFOS] == [hf.Lost.NO, hf.Lost.YES]
     assert [[each.number for each in info.next_messages] for info in INFOS] == [[3, 4], [10]]
     assert INFOS[0].next_messages[0].payload == b"#3"
+    edges = {"before": (3, 5), "within": (2, 4)}  # 3 is high: the last one before the gap, the only one in it
+    for stream, numbers in edges.items():
+        for number in numbers:
+            made.send("abc", sent[number - 1], origin=Origin("exchange", stream, 1))
+            made.run(30)
+    told = {each.stream: each.priority.is_high_lost for each in INFOS}
+    assert (told["before"], told["within"]) == (hf.Lost.NO, hf.Lost.YES)
 
 
 @pytest.mark.covers("LOSS-36")

@@ -17,7 +17,7 @@ from holdfast.streams.records import Decided
 from holdfast.styles.replica import Replica
 
 
-@pytest.mark.covers("LOSS-2", "LOSS-58", "LOSS-78", "LOSS-86", "LOSS-97")
+@pytest.mark.covers("LOSS-2", "LOSS-58", "LOSS-62", "LOSS-78", "LOSS-86", "LOSS-97")
 def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages() -> None:
     made = StreamGroup(answering(hf.Suspend()))
     made.send("abc", message(1))
@@ -37,6 +37,18 @@ def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages()
     made.run(50)
     assert [each.numbers for each in made.objects()] == [[1, 2, 3, 4]] * 3, "it is back, as a backup"
     assert len(made.digests()) == 1
+
+
+@pytest.mark.covers("LOSS-86")
+def test_one_that_gets_the_messages_while_a_stream_waits_leads_on() -> None:
+    made = StreamGroup(answering(hf.Suspend(), status_ms=20))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(60)
+    assert made.handed_over == []
+    made.send("c", message(2))
+    made.run(60)
+    assert [(who, to) for who, to, _ in made.handed_over][:1] == [("a", "c")]
 
 
 @pytest.mark.covers("LOSS-86")

@@ -111,6 +111,29 @@ def test_a_change_is_not_sent_back_to_whom_it_came_from() -> None:
 
 
 @pytest.mark.covers("CSN-62")
+def test_a_master_with_news_of_its_own_leaves_others_changes_to_their_issuer() -> None:
+    """One that has got a change of another sends its own at once, and that one only when its issuer has had
+    time to."""
+    mesh = populated(3, ((1, 2), (2, 3), (1, 3)))
+    mesh[1].master.do(person("ann"))
+    for peer, data in list(mesh[1].wires.queue):
+        if peer == "m2":
+            mesh[2].replicator.on_message("m1", decode_message(data))
+    mesh[2].master.store.commit()
+    before = len(mesh[2].wires.sent)
+    own = mesh[2].master.do(person("bob"))
+    mesh[2].master.store.commit()
+    sent = [
+        decoded_update(each).csn
+        for peer, message in mesh[2].wires.sent[before:]
+        if peer == "m3" and isinstance(message, Updates)
+        for each in message.updates
+    ]
+    assert sent == [own]
+    assert len(mesh[2].master.dns("(uid=*)")) == 2
+
+
+@pytest.mark.covers("CSN-62")
 def test_a_mesh_sends_own_changes_once() -> None:
     """Who has a link to the issuer is not sent a change by a third: relays wait, and then know better."""
     mesh = populated(3, ((1, 2), (2, 3), (1, 3)))
