@@ -129,6 +129,7 @@ def test_a_coordinator_cut_off_from_the_authority_stops_and_joins_anew(stage: St
     stage.until(lambda: stage.role(coordinator) is not ParticipantRole.COORDINATOR)
     assert CONFIG.isolation_ns < stage.world.now - began < 2 * CONFIG.isolation_ns
     assert stage.role(coordinator) is ParticipantRole.BOOTSTRAP
+    assert stage.term().term == term, "by its own clock, and not because another was elected"
     with pytest.raises(NotCoordinator):
         stage.manager(coordinator).update(b"late", lambda outcome: None)
     stage.mend(coordinator, AUTHORITY)
@@ -158,8 +159,11 @@ def test_one_replica_that_fails_in_phase_one_rolls_everybody_back(stage: Stage, 
         return not (isinstance(sent.message, Prepared) and sent.source == one) or refuse(sent)
 
     stage.network.watch = refusing
+    began = stage.world.now
     wished = stage.wish("refused")
     stage.until(lambda: stage.ended(3, Status.ROLLBACK), "the rollback")
+    is_waited_for = stage.world.now - began >= CONFIG.prepare_ns
+    assert is_waited_for is (how != "refuses"), "who refuses is not asked again and waited for"
     assert isinstance(wished.outcome, Failed)
     assert isinstance(wished.outcome.why, Rejected)
     stage.settle()

@@ -130,9 +130,10 @@ def test_a_cut_off_coordinator_has_stopped_when_another_is_crowned(stage: Stage)
 @pytest.mark.covers("IM-105")
 def test_a_silent_replica_is_taken_off_the_list(stage: Stage) -> None:
     """And updates go on without it; when it is heard again it joins anew and has caught up."""
-    silent = stage.replicas[0]
+    silent, began = stage.replicas[0], stage.world.now
     stage.node(silent).pause()
     stage.until(lambda: stage.member(silent) is None)
+    assert stage.world.now - began < LEASE_SECONDS * SECOND, "its silence counts, and not its session's end"
     wished = stage.wish("without it")
     stage.until(lambda: wished.outcome is not None)
     assert isinstance(wished.outcome, Accepted)

@@ -30,12 +30,14 @@ def test_every_member_delivers_what_the_leader_has_ordered_in_stream_order(retai
 def test_a_dropped_message_is_dropped_by_those_who_have_it(retain: str) -> None:
     made = StreamGroup(answering(hf.Drop(), retain=retain))
     made.send("abc", message(1))
-    made.send("bc", message(2))
+    made.send("b", message(2))
     made.send("abc", message(3))
     made.run(30)
     assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
     assert [each.notices for each in made.objects()] == [["drop 2-2"]] * 3
     assert len(made.digests()) == 1
+    assert made.streams["b"].held(ORIGIN, 2) is None, "it had that one, and has dropped it"
+    assert [made.replicas[name].fitness().why for name in "bc"] == [""] * 2, "c lacks it, and nothing follows"
 
 
 @pytest.mark.covers("LOSS-27", "LOSS-28", "LOSS-29", "LOSS-40", "LOSS-47")
@@ -57,6 +59,7 @@ def test_what_comes_late_after_a_drop_is_discarded() -> None:
     made.send("abc", message(3))
     made.run(30)
     made.send("abc", message(2), message(2))
+    assert [made.streams[name].held(ORIGIN, 2) for name in "abc"] == [None] * 3
     made.send("abc", message(4))
     assert made.object("a").numbers == [1, 3, 4]
     assert len(INFOS) == 1
@@ -108,47 +111,6 @@ def test_a_source_that_began_again_is_followed_from_its_first_number() -> None:
     assert [(each.first, each.incarnation) for each in INFOS] == [(1, 2)]
 
 
-@RETAIN
-@pytest.mark.covers("LOSS-44", "LOSS-56", "LOSS-79", "LOSS-94")
-def test_a_recovered_message_is_delivered_in_its_place(retain: str) -> None:
-    made = StreamGroup(answering(hf.Recover() | hf.Suspend(), retain=retain, ask_peers=True))
-    made.send("abc", message(1))
-    made.send("c", message(2))
-    made.send("abc", message(3))
-    made.run(60)
-    assert [each.numbers for each in made.objects()] == [[1, 2, 3]] * 3
-    (info,) = INFOS
-    assert info.recovery.holders == ("c",)
-    assert (info.recovery.is_possible, info.recovery.at_holders) == (True, 1)
-
-
-@pytest.mark.covers("LOSS-57", "LOSS-63", "LOSS-95", "LOSS-96")
-def test_a_failed_recovery_is_asked_about_again_with_what_came_and_why_the_rest_did_not() -> None:
-    made = StreamGroup(answering(hf.Recover(), hf.Drop()))
-    made.send("abc", message(1))
-    made.send("c", message(2), message(3))
-    made.send("abc", message(6))
-    made.run(300)
-    assert [each.numbers for each in made.objects()] == [[1, 2, 3, 6]] * 3
-    first, second = INFOS
-    assert (first.first, first.last, first.attempt) == (2, 5, 1)
-    assert (second.first, second.last, second.attempt) == (4, 5, 2)
-    assert [each.number for each in second.recovered] == [2, 3]
-    assert "not_stored" in second.failure
-
-
-@pytest.mark.covers("LOSS-63", "LOSS-65")
-def test_the_second_choice_is_taken_when_the_first_fails_and_losses_are_answered_one_by_one() -> None:
-    made = StreamGroup(answering(hf.Recover() | hf.Drop(), hf.Drop()))
-    made.send("abc", message(1))
-    made.send("abc", message(3))
-    made.run(200)
-    made.send("abc", message(5))
-    made.run(200)
-    assert [each.numbers for each in made.objects()] == [[1, 3, 5]] * 3
-    assert [each.attempt for each in INFOS] == [1, 1]
-
-
 @pytest.mark.covers("LOSS-61")
 def test_while_one_stream_waits_for_a_decision_the_others_flow() -> None:
     made = StreamGroup(answering(hf.Recover(within_ms=400, attempts=9)))
@@ -198,16 +160,47 @@ def test_the_default_is_taken_where_there_is_no_answer(cls: type) -> None:
     assert made.ledger().audit[-1].decided.by.startswith("default: ")  # type: ignore[union-attr]
 
 
-@pytest.mark.covers("LOSS-73", "LOSS-39")
-def test_the_only_server_has_a_default_of_its_own() -> None:
-    class Alone(Book):
-        streams = hf.StreamSettings(grace_ms=10, recover_ms=20, retry_ms=5, attempts=1)
+class Unset(Book):
+    streams = hf.StreamSettings(grace_ms=10, recover_ms=20, retry_ms=5, attempts=1)
 
-    made = StreamGroup(Alone, names="a")
+
+class UnsetLog(Book):
+    streams = hf.StreamSettings(grace_ms=10, recover_ms=20, retry_ms=5, attempts=1, recover_from=("log",))
+
+
+@pytest.mark.covers("LOSS-73")
+def test_what_nothing_is_set_for_is_recovered_and_else_left_to_a_server_that_has_it() -> None:
+    made = StreamGroup(Unset)
+    made.send("abc", message(1))
+    made.send("c", message(2))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [each.numbers for each in made.objects()] == [[1, 2, 3]] * 3
+    made = StreamGroup(UnsetLog)  # there is no log: it cannot be recovered
+    made.send("abc", message(1))
+    made.send("c", message(2))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [(who, to) for who, to, _ in made.handed_over][:1] == [("a", "c")]
+    assert made.object("b").numbers == [1]
+
+
+@pytest.mark.covers("LOSS-3", "LOSS-39", "LOSS-73")
+def test_the_only_server_has_a_default_of_its_own() -> None:
+    made = StreamGroup(Unset, names="a")
     made.send("a", message(1))
     made.send("a", message(3))
     made.run(100)
     assert made.object("a").numbers == [1, 3]
+
+    class Waiting(Book):
+        streams = hf.StreamSettings(grace_ms=10, default=hf.Drop(), default_alone=hf.Suspend())
+
+    made = StreamGroup(Waiting, names="a")
+    made.send("a", message(1))
+    made.send("a", message(3))
+    made.run(100)
+    assert made.object("a").numbers == [1], "it can be set"
 
 
 @pytest.mark.covers("LOSS-10", "LOSS-46", "LOSS-84")
@@ -218,17 +211,6 @@ def test_another_server_may_decide() -> None:
     made.run(60)
     assert [each.numbers for each in made.objects()] == [[1, 3]] * 3
     assert made.ledger().audit[-1].decided.by == "c"  # type: ignore[union-attr]
-
-
-@pytest.mark.covers("LOSS-52")
-def test_what_is_recovered_first_is_never_asked_about() -> None:
-    made = StreamGroup(answering(hf.Drop(), recover_first=True))
-    made.send("abc", message(1))
-    made.send("b", message(2))
-    made.send("abc", message(4))
-    made.run(200)
-    assert [each.numbers for each in made.objects()] == [[1, 2, 4]] * 3
-    assert [(each.first, each.last) for each in INFOS] == [(3, 3)]
 
 
 @pytest.mark.covers("LOSS-9")
@@ -276,6 +258,13 @@ def test_the_application_is_told_of_priorities_and_of_what_follows() -> None:
     assert [each.priority.is_high_lost for each in INFOS] == [hf.Lost.NO, hf.Lost.YES]
     assert [[each.number for each in info.next_messages] for info in INFOS] == [[3, 4], [10]]
     assert INFOS[0].next_messages[0].payload == b"#3"
+    edges = {"before": (3, 5), "within": (2, 4)}  # 3 is high: the last one before the gap, the only one in it
+    for stream, numbers in edges.items():
+        for number in numbers:
+            made.send("abc", sent[number - 1], origin=Origin("exchange", stream, 1))
+            made.run(30)
+    told = {each.stream: each.priority.is_high_lost for each in INFOS}
+    assert (told["before"], told["within"]) == (hf.Lost.NO, hf.Lost.YES)
 
 
 @pytest.mark.covers("LOSS-36")

@@ -91,6 +91,13 @@ def test_the_age_of_lost_messages_is_told_as_an_interval() -> None:
     assert 3 * SECOND <= info.age.least_ns <= 3.1 * SECOND
     assert info.age.most_ns is not None
     assert 5 * SECOND <= info.age.most_ns <= 5.1 * SECOND
+    # Of 5 to 7 all were made 1 s before 8 or earlier, and none 10 s before.
+    made.send("a", message(8, ages=Ages(now - 2 * SECOND, (), (7, 7, 7, 4))))
+    made.run(5)
+    assert INFOS[1].age.methods == ("timestamps", "numbers")
+    assert 3 * SECOND <= INFOS[1].age.least_ns <= 3.1 * SECOND
+    assert INFOS[1].age.most_ns is not None
+    assert INFOS[1].age.most_ns <= 12.1 * SECOND
 
 
 @pytest.mark.covers("LOSS-25", "LOSS-41", "LOSS-48", "LOSS-53", "LOSS-54", "LOSS-55")
@@ -121,7 +128,7 @@ class ToldAll(Asked):
         return hf.Drop() & hf.Ignore(topic="noise", stream="silver")
 
 
-@pytest.mark.covers("LOSS-53")
+@pytest.mark.covers("LOSS-41", "LOSS-47", "LOSS-53")
 def test_all_that_the_section_lists_is_gathered_for_one_loss() -> None:
     """How many servers, how many messages, from where, how the transport does, priorities, what follows,
     whether they can be had, how old they are; and what happened before."""
@@ -190,6 +197,12 @@ def test_a_drop_asks_nobody_else_and_no_backup_decides() -> None:
     made.send("abc", message(3))
     made.run(10)
     assert made.object("c").got == [("gold", 1), ("gold", 3)]
+    assert len(INFOS) == 1
+    made.crash("c")
+    made.restart("c")
+    made.run(5)
+    made.send("bc", message(5))  # they see a gap; the leader has not seen it
+    made.run(50)
     assert len(INFOS) == 1
     assert [each for each in told if not isinstance(each, Status)] == []
 

@@ -13,10 +13,11 @@ from holdfast.model.ids import GroupId, HostId
 from holdfast.node.streams.intake import Intakes
 from holdfast.streams.message import Origin
 from holdfast.streams.peers import Holds, best_holder
+from holdfast.streams.records import Decided
 from holdfast.styles.replica import Replica
 
 
-@pytest.mark.covers("LOSS-58", "LOSS-78", "LOSS-86", "LOSS-97")
+@pytest.mark.covers("LOSS-2", "LOSS-58", "LOSS-62", "LOSS-78", "LOSS-86", "LOSS-97")
 def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages() -> None:
     made = StreamGroup(answering(hf.Suspend()))
     made.send("abc", message(1))
@@ -38,6 +39,30 @@ def test_a_leader_that_suspends_itself_hands_over_to_one_that_has_the_messages()
     assert len(made.digests()) == 1
 
 
+@pytest.mark.covers("LOSS-86")
+def test_one_that_gets_the_messages_while_a_stream_waits_leads_on() -> None:
+    made = StreamGroup(answering(hf.Suspend(), status_ms=20))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(60)
+    assert made.handed_over == []
+    made.send("c", message(2))
+    made.run(60)
+    assert [(who, to) for who, to, _ in made.handed_over][:1] == [("a", "c")]
+
+
+@pytest.mark.covers("LOSS-86")
+def test_of_two_that_have_some_of_the_messages_the_one_that_has_most_leads_on() -> None:
+    made = StreamGroup(answering(hf.Suspend()))
+    made.send("abc", message(1))
+    made.send("b", message(2), message(3))
+    made.send("c", message(3))
+    made.send("abc", message(4))
+    made.run(100)
+    assert [(who, to) for who, to, _ in made.handed_over] == [("a", "b")]
+
+
+@pytest.mark.covers("LOSS-86")
 def test_a_server_that_owes_messages_is_not_handed_the_group() -> None:
     answers = {HostId(host): Holds(ORIGIN, 1, 9, count, (), owes) for host, count, owes in PEERS}
     assert best_holder(answers, [HostId(host) for host in "bcd"]) == "d"
@@ -47,7 +72,7 @@ def test_a_server_that_owes_messages_is_not_handed_the_group() -> None:
 PEERS = (("b", 9, True), ("c", 0, False), ("d", 3, False))
 
 
-@pytest.mark.covers("LOSS-74", "LOSS-101")
+@pytest.mark.covers("LOSS-3", "LOSS-74", "LOSS-101")
 def test_a_stream_waits_where_suspending_would_help_nobody() -> None:
     made = StreamGroup(answering(hf.Suspend()))
     made.send("abc", message(1))
@@ -59,9 +84,31 @@ def test_a_stream_waits_where_suspending_would_help_nobody() -> None:
     assert made.handed_over == []
     assert made.object("b").numbers == [1, 1]  # other streams flow (LOSS-61)
     assert made.object("b").notices[:1] == ["suspend 2-2"]
+    decided = made.ledger("b").audit[0].decided
+    assert isinstance(decided, Decided)
+    assert decided.came_to == "no other server has any of them: the stream waits"
     made.send("a", message(2))
     made.run(20)
     assert made.object("b").numbers == [1, 1, 2, 3]
+
+
+@pytest.mark.covers("LOSS-74", "LOSS-101")
+def test_whether_it_is_the_only_server_is_said_before_the_choice_and_again_when_it_changes() -> None:
+    """A stream waits because its leader would be suspended and nobody is better off. The other servers go:
+    the application is asked again, and told that it is the only one now, and was not."""
+    made = StreamGroup(answering(hf.Suspend(), status_ms=20))
+    made.send("abc", message(1))
+    made.send("abc", message(3))
+    made.run(100)
+    assert [(each.is_only_server, each.was_only_server) for each in INFOS] == [(False, None)]
+    made.crash("b")
+    made.crash("c")
+    made.run(300)
+    assert (INFOS[-1].is_only_server, INFOS[1].was_only_server) == (True, False)
+    decided = made.ledger("a").audit[-1].decided
+    assert isinstance(decided, Decided)
+    assert decided.came_to.endswith("the stream waits"), "a lone server that is to suspend itself says so"
+    assert made.object("a").numbers == [1]
 
 
 @pytest.mark.covers("LOSS-85")
@@ -97,6 +144,26 @@ def test_a_backup_that_cannot_recover_it_takes_the_leaders_state() -> None:
     assert made.replicas["c"].execution is None
     assert "gold 1 to 1 was ordered and is not here" in made.replicas["c"].fitness().why
     assert made.object("a").numbers == [1]
+
+
+@pytest.mark.covers("LOSS-100")
+def test_a_message_is_held_until_all_servers_have_delivered_it() -> None:
+    """Where the order has only numbers, a server that is away finds the messages when it returns; then nobody
+    holds them any more."""
+    made = StreamGroup(answering(hf.Drop(), retain="none", status_ms=20))
+    made.send("abc", message(1))
+    made.run(300)
+    assert [made.streams[name].held(ORIGIN, 1) for name in "abc"] == [None] * 3
+    made.crash("c")
+    made.send("ab", message(2))
+    made.run(300)
+    assert made.object("b").numbers == [1, 2]
+    assert made.streams["a"].held(ORIGIN, 2) is not None
+    made.restart("c")
+    made.send("c", message(1))
+    made.run(300)
+    assert made.object("c").numbers == [1, 2]
+    assert [made.streams[name].held(ORIGIN, 2) for name in "abc"] == [None] * 3
 
 
 @pytest.mark.covers("LOSS-99")

@@ -138,6 +138,9 @@ class Deciding:
     def closed(self, loss: Loss) -> list[Entry]:
         """What is to be ordered because the messages of *loss* have come: only what was done about it, for
         the audit. The order itself says that they were recovered (LOSS-79)."""
+        if loss.job is not None and loss.phase in (Phase.RECOVERING, Phase.RECOVERING_FIRST):
+            took_ns = self._ports.clock.now() - loss.job.began_ns
+            self.took_ms[loss.origin.stream] = took_ns // MILLISECOND
         if loss.job is None or not loss.steps:
             return []
         return [self._decided(loss, str(loss.steps[0]), "recovered")]
@@ -329,10 +332,7 @@ class Deciding:
         and are ordered like any others."""
         job = loss.job
         assert job is not None
-        progress = job.step(now)
-        if progress is Progress.DONE:
-            self.took_ms[loss.origin.stream] = (now - job.began_ns) // MILLISECOND
-        if progress is not Progress.FAILED:
+        if job.step(now) is not Progress.FAILED:
             return False
         loss.failure, loss.recovered = job.why, list(job.recovered)
         return True

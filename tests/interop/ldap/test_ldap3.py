@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from ldap_door import ADMIN, PASSWORD, PEOPLE, SUFFIX, Door
 
+from holdfast.ldap.extended import WHO_AM_I
+
 with warnings.catch_warnings():
     # ldap3 imports names of pyasn1 that are deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -100,7 +102,7 @@ def test_pages(door: Door) -> None:
         assert len(found) >= 8
 
 
-@pytest.mark.covers("CSN-99")
+@pytest.mark.covers("CSN-96", "CSN-99")
 def test_a_bind_holds_until_the_next(door: Door) -> None:
     """Each bind takes the place of the one before, also one that fails."""
     with admin(door) as connection:
@@ -108,6 +110,22 @@ def test_a_bind_holds_until_the_next(door: Door) -> None:
         assert connection.rebind(f"uid=ada,{PEOPLE}", "analytical")
         assert connection.extend.standard.who_am_i() == f"dn:uid=ada,{PEOPLE}"
         assert not connection.delete(f"uid=bob,{PEOPLE}")
+        assert not connection.rebind(f"uid=ada,{PEOPLE}", "wrong")
+        assert not connection.extend.standard.who_am_i()
+
+
+@pytest.mark.covers("CSN-102")
+def test_an_extended_operation_is_known_by_its_name_or_refused(door: Door) -> None:
+    """What the root DSE lists can be asked for; what it does not list ends in an error that says so, and the
+    connection goes on."""
+    with admin(door) as connection:
+        known = {each[0] for each in connection.server.info.supported_extensions}
+        assert WHO_AM_I in known
+        assert connection.extended(WHO_AM_I)
+        assert "1.3.6.1.4.1.99999.1" not in known
+        assert not connection.extended("1.3.6.1.4.1.99999.1")
+        assert connection.result["description"] == "protocolError"
+        assert connection.extend.standard.who_am_i() == f"dn:{ADMIN}"
 
 
 def test_external_over_ldaps(door: Door) -> None:

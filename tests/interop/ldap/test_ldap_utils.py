@@ -41,6 +41,9 @@ def test_the_example_tree_answers(door: Door) -> None:
     assert "userPassword" not in shown
     group = door.run("ldapsearch", "-x", "-LLL", "-b", SUFFIX, "(cn=engineers)", "member")
     assert group.count("member: ") == 2
+    again = f"dn: UID=Ada, {PEOPLE}\nobjectClass: inetOrgPerson\nuid: ada\ncn: Another\nsn: A\n"
+    door.as_admin("ldapadd", given=again, ok=(68,))
+    assert found(door, "(cn=Another)") == [], "a name is one entry's, however it is spelled"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,13 @@ def test_changes(door: Door) -> None:
         "add: employeeNumber\nemployeeNumber: 7\n",
     )
     assert look(dn) == entry
-    door.as_admin("ldapmodrdn", "-r", dn, "uid=evelyn")
+    door.as_admin("ldapmodrdn", "-r", dn, "uid=ada", ok=(68,))
+    door.as_admin("ldapmodrdn", dn, "uid=evelyn")
+    assert look(f"uid=evelyn,{PEOPLE}") == entry
+    assert found(door, "(uid=eve)") == [f"uid=evelyn,{PEOPLE}"], "the old name is kept as a value"
+    door.as_admin("ldapmodrdn", "-r", f"uid=evelyn,{PEOPLE}", "uid=eva")
+    assert found(door, "(uid=evelyn)") == [], "the old name goes if that is asked for"
+    door.as_admin("ldapmodrdn", "-r", f"uid=eva,{PEOPLE}", "uid=evelyn")
     assert look(f"uid=evelyn,{PEOPLE}") == entry
     door.as_admin("ldapmodrdn", "-r", "-s", f"ou=servers,{SUFFIX}", f"uid=evelyn,{PEOPLE}", "uid=eve")
     moved = f"uid=eve,ou=servers,{SUFFIX}"
@@ -120,6 +129,10 @@ def test_the_schema_is_kept(door: Door) -> None:
     door.as_admin("ldapmodify", given=unknown, ok=(17,))
     syntax = f"dn: {ADA}\nchangetype: modify\nadd: seeAlso\nseeAlso: no name\n"
     door.as_admin("ldapmodify", given=syntax, ok=(21,))
+    other = f"dn: {ADA}\nchangetype: modify\nadd: homeDirectory\nhomeDirectory: /\n"
+    assert "homeDirectory" in door.as_admin("ldapmodify", given=other, ok=(65,)), "no class of hers has it"
+    two = f"{lacking}sn: x\ndisplayName: a\ndisplayName: b\n"
+    assert "one value" in door.as_admin("ldapadd", given=two, ok=(19,))
     own = f"dn: {ADA}\nchangetype: modify\nreplace: entryUUID\nentryUUID: x\n"
     door.as_admin("ldapmodify", given=own, ok=(19,))
     assert found(door, "-b", ADA, "(shoeSize=38)") == []

@@ -101,24 +101,42 @@ def test_ldif_without_csns_gets_fresh_ones(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.covers("CSN-81", "CSN-82", "CSN-83", "CSN-84", "CSN-85", "CSN-88")
-def test_an_export_with_state_has_the_source_s_forms(filled: Path, tmp_path: Path) -> None:
-    assert export(tmp_path / "out", dir=filled, state=True) == 0
+def test_an_export_with_state_has_the_source_s_forms(tmp_path: Path) -> None:
+    """Each form has the CSN of the very change that made it."""
+    import_(written(tmp_path / "tree.ldif", TREE), dir=tmp_path / "d")
+    csns = changed(tmp_path / "d", *CHANGES)
+    assert export(tmp_path / "out", dir=tmp_path / "d", state=True) == 0
     text = lines(tmp_path / "out")
     begin = text.index(f"dn: uid=countess,{PEOPLE}")
     entry = text[begin : text.index("", begin)]
     words = [each.partition(":")[0] for each in entry]
     assert words[:3] == ["dn", "dncsn", "lastModifiedCSN"]
     csn = parse(entry[1].removeprefix("dncsn: "))
-    assert parse(entry[2].removeprefix("lastModifiedCSN: ")) > csn
+    assert csn < csns[0]
+    assert parse(entry[2].removeprefix("lastModifiedCSN: ")).operation == csns[6]
+    (first,) = [each for each in words if each.startswith("sn;")]
+    assert parse(first.removeprefix("sn;vucsn-")).operation == csn.operation, "as old as the entry"
     (updated,) = [each for each in entry if each.endswith(": 555-1214")]
-    assert parse(updated.partition(";vucsn-")[2].partition(":")[0]) > csn
+    assert parse(updated.partition(";vucsn-")[2].partition(":")[0]).operation == csns[0]
     (deleted,) = [each for each in entry if each.endswith(": 555-1213")]
-    assert parse(deleted.partition(";vdcsn-")[2].partition(":")[0]) > csn
+    assert parse(deleted.partition(";vdcsn-")[2].partition(":")[0]).operation == csns[1]
     gone = [each for each in entry if each.startswith("deletedAttribute: ")]
-    assert any(each.startswith("deletedAttribute: jpegphoto,adcsn-0") for each in gone)
+    (photo,) = [each for each in gone if each.startswith("deletedAttribute: jpegphoto,adcsn-")]
+    assert parse(photo.partition(",adcsn-")[2]).operation == csns[2]
     last_value = max(at for at, word in enumerate(words) if ";vucsn-" in word or ";vdcsn-" in word)
     assert 3 <= last_value < entry.index(gone[0])
     assert any(word.startswith("cn;lang-de;vucsn-") for word in words)
+
+
+@pytest.mark.covers("CSN-82", "CSN-83", "CSN-87")
+def test_a_space_after_the_semicolon_is_read_as_the_source_prints_it(filled: Path, tmp_path: Path) -> None:
+    export(tmp_path / "out", dir=filled, state=True)
+    text = (tmp_path / "out").read_bytes().replace(b"\n ", b"")
+    spaced = text.replace(b";vucsn-", b"; vucsn-").replace(b";vdcsn-", b"; vdcsn-")
+    assert spaced != text
+    (tmp_path / "spaced").write_bytes(spaced)
+    import_(tmp_path / "spaced", dir=tmp_path / "copy", replica_id=2)
+    assert dumped(tmp_path / "copy", 2) == dumped(filled)
 
 
 @pytest.mark.covers("CSN-86", "CSN-87", "CSN-89")

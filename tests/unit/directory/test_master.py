@@ -32,6 +32,7 @@ async def ahead(master: Master, seconds: int) -> Csn:
     return csn
 
 
+@pytest.mark.covers("CSN-42")
 def test_the_generator_begins_where_it_was(tmp_path: Path) -> None:
     """Stopped in order and started again, its offsets are what they were, and its CSNs go on from there."""
     directory = filled(tmp_path / "d").directory
@@ -41,6 +42,8 @@ def test_the_generator_begins_where_it_was(tmp_path: Path) -> None:
         await ahead(master, 600)
         csn = await master.execute(described(b"x"))
         before = ClockState.parse(master.generator.csnstate())
+        assert before.local_ns < 60 * SECOND, "another master's time is no local offset"
+        assert before.sequence == csn.sequence + 1
         await master.stop()
         again = await Master.open(directory, SUFFIX)
         after = ClockState.parse(again.generator.csnstate())
@@ -87,7 +90,7 @@ def test_of_the_file_and_the_entry_the_later_counts(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.covers("CSN-46", "CSN-47", "CSN-48", "CSN-49", "CSN-53")
+@pytest.mark.covers("CSN-46", "CSN-47", "CSN-48", "CSN-49", "CSN-50", "CSN-53")
 def test_whoever_wants_hears_of_every_csn(tmp_path: Path) -> None:
     """Several may register, each with its argument; a change that is given up is told as well, and nothing
     waits for it; one that fails is counted and harms nobody; one that is taken back hears no more."""

@@ -136,6 +136,7 @@ def test_nothing_is_looked_at_while_a_bind_is_under_way(door: Door) -> None:
     assert who.operation.value == f"dn:{ADMIN}".encode()
 
 
+@pytest.mark.covers("CSN-99")
 @pytest.mark.parametrize(
     ("request_", "result"),
     [

@@ -8,6 +8,8 @@ from directory_replica import ADMIN, SUFFIX, person
 from msgspec import structs
 
 from holdfast.clock.vector import Vector
+from holdfast.directory.replica.changelog import csn_of
+from holdfast.directory.replica.maps import UPDATES
 from holdfast.directory.replica.update import decoded_update
 from holdfast.directory.replication.admission import NotReady, ReferredElsewhere
 from holdfast.directory.replication.housekeeping import RetirementNeedsForce
@@ -19,8 +21,10 @@ from holdfast.directory.replication.messages import (
     Reason,
     Refused,
     Updates,
+    decode_message,
 )
 from holdfast.directory.replication.ports import ReplicationConfig
+from holdfast.directory.replication.replicator import RELAY, TELL
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
@@ -86,6 +90,47 @@ def test_what_is_on_its_way_to_the_disk_is_neither_sent_nor_claimed() -> None:
     mesh.settle()
     sent = [decoded_update(each).csn for batch in one.wires.of(Updates)[before:] for each in batch.updates]
     assert sent == [first, second]
+
+
+@pytest.mark.covers("CSN-62")
+def test_a_change_is_not_sent_back_to_whom_it_came_from() -> None:
+    """Also before the sender has said that it has it: it does not say so of its own changes."""
+    mesh = populated(2, ((1, 2),))
+    sent = len([each for batch in mesh[2].wires.of(Updates) for each in batch.updates])
+    for number in range(3):
+        mesh[1].master.do(person(f"a{number}"))
+        mesh[1].fire(TELL)
+        while mesh[1].wires.queue:
+            _, data = mesh[1].wires.queue.popleft()
+            mesh[2].replicator.on_message("m1", decode_message(data))
+        mesh[2].master.store.commit()
+        mesh[2].fire(TELL)
+        mesh[2].fire(RELAY)
+    assert mesh[2].master.dns("(uid=*)") == mesh[1].master.dns("(uid=*)")
+    assert len([each for batch in mesh[2].wires.of(Updates) for each in batch.updates]) == sent
+
+
+@pytest.mark.covers("CSN-62")
+def test_a_master_with_news_of_its_own_leaves_others_changes_to_their_issuer() -> None:
+    """One that has got a change of another sends its own at once, and that one only when its issuer has had
+    time to."""
+    mesh = populated(3, ((1, 2), (2, 3), (1, 3)))
+    mesh[1].master.do(person("ann"))
+    for peer, data in list(mesh[1].wires.queue):
+        if peer == "m2":
+            mesh[2].replicator.on_message("m1", decode_message(data))
+    mesh[2].master.store.commit()
+    before = len(mesh[2].wires.sent)
+    own = mesh[2].master.do(person("bob"))
+    mesh[2].master.store.commit()
+    sent = [
+        decoded_update(each).csn
+        for peer, message in mesh[2].wires.sent[before:]
+        if peer == "m3" and isinstance(message, Updates)
+        for each in message.updates
+    ]
+    assert sent == [own]
+    assert len(mesh[2].master.dns("(uid=*)")) == 2
 
 
 @pytest.mark.covers("CSN-62")
@@ -176,11 +221,15 @@ def test_a_silent_link_is_given_up() -> None:
 # --- the changelog
 
 
+@pytest.mark.covers("CSN-57")
 def test_what_all_have_is_trimmed_and_nothing_else() -> None:
     mesh = populated(2, ((1, 2),))
     mesh.settle()
     trimmed = mesh[1].replica.trimmed.get(ReplicaId(1))
     assert trimmed is not None, "what both have is kept for nobody"
+    newest = max(csn_of(row) for row in mesh[1].master.image.maps[UPDATES].rows)
+    assert newest > trimmed, "but for the newest, which nobody is rid of"
+    assert newest.replica == 1
     mesh.cut(1, 2)
     kept = mesh[1].master.do(person("ann"))
     mesh[1].master.do(person("bob"))
@@ -199,6 +248,22 @@ def test_a_known_replica_that_said_nothing_stops_trimming() -> None:
     assert mesh[1].replica.trimmed == before
 
 
+@pytest.mark.covers("CSN-57")
+def test_what_is_too_old_is_kept_no_longer_for_one_that_is_away() -> None:
+    """However little it is; the one that lacks it is marked. Until then it is kept."""
+    mesh = populated(3, ((1, 2), (1, 3)), config=structs.replace(CONFIG, log_age_s=60))
+    mesh.cut(1, 3)
+    kept = mesh[1].master.do(person("ann"))
+    mesh[1].master.do(person("bob"))
+    mesh.settle()
+    assert not mesh[1].roster.lagging
+    assert mesh[1].replica.trimmed.get(ReplicaId(1)) < kept
+    mesh.settle(seconds=30)
+    assert list(mesh[1].roster.lagging) == [ReplicaId(3)]
+    assert mesh[1].replica.trimmed.get(ReplicaId(1)) >= kept
+
+
+@pytest.mark.covers("CSN-57", "CSN-58")
 def test_a_log_that_is_too_long_marks_who_lacks_it_first() -> None:
     """The mark is on the disk before the changes go, and the replica is told what it must do."""
     config = structs.replace(CONFIG, log_updates=3)
@@ -222,6 +287,7 @@ def test_a_log_that_is_too_long_marks_who_lacks_it_first() -> None:
     mesh.settle()
     assert one.wires.of(CannotSupply)
     assert mesh[3].replicator.links["m1"].shortage is not None
+    assert mesh[3].master.dns("(uid=*)") == [], "it is given nothing with a gap before it"
 
 
 def test_a_store_put_back_that_nobody_can_bring_up_to_date_is_stuck() -> None:
@@ -315,6 +381,7 @@ def refusal(one: Linked, greeting: Hello) -> Refused | None:
     return link.problem
 
 
+@pytest.mark.covers("CSN-70")
 def test_a_peer_of_other_data_moves_nobodys_time() -> None:
     """Generations are compared before clocks (G4)."""
     mesh = populated(1, ())
@@ -324,6 +391,18 @@ def test_a_peer_of_other_data_moves_nobodys_time() -> None:
     assert refused is not None
     assert refused.reason is Reason.GENERATION
     assert mesh[1].master.generator.status().state.network_ns == state.network_ns
+
+
+@pytest.mark.covers("CSN-64")
+def test_a_peer_whose_vector_is_ahead_moves_the_generator_past_it() -> None:
+    """From the greeting on: before any of its changes has come."""
+    mesh = populated(2, ((1, 2),))
+    generator = mesh[1].master.generator
+    ahead = Csn(generator.status().state.position[0] + 1000, 0, ReplicaId(7))
+    vector = Vector.of(mesh[1].replica.vector.generation, [ahead])
+    assert refusal(mesh[1], hello(mesh[1], vector=vector.text())) is None
+    mesh.settle()
+    assert mesh[1].master.do(person("ann")) > ahead
 
 
 def test_a_peer_whose_clock_is_far_ahead_is_refused_and_writes_go_on() -> None:
@@ -363,6 +442,7 @@ def test_a_peer_with_another_suffix_or_format_is_refused() -> None:
         assert refused.reason is reason
 
 
+@pytest.mark.covers("CSN-70")
 def test_vectors_of_other_data_end_the_session_and_nothing_else() -> None:
     """Whoever says one generation and sends vectors of another is refused; the process goes on."""
     mesh = populated(2, ((1, 2),))

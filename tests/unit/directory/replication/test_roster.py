@@ -36,6 +36,7 @@ def roster(*statements: Statement) -> Roster:
     return found
 
 
+@pytest.mark.covers("CSN-92")
 def test_purging_stops_at_what_everyone_had() -> None:
     known = roster(said(A, vector(9, 8, 7)), said(B, vector(5, 8, 4)), said(C, vector(6, 3, 7)))
     assert known.purge_bound(vector(9, 8, 7)) == vector(5, 3, 4)

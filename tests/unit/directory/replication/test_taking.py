@@ -82,6 +82,7 @@ def giver() -> Linked:
     return giver
 
 
+@pytest.mark.covers("CSN-71")
 def test_a_copy_has_all_state(giver: Linked) -> None:
     filled = Filled()
     filled.store.commit()
