@@ -290,7 +290,11 @@ class StoredObject:
         self._checked = None
 
         def ended(error: HoldfastError | None) -> None:
-            if error is None and self._promised == name:
+            if error is None and self._promised != name:
+                # *Without it:* a host that has left the group meanwhile keeps what it fetched (M6).
+                self._files.remove([name])
+                error = Unavailable("the files are not wanted any more")
+            if error is None:
                 self._checked = contents
             then(error)
 
@@ -316,6 +320,7 @@ class StoredObject:
     def close(self) -> None:
         self._withdraw()
         self.cancel()
+        self._promised = ""
         self._shelved = None
         database, self._database = self._database, None
         if database is not None:
@@ -324,7 +329,6 @@ class StoredObject:
     def forget(self) -> None:
         """Remove all files: the group leaves, or its object was not the group's (E8)."""
         self.close()
-        self._promised = ""
         self._files.remove(self._own_files())
 
     # --- names
