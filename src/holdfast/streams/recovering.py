@@ -71,7 +71,7 @@ class RecoveryJob:
     """How often each place is asked."""
     preferred: list[HostId] = field(default_factory=list)
     is_ahead: bool = False
-    """Whether members are asked for all that is missing up to the next message that is here. *Without it:* a
+    """Whether each place is asked for what is missing up to the next message that is here. *Without it:* a
     member comes back and lacks the messages of a thousand records that were ordered by their numbers; it asks
     for each when its turn comes, and is never done while the stream flows."""
     recovered: list[Message] = field(default_factory=list)
@@ -141,7 +141,7 @@ class RecoveryJob:
                     self.reasons.setdefault("nobody", PEER_GONE)
                     return Progress.FAILED
             place = self._order.pop(0)
-            if self.places.ask(place, self.origin, span[0], self._up_to(place, span[1])):
+            if self.places.ask(place, self.origin, span[0], self._up_to(span[1])):
                 self._asked, self._asked_ns, self._is_answered = place, now, False
                 held = self.places.holding.life(self.origin)
                 if held is not None:
@@ -149,10 +149,10 @@ class RecoveryJob:
                 return Progress.RUNNING
             self.reasons[place] = REFUSED
 
-    def _up_to(self, place: str, last: int) -> int:
-        held = self.places.holding.life(self.origin) if self.is_ahead and not place.startswith("@") else None
+    def _up_to(self, last: int) -> int:
+        held = self.places.holding.life(self.origin) if self.is_ahead else None
         after = held.next_after(last) if held is not None else None
-        return after - 1 if after is not None else last
+        return min(after - 1, last + GIVEN_MAX) if after is not None else last
 
     def _wait_ns(self) -> int:
         return (self.places.settings.retry_ms * MILLISECOND) << max(0, self._round - 1)
