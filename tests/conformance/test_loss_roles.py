@@ -136,6 +136,21 @@ def test_a_backup_that_lacks_an_ordered_message_recovers_it_and_waits_for_nothin
     assert made.object("c").numbers == [1, 2]
 
 
+@pytest.mark.covers("LOSS-90")
+def test_a_backup_that_lacks_many_records_asks_for_all_that_is_missing_at_once() -> None:
+    """It does not wait for each of them in turn: while a stream flows, it would never be done."""
+    made = StreamGroup(answering(hf.Drop(), retain="none"))
+    made.send("abc", message(1))
+    for number in range(2, 42):
+        made.send("ab", message(number))
+    made.send("abc", message(42))
+    made.run(20)
+    assert made.object("c").numbers == list(range(1, 43))
+    held = made.streams["c"].holding.newest("gold")
+    assert held is not None
+    assert held.figures.asked == 1
+
+
 @pytest.mark.covers("LOSS-90", "LOSS-100")
 def test_a_backup_that_cannot_recover_it_takes_the_leaders_state() -> None:
     made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",)))

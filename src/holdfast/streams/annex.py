@@ -305,11 +305,14 @@ class Streams:
         return self.suspending.has_given_up(body)
 
     def on_applied(self, state: StreamState, entry: Deliver | Passed) -> None:
-        """*entry* took effect on *state*: if that is the present object's, what nobody needs is let go."""
+        """*entry* took effect on *state*: if that is the present object's, what nobody needs is let go. Where
+        the order has numbers alone, what was delivered before a message that is passed over is still kept.
+        *Without it:* B lacks message 7 of the order and asks for it; 8 is dropped, everybody lets go of all
+        up to 8, and B has to give up its object."""
         if self._ports is None:
             return
         if isinstance(entry, Passed) or self._settings.carries:
-            if state.ledger.is_set:
+            if state.ledger.is_set or not self._settings.carries:
                 life = self.holding.life(entry.origin)
                 if life is not None:
                     self.holding.remove(life, entry.first, entry.last)

@@ -72,7 +72,6 @@ class Loss:
     question: int = 0
     answer: Answer | None = None
     was_only_server: bool | None = None
-    has_rules_ordered: bool = False
     handed_to: HostId | None = None
     again_ns: int = 0
     """When a stream that waits is looked at anew."""
@@ -93,6 +92,19 @@ class Loss:
         self.gap = gap
         if self.job is not None:
             self.job.first = gap.first
+
+    @property
+    def is_being_recovered(self) -> bool:
+        """Whether the application has answered that, and it has neither succeeded nor failed. What a stream
+        that stands has waited for, after a recovery that failed, was not recovered: nobody is told of a
+        suspension once more because it has come."""
+        return self.job is not None and bool(self.steps) and self.steps[0].deed is Deed.RECOVER
+
+    @property
+    def rules_after(self) -> int | None:
+        """The last of the messages that are being recovered, where rules begin with their recovery; None if
+        none do."""
+        return self.job.last if self.is_being_recovered and self.job and self.steps[0].rules else None
 
     def is_wanted(self, origin: Origin, first: int, last: int) -> bool:
         """Whether an answer about these numbers is about this loss."""
@@ -128,22 +140,20 @@ class Deciding:
         """What :meth:`advance` returned was ordered. Returns whether the loss is over."""
         if loss.is_final:
             return True
-        if loss.phase is Phase.ACTING:
-            loss.has_rules_ordered = True
-        elif loss.phase is Phase.SUSPENDING:
+        if loss.phase is Phase.SUSPENDING:
             loss.phase, loss.until_ns = Phase.HALTED, now + self._settings.status_ms * MILLISECOND
             loss.again_ns = now + AGAIN_TIMES * self._settings.status_ms * MILLISECOND
         return False
 
-    def closed(self, loss: Loss) -> list[Entry]:
-        """What is to be ordered because the messages of *loss* have come: only what was done about it, for
-        the audit. The order itself says that they were recovered (LOSS-79)."""
+    def closed(self, loss: Loss, next_rule: int) -> list[Entry]:
+        """What is to be ordered because the messages of *loss* have come: the rules that begin with that, and
+        what was done about it, for the audit. The order itself says that they were recovered (LOSS-79)."""
         if loss.job is not None and loss.phase in (Phase.RECOVERING, Phase.RECOVERING_FIRST):
             took_ns = self._ports.clock.now() - loss.job.began_ns
             self.took_ms[loss.origin.stream] = took_ns // MILLISECOND
-        if loss.job is None or not loss.steps:
+        if not loss.is_being_recovered:
             return []
-        return [self._decided(loss, str(loss.steps[0]), "recovered")]
+        return [*self._rules(loss, next_rule), self._decided(loss, str(loss.steps[0]), "recovered")]
 
     def due_ns(self, loss: Loss) -> int | None:
         match loss.phase:
@@ -241,13 +251,13 @@ class Deciding:
         except (BadAction, msgspec.DecodeError) as error:
             self._take_default(loss, str(error))
             return
-        loss.by, loss.phase, loss.has_rules_ordered = by, Phase.ACTING, False
+        loss.by, loss.phase = by, Phase.ACTING
 
     def _take_default(self, loss: Loss, why: str) -> None:
         is_alone = not self._peers.active()
         default: Action = self._settings.default_alone if is_alone else self._settings.default
         loss.steps, loss.by = list(steps_of(default)), f"default: {why}"[:200]
-        loss.phase, loss.has_rules_ordered = Phase.ACTING, False
+        loss.phase = Phase.ACTING
 
     def _information(self, loss: Loss, mark: StreamMark, rules: Rules) -> LossInfo:
         held = self._places.holding.life(loss.origin)
@@ -295,8 +305,6 @@ class Deciding:
             loss.is_final = True
             passed = Passed(loss.origin, loss.gap.first, loss.gap.last)
             return [*self._rules(loss, next_rule), self._decided(loss, str(step)), passed]
-        if step.rules and not loss.has_rules_ordered:
-            return self._rules(loss, next_rule)
         if step.deed is Deed.RECOVER:
             loss.job = self._job(loss, step.within_ms, step.attempts, now)
             loss.phase = Phase.RECOVERING
@@ -305,9 +313,10 @@ class Deciding:
         return []
 
     def _rules(self, loss: Loss, next_rule: int) -> list[Entry]:
-        """The rules of the step at hand; a time that one lasts counts from its record on."""
-        if loss.has_rules_ordered:
-            return []
+        """The rules of the step at hand, which begin when it has succeeded; a time that one lasts counts from
+        its record on. *Without it:* ``Recover() & Ignore()`` registers its rule, recovers message 7, and the
+        rule keeps 7 back; or 7 cannot be had, the next alternative brings the same rule once more, and twice
+        as many messages are ignored as were to be."""
         return [
             Ruled(rule_of(next_rule + index, each, loss.origin, 0))
             for index, each in enumerate(loss.steps[0].rules)
@@ -342,7 +351,7 @@ class Deciding:
         (LOSS-57)."""
         del loss.steps[0]
         if loss.steps:
-            loss.phase, loss.has_rules_ordered = Phase.ACTING, False
+            loss.phase = Phase.ACTING
         else:
             self._begin_asking(loss, now)
 
@@ -356,7 +365,8 @@ class Deciding:
             return []
         loss.handed_to = to
         said = f"{to} leads on" if to is not None else "no other server has any of them: the stream waits"
-        return [self._decided(loss, str(loss.steps[0]), said)]
+        rules = self._rules(loss, next_rule) if to is not None else []
+        return [*rules, self._decided(loss, str(loss.steps[0]), said)]
 
     def _decided(self, loss: Loss, action: str, came_to: str = "") -> Decided:
         info = loss.info if len(loss.info) <= INFORMATION_BYTES_MAX else b""

@@ -242,14 +242,15 @@ class Ordering:
 
     def _take_run(self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, first: int) -> bool:
         """Take the messages from *first* on with consecutive numbers; whether there are any."""
+        room = self._room(held.origin, chunk, first)
         if plan.rules.concern(held.origin):
-            found = held.run(first, MESSAGES_MAX - chunk.messages, BYTES_MAX - chunk.bytes)
+            found = held.run(first, room, BYTES_MAX - chunk.bytes)
             chunk.entries += self._dropper.entries(held.origin, found, self._rules_in(chunk, plan))
             chunk.messages += len(found)
             chunk.bytes += sum(len(each.payload) + MESSAGE_BYTES for each in found)
             return bool(found)
         together: list[Run] = []
-        for run in held.runs_from(first, MESSAGES_MAX - chunk.messages):
+        for run in held.runs_from(first, room):
             if chunk.entries and chunk.bytes + run.record_bytes > BYTES_MAX:
                 break
             if together and run.is_packed != together[0].is_packed:
@@ -263,6 +264,17 @@ class Ordering:
         if together:
             chunk.entries.append(self._deliver(held.origin, together))
         return bool(together)
+
+    def _room(self, origin: Origin, chunk: _Chunk, first: int) -> int:
+        """How many messages from *first* on may be taken. What follows messages that are recovered is looked
+        at by the rules that begin with their recovery."""
+        room, loss = MESSAGES_MAX - chunk.messages, self.losses.get((origin.stream, 0))
+        last = loss.rules_after if loss is not None and loss.origin == origin else None
+        return room if last is None or first > last else min(room, last - first + 1)
+
+    def _next_rule(self, chunk: _Chunk) -> int:
+        assert self.plan is not None
+        return self.plan.next_rule + sum(isinstance(each, Ruled) for each in chunk.entries)
 
     def _take_scattered(
         self, held: HeldStream, mark: StreamMark, plan: Ledger, chunk: _Chunk, now: int
@@ -339,8 +351,7 @@ class Ordering:
                 loss.narrow(left)
             if loss.phase is Phase.ASKING and (applied is None or applied.mark != mark.mark):
                 continue
-            rules_in_chunk = sum(isinstance(each, Ruled) for each in chunk.entries)
-            entries = self._deciding.advance(loss, mark, plan.rules, plan.next_rule + rules_in_chunk, now)
+            entries = self._deciding.advance(loss, mark, plan.rules, self._next_rule(chunk), now)
             if entries:
                 chunk.entries += entries
                 chunk.acted.append(loss)
@@ -406,7 +417,7 @@ class Ordering:
         stream, open_keys = mark.origin.stream, {key for key, _, _ in gaps}
         for key, loss in list(self.losses.items()):
             if key[0] == stream and key not in open_keys:
-                entries = self._deciding.closed(loss)
+                entries = self._deciding.closed(loss, self._next_rule(chunk))
                 if entries:
                     chunk.entries += entries
                     chunk.closed.append(key)
@@ -424,5 +435,5 @@ class Ordering:
             if isinstance(each, Deliver | Passed) and each.origin == loss.origin
         )
         if reached >= loss.gap.last:
-            chunk.entries += self._deciding.closed(loss)
+            chunk.entries += self._deciding.closed(loss, self._next_rule(chunk))
             chunk.closed.append((stream, 0))

@@ -70,6 +70,10 @@ class RecoveryJob:
     attempts: int
     """How often each place is asked."""
     preferred: list[HostId] = field(default_factory=list)
+    is_ahead: bool = False
+    """Whether each place is asked for what is missing up to the next message that is here. *Without it:* a
+    member comes back and lacks the messages of a thousand records that were ordered by their numbers; it asks
+    for each when its turn comes, and is never done while the stream flows."""
     recovered: list[Message] = field(default_factory=list)
     reasons: dict[str, str] = field(default_factory=dict)
     """Why each place did not give everything."""
@@ -137,13 +141,18 @@ class RecoveryJob:
                     self.reasons.setdefault("nobody", PEER_GONE)
                     return Progress.FAILED
             place = self._order.pop(0)
-            if self.places.ask(place, self.origin, *span):
+            if self.places.ask(place, self.origin, span[0], self._up_to(span[1])):
                 self._asked, self._asked_ns, self._is_answered = place, now, False
                 held = self.places.holding.life(self.origin)
                 if held is not None:
                     held.figures.asked += 1
                 return Progress.RUNNING
             self.reasons[place] = REFUSED
+
+    def _up_to(self, last: int) -> int:
+        held = self.places.holding.life(self.origin) if self.is_ahead else None
+        after = held.next_after(last) if held is not None else None
+        return min(after - 1, last + GIVEN_MAX) if after is not None else last
 
     def _wait_ns(self) -> int:
         return (self.places.settings.retry_ms * MILLISECOND) << max(0, self._round - 1)

@@ -175,4 +175,5 @@ class Suspending:
             now,
             settings.recover_ms * MILLISECOND,
             settings.attempts,
+            is_ahead=True,
         )

@@ -49,3 +49,9 @@ class Logged(Tape):
     streams = hf.StreamSettings(
         retain="none", recover_from=("log",), grace_ms=10, recover_ms=3_000, attempts=8, retry_ms=20
     )
+
+
+class Bare(Tape):
+    """One whose order carries numbers alone: members have the messages from the source or from each other."""
+
+    streams = hf.StreamSettings(retain="none", grace_ms=10, recover_ms=2_000, attempts=8)

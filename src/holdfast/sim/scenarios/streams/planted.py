@@ -39,7 +39,7 @@ def _never_asked_again(deciding: Deciding, loss: Loss, now: int) -> None:
     """Goes on with the next alternative, and where there is none with nothing."""
     if len(loss.steps) > 1:
         del loss.steps[0]
-        loss.phase, loss.has_rules_ordered = Phase.ACTING, False
+        loss.phase = Phase.ACTING
 
 
 def _plan_of_what_is_executed(ordering: Ordering, ledger: Ledger, now: int) -> None:
