@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
             try:
                 transport.write(data)
             except RuntimeError:
-                pass  # as in `_write_wire`, which is not called here to save a call for every frame
+                return  # as in `_write_wire`, which is not called here to save a call for every frame
         if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
             self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
 

@@ -15,10 +15,9 @@ E1, E2 = Epoch(1), Epoch(2)
 
 
 def made(operations: int = 0) -> tuple[GroupStore, MemoryLog]:
-    durability: list[Durability] = []
-    log = MemoryLog(lambda number: durability[0].on_durable(number))
-    durability.append(Durability(lambda: log.durable))
-    store = GroupStore(GROUP, log, durability[0])
+    durability = Durability()
+    log = MemoryLog(durability.on_durable)
+    store = GroupStore(GROUP, log, durability)
     for number in range(operations):
         store.append(E1, b"%d" % number, 1)
     return store, log
