@@ -214,7 +214,9 @@ class Connection(asyncio.Protocol):
             early, data = self._unwrap(data)
             if not early and not data:
                 return
-        receiver, session = cast(Receiver, self._receiver), cast(Session, self._session)
+        receiver, session = self._receiver, self._session
+        assert receiver is not None  # for the type checker; a cast would be one more call for every frame
+        assert session is not None
         on_frame = receiver.on_frame
         kind: Kind | None = None
         # Answers given while frames are delivered leave together at the end, without a flush of their own.

@@ -17,6 +17,7 @@ from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.handover import Phase
 from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
 from holdfast.sequence.peer_messages import PeerMessages
 from holdfast.sequence.ports import Application, HostPorts, Me
@@ -65,7 +66,10 @@ class Member:
             on_fatal=self._give_up,
             on_never_issued=self._disbelieve,
         )
-        self._lead = Primary(on, self._alarms, self._view_requests, on_overdue=self._reclaim)
+        self._lead = lead = Primary(on, self._alarms, self._view_requests, on_overdue=self._reclaim)
+        self._submission, self._handover = lead.submission, lead.handover
+        self.flush = lead.flush
+        """Sends and syncs what was submitted in this turn (S5)."""
         self._acceptance = Acceptance(on)
         self._learning = Learning(on, self._acceptance.ask)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, MemberTimer.CLAIM))
@@ -74,7 +78,7 @@ class Member:
         self._state_request = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
         self._acceptance.on_first_heard = self._on_first_heard
         self.peer_messages = PeerMessages(on, lambda: self.role)
-        self._reads = ReadRights(on, self._lead.submission, self._lead.handover, self.on_view)
+        self._reads = ReadRights(on, self._submission, self._handover, self.on_view)
 
     # --- for the application and the host
 
@@ -93,7 +97,7 @@ class Member:
     @property
     def log_bytes(self) -> int:
         """As :attr:`own_log_bytes`; at a primary, of the required member with the longest log (D4)."""
-        others = self._lead.submission.longest_log() if self.role is Role.PRIMARY else 0
+        others = self._submission.longest_log() if self.role is Role.PRIMARY else 0
         return max(self._on.store.live_bytes, others)
 
     @property
@@ -104,7 +108,7 @@ class Member:
     @property
     def is_serving(self) -> bool:
         """Whether this member takes calls."""
-        return self._lead.is_serving
+        return self._submission.is_serving and self._handover.phase is Phase.NONE  # as `Primary.is_serving`
 
     @property
     def primary(self) -> HostId | None:
@@ -138,14 +142,10 @@ class Member:
     def submit(self, body: bytes, count: int = 1) -> Position:
         """Order *count* operations as one record; returns the last position. :meth:`flush` follows once per
         turn. Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest``; then nothing has changed."""
-        if self.is_serving:
-            return self._lead.submission.order(body, count)
+        if self._submission.is_serving and self._handover.phase is Phase.NONE:
+            return self._submission.order(body, count)
         why = "its state is lost" if self.is_lost else "not served here"
         raise Unavailable(f"group {self._on.group}: {why}")
-
-    def flush(self) -> None:
-        """Send and sync what was submitted in this turn (S5)."""
-        self._lead.flush()
 
     def read(self, first: Position, last: Position) -> list[Record]:
         """The records that hold these positions, as they are in the log."""
@@ -170,11 +170,11 @@ class Member:
     @property
     def lacks_space(self) -> HostId | None:
         """As :meth:`.submission.Submission.without_space`."""
-        return self._lead.submission.without_space()
+        return self._submission.without_space()
 
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
-        return self._lead.submission.rank_on(host)
+        return self._submission.rank_on(host)
 
     def on_fitness(self) -> None:
         """Handle that the object is gone or is back: tell the primary (O3, E8)."""
@@ -215,7 +215,7 @@ class Member:
 
     def on_death(self) -> None:
         """Handle that a process was proven dead (K2): claim the group, or drop the backup."""
-        (self._lead.make_due_changes if self._lead.submission.is_primary else self._maybe_claim)()
+        (self._lead.make_due_changes if self._submission.is_primary else self._maybe_claim)()
 
     def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
         """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
@@ -235,7 +235,7 @@ class Member:
         return is_in
 
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
-        self._lead.submission.on_confirmed(host, incarnation, epoch, beat)
+        self._submission.on_confirmed(host, incarnation, epoch, beat)
 
     def on_message(self, peer: HostId, message: messages.GroupMessage) -> None:
         if isinstance(message, messages.BESIDE):
@@ -399,12 +399,12 @@ class Member:
         on.epoch = seen.value.epoch
         on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
         if self.role is Role.PRIMARY:
-            self._lead.submission.go_on()
+            self._submission.go_on()
         else:
             self._become(Role.PRIMARY)
             self._acceptance.follow(on.epoch, None)
             self._learning.stop()
-            self._lead.submission.begin(is_unproven=self._claim.is_unproven)
+            self._submission.begin(is_unproven=self._claim.is_unproven)
         self._lead.after_progress()
         self._take_newer_view()
 

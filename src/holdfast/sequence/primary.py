@@ -195,7 +195,8 @@ class Primary:
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
-        if self.submission.is_primary and self.submission.flush():
+        if self.submission.has_ordered and self.submission.is_primary:
+            self.submission.flush()
             self._resend_timer.arm()
 
     def hand_over(self, to: HostId, why: str) -> None:

@@ -1,6 +1,7 @@
 """What a primary knows about each member that follows it."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -88,12 +89,12 @@ class Progress:
 class ProgressOfAll:
     """The progress of all followers of one primary, by host and store, during one term."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        """*on_change* is called whenever a follower was added or removed."""
+        self._on_change = on_change
         self._all: dict[tuple[HostId, StoreId], Progress] = {}
         self.all: tuple[Progress, ...] = ()
         """All of them. Replaced, never changed, when a follower is added or removed."""
-        self.changes = 0
-        """Incremented whenever a follower is added or removed."""
 
     def clear(self) -> None:
         self._all.clear()
@@ -132,4 +133,4 @@ class ProgressOfAll:
 
     def _changed(self) -> None:
         self.all = tuple(self._all.values())
-        self.changes += 1
+        self._on_change()
