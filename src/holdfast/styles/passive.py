@@ -92,7 +92,7 @@ class Passive(Replica):
         return (
             execution is None
             or not execution.line.is_at_rest
-            or len(self._queries) > 0
+            or bool(self._queries.ran)
             or len(execution.sends) > 0
         )
 
@@ -120,7 +120,8 @@ class Passive(Replica):
                 self._go_on()
 
     def turn(self) -> None:
-        self._maybe_differs()
+        if self._difference.noted is not None:
+            self._maybe_differs()
         if not self._serving_state.is_primary:
             self._code_change.look_as_backup()
         if self._work is not None and not self._is_readying:
@@ -235,11 +236,11 @@ class Passive(Replica):
         except Exception:
             self._give_up()  # the object may have changed, and nothing of that is ordered
             raise
-        ended = [outcome for outcome in outcomes if outcome is not None]
-        if len(ended) == len(calls):
-            self._order_executed(token, stamp, sent, calls, ended)
-        else:
+        if None in outcomes:
             self._order_parted(token, stamp, sent, calls, outcomes)
+        else:
+            ended: list[bytes] = outcomes  # type: ignore[assignment]  # as was just seen
+            self._order_executed(token, stamp, sent, calls, ended)
 
     def _order_executed(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes]
@@ -330,8 +331,9 @@ class Passive(Replica):
     def _do_due(self) -> None:
         execution = self._execution
         if execution is not None:
-            for each in in_line(self._ports.attempts, execution):
-                self.poison(each)
+            if self._ports.attempts.suspects:
+                for each in in_line(self._ports.attempts, execution):
+                    self.poison(each)
             digested = self._owed_digest.take()
             if digested is not None:
                 self._tell_digest(execution, digested)

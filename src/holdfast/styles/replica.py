@@ -41,6 +41,7 @@ from holdfast.styles.stamping import newest_stamp
 
 OVERDUE_NS: Final = 20 * MILLISECOND
 """How often a timer that is due but cannot be executed yet is checked."""
+NOTHING_DUE: Final = (None, None, None, None, None)
 
 
 class Replica(ReplicaBase):
@@ -154,7 +155,7 @@ class Replica(ReplicaBase):
         check_length(sent, operations)
         if queries:
             self._ask(execution, token, sent.client, queries)
-        if self._ports.attempts.has_suspects:
+        if self._ports.attempts.suspects and self._ports.attempts.has_suspects:
             self._poison_calls(execution, sent.client, operations)
         if len(operations) < len(calls):
             sent = sent.of(operations)
@@ -220,8 +221,10 @@ class Replica(ReplicaBase):
 
     def fitness(self) -> Fitness:
         """Whether this member could lead, and if not, why (O3, E8)."""
-        found = self._absence.now
-        if found is None and self.execution is None and (why := self._why_unable()):
+        found, execution = self._absence.now, self.execution
+        if found is None and execution is not None and not self._checkpointing.failures.why:
+            return NEAR if self.is_near() else FAR  # as nearly always, and asked in every turn
+        if found is None and execution is None and (why := self._why_unable()):
             found = self.readiness.unable(why)
         if found is None:
             found = NEAR if self.is_near() else FAR
@@ -318,10 +321,14 @@ class Replica(ReplicaBase):
         if self._serving_state.takes_calls and self.sequence.is_serving:
             try:  # in every turn, and `suppress` is three calls of Python code
                 self._do_due()
-                self._fire_timers()
+                execution = self.execution
+                if execution is not None and execution.timers and execution.line.slow is None:
+                    self._fire_timers(execution)
+                    execution = self.execution
             except (Rejected, Unavailable):
-                pass  # what could not be ordered now is still due next time
-            self._call_out()
+                execution = self.execution  # what could not be ordered now is still due next time
+            if execution is not None:
+                self._call_out(execution)
         if self._checkpointing.failures.why:
             self._serving_state.maybe_make_room(self.sequence, self._config, self._checkpointing.why_none)
         if self.annexes.are_there:
@@ -329,8 +336,10 @@ class Replica(ReplicaBase):
         # Also if calls are no longer taken: what was ordered must be sent, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
-        self._asking.refuse_overdue()
-        self._queries.release(self.sequence)
+        if self._asking.put_off:
+            self._asking.refuse_overdue()
+        if self._queries.ran:
+            self._queries.release(self.sequence)
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing arrives."""
@@ -339,10 +348,11 @@ class Replica(ReplicaBase):
         gate_ns = self._gate.next_ns(gated.line) if gated is not None else None
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
         annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
-        due = (self._next_due_ns(execution), self._asking.next_ns, gate_ns, send_ns, annex_ns)
-        wakes = [at for at in due if at is not None]
-        if not wakes:
+        query_ns = self._asking.next_ns if self._asking.put_off else None
+        due = (self._next_due_ns(execution), query_ns, gate_ns, send_ns, annex_ns)
+        if due == NOTHING_DUE:
             return None
+        wakes = [at for at in due if at is not None]
         # What is due and was not done in this turn cannot be done yet.
         ahead_ns = min(wakes) - self._ports.clock.now()
         return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
@@ -429,21 +439,19 @@ class Replica(ReplicaBase):
             if execution.is_new(found.request, found.expiration_s):
                 self.poison(found)
 
-    def _call_out(self) -> None:
-        execution, committed = self.execution, self.sequence.committed
-        if execution is None or execution.position < self._calling_out.term_began_at:
+    def _call_out(self, execution: Execution) -> None:
+        if execution.position < self._calling_out.term_began_at:
             return  # what stands in the log and is not executed yet may be the outcome of a call
         if not execution.line.is_at_rest:
-            for outgoing in self._calling_out.to_send(execution.line, committed):
+            for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
         if execution.sends.issued and self._has_room_in_log and not execution.line.slow:
             # Without room their ends are executed, not ordered: the object is made anew and sends again.
+            committed = self.sequence.committed
             for outgoing in self._sending.to_send(execution.sends, execution.position, committed):
                 self._ports.call_out(outgoing)
 
-    def _fire_timers(self) -> None:
-        if (execution := self.execution) is None or execution.line.slow is not None or not execution.timers:
-            return
+    def _fire_timers(self, execution: Execution) -> None:
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             number, due_ns = timer.number, timer.due_ns
             if not self._is_fired(number, due_ns):
