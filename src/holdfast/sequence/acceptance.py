@@ -72,7 +72,7 @@ class Acceptance:
         on = self._on
         if submit.epoch > on.epoch or primary != self.primary:
             self.follow(submit.epoch, primary)
-        is_new = submit.epoch > on.store.followed
+        is_new = submit.epoch > on.store.followed()
         if is_new and self._holds_more(submit):
             on.send(primary, Knows(on.group, submit.epoch, on.committed))
             on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail.position)
@@ -167,7 +167,7 @@ class Acceptance:
         incarnation, beat = on.ports.leases.latest_beat(self.primary)
         on.confirm(self.primary, incarnation, epoch)
         me = on.me
-        held = on.store.live_bytes
+        held = on.store.live_bytes()
         on.ports.network.send(
             self.primary,
             Accepted(

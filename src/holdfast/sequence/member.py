@@ -55,6 +55,7 @@ class Member:
         self._on = on = MemberState(
             group, me, config, ports, application, store, ViewState(me), committed, is_doubtful=is_doubtful
         )
+        self.standing = on.standing
         self._alarms = MemberTimers(ports.timers, self._on_alarm)
         self._view_requests = ViewRequests(
             on,
@@ -70,6 +71,7 @@ class Member:
         self._submission, self._handover = lead.submission, lead.handover
         self.flush = lead.flush
         """Sends and syncs what was submitted in this turn (S5)."""
+        self.lacks_space = lead.submission.without_space
         self._acceptance = Acceptance(on)
         self._learning = Learning(on, self._acceptance.ask)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, MemberTimer.CLAIM))
@@ -98,12 +100,12 @@ class Member:
     def log_bytes(self) -> int:
         """As :attr:`own_log_bytes`; at a primary, of the required member with the longest log (D4)."""
         others = self._submission.longest_log() if self.role is Role.PRIMARY else 0
-        return max(self._on.store.live_bytes, others)
+        return max(self._on.store.live_bytes(), others)
 
     @property
     def own_log_bytes(self) -> int:
         """The bytes of records on this host that no checkpoint covers yet."""
-        return self._on.store.live_bytes
+        return self._on.store.live_bytes()
 
     @property
     def is_serving(self) -> bool:
@@ -114,10 +116,6 @@ class Member:
     def primary(self) -> HostId | None:
         """The host of the primary, as far as this member knows."""
         return self._on.me.host if self.role is Role.PRIMARY else self._acceptance.primary
-
-    @property
-    def standing(self) -> ViewState:
-        return self._on.standing
 
     @property
     def is_lost(self) -> bool:
@@ -134,7 +132,7 @@ class Member:
 
     def start(self, seen: Seen[View] | None = None) -> None:
         """Find out this member's place (V3). *seen* counts unless the log has followed a later epoch."""
-        if seen is not None and seen.value.epoch >= self._on.store.followed:
+        if seen is not None and seen.value.epoch >= self._on.store.followed():
             self._on_read(seen)
         else:
             self._view_requests.read()
@@ -166,11 +164,6 @@ class Member:
     def successors(self, log_below: int | None = None, *, has_space: bool = False) -> list[HostId]:
         """The hosts to hand over to, the fittest first (O3, E8, D4, D5)."""
         return self._lead.successors(log_below, has_space=has_space)
-
-    @property
-    def lacks_space(self) -> HostId | None:
-        """As :meth:`.submission.Submission.without_space`."""
-        return self._submission.without_space()
 
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
@@ -247,7 +240,7 @@ class Member:
         if self.role in (Role.WAITING, Role.HALTED):
             return  # a member acknowledges nothing before it has read the view (V3)
         on = self._on
-        if on.confirmed_to is not None:
+        if on.confirmed_to is not None and message.epoch > on.confirmed_in:
             on.heard_of(peer, message.epoch)
         if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
             if isinstance(message, messages.Submit | messages.Offer | messages.Compare):

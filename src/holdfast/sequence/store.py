@@ -5,6 +5,7 @@ The log serves all groups and counts records; a member asks about its own group 
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from holdfast.model.errors import invariant
@@ -35,20 +36,14 @@ class GroupStore:
         """Where the records ended before the newest one; most followers are at this point."""
         self._recent: deque[tuple[Position, bytes]] = deque()  # (last position, encoded)
         self._recent_bytes = 0
+        self.live_bytes: Callable[[], int] = partial(log.live_bytes, group)
+        """Returns the bytes of the records beyond the floor."""
+        self.followed: Callable[[], Epoch] = partial(log.followed, group)
+        """Returns the highest epoch that the group's log has followed (V3)."""
 
     @property
     def floor(self) -> Point:
         return self._log.floor(self._group)
-
-    @property
-    def followed(self) -> Epoch:
-        """The highest epoch that the group's log has followed (V3)."""
-        return self._log.followed(self._group)
-
-    @property
-    def live_bytes(self) -> int:
-        """The bytes of the records beyond the floor."""
-        return self._log.live_bytes(self._group)
 
     def point_at(self, position: Position) -> Point | None:
         """The point at *position*, if a record ends there."""
@@ -120,7 +115,7 @@ class GroupStore:
         """Start from a checkpoint at *point*; drops our records unless our history contains that point
         (M3)."""
         if point.position <= self.tail.position and self.point_at(point.position) != point:
-            self.drop(self.floor.position, self.followed)
+            self.drop(self.floor.position, self.followed())
         self._written = self._log.install(self._group, point)
         self.tail = self._before = self._log.tail(self._group)
         self._recent.clear()

@@ -186,15 +186,14 @@ class Submission:
 
     def on_accepted(self, host: HostId, accepted: Accepted) -> None:
         on = self._on
-        follower = self.followers.find(host, accepted.store)
+        follower = self.followers.by_id.get((host, accepted.store))
         if follower is None or accepted.incarnation != follower.member.incarnation:
             return  # from an earlier process; the present one must say itself what it holds (V5)
         if not self._first_epoch <= accepted.epoch <= on.epoch:
             return  # meant for another term
         follower.heard_at = now = on.ports.clock.now()
         beat = accepted.beat if accepted.beat_of == on.me.incarnation else 0
-        follower.answered(accepted.incarnation, accepted.epoch, beat)
-        follower.has(accepted.up_to)
+        follower.accepted(accepted.up_to, accepted.incarnation, accepted.epoch, beat)
         follower.log_bytes = accepted.log_bytes
         if accepted.log_bytes <= on.config.full_log_bytes:
             follower.full_since = None
@@ -278,7 +277,7 @@ class Submission:
     def on_lacking(self, host: HostId, lacking: Lacking) -> bool:
         """Note whether a follower has its object (O3, E8); False if the follower is unknown."""
         on = self._on
-        follower = self.followers.find(host, lacking.store)
+        follower = self.followers.by_id.get((host, lacking.store))
         if follower is None or lacking.incarnation != follower.member.incarnation:
             return False
         until = on.now + BELIEVED_TIMES * on.config.lack_ns
@@ -363,7 +362,7 @@ class Submission:
         return (
             since is not None
             and on.now - since >= on.config.silence_ns
-            and on.store.live_bytes <= on.config.hold_bytes
+            and on.store.live_bytes() <= on.config.hold_bytes
             and len(on.standing.listed) > on.config.min_in_sync
         )
 

@@ -227,7 +227,8 @@ class Passive(Replica):
     # --- executing
 
     def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None:
-        self._check_room(execution, len(calls))
+        if execution.position - self.sequence.committed + len(calls) > self._config.uncommitted_max:
+            self._check_room(execution, len(calls))
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
         try:

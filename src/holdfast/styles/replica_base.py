@@ -114,7 +114,7 @@ class ReplicaBase(ABC):
             definition.group, ports, self._observers, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(
-            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space
+            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space()
         )
         self._asking = QueryRunner(
             self.definition, ports, self._observers, self._queries, config.query_wait_ns, self.time_ns

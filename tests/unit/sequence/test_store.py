@@ -98,7 +98,7 @@ def test_what_was_dropped_is_not_sent() -> None:
     store.append(E2, b"new", 1)
     records, last = store.after(Position(3), 5, MANY_BYTES)
     assert (len(records), last) == (1, 4)
-    assert store.followed == E2
+    assert store.followed() == E2
 
 
 def test_dropping_in_the_middle_of_a_record_is_refused() -> None:
