@@ -52,7 +52,6 @@ from holdfast.model.ids import MILLISECOND, ClientId, Epoch, GroupId, Position
 from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.net.frame import UNDECODABLE
-from holdfast.sequence.role import Role
 from holdfast.styles.app_controlled import AppControlled
 from holdfast.styles.call_log import CallLog
 from holdfast.styles.ports import Token
@@ -238,8 +237,7 @@ class CallRouter:
         verdict = route(
             asked.version,
             known or Epoch(0),
-            is_primary=hosted is not None
-            and (hosted.member.role is Role.PRIMARY or _any_member_may_serve(asked, hosted)),
+            is_primary=hosted is not None and (hosted.is_primary or _any_member_may_serve(asked, hosted)),
             is_looked_up=is_looked_up,
         )
         if verdict is Routing.LOOK_UP:

@@ -9,14 +9,14 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import cast
 
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.address import Address, address_of
 from holdfast.net.connection_settings import ConnectionSettings
 from holdfast.net.credentials import NONCE_BYTES, ProvenBy
-from holdfast.net.flow import Flow
+from holdfast.net.flow import FLUSH_BYTES_FIRST, FLUSH_BYTES_MAX, LONG_FRAME_BYTES, Flow
 from holdfast.net.frame import (
     HEADER,
     HEADERS,
@@ -36,14 +36,6 @@ from holdfast.net.layer import Bytes, LayerFailed, layer_for
 from holdfast.net.limits import TICK_S_MIN, TICKS_PER_IDLE
 from holdfast.net.receiver import Receiver
 from holdfast.net.session import ALIVE_FRAME, Session
-
-FLUSH_BYTES_FIRST: Final = 2 * 1024
-FLUSH_BYTES_MAX: Final = 64 * 1024
-"""The frames of one turn are written when they reach this size, so that the peer can begin while the rest is
-made. The size starts small and doubles each time, because every write has the same cost."""
-
-LONG_FRAME_BYTES: Final = 1024
-"""A frame this long is written at once: it holds many calls, and the peer can begin with them."""
 
 log = LibraryLog("holdfast.net")
 _pack_header = HEADER.pack
@@ -214,11 +206,10 @@ class Connection(asyncio.Protocol):
             early, data = self._unwrap(data)
             if not early and not data:
                 return
-        receiver, session = self._receiver, self._session
-        assert receiver is not None  # for the type checker; a cast would be one more call for every frame
+        receiver, session, kind = self._receiver, self._session, None
+        assert receiver is not None  # for the type checker; a cast would be a call for every frame
         assert session is not None
         on_frame = receiver.on_frame
-        kind: Kind | None = None
         # Answers given while frames are delivered leave together at the end, without a flush of their own.
         self._flush_at = FLUSH_BYTES_FIRST
         try:
@@ -294,8 +285,7 @@ class Connection(asyncio.Protocol):
         return None
 
     def _unwrap(self, data: bytes) -> tuple[Sequence[Frame], bytes]:
-        """Go on with the layer and the handshake. Return the frames that came with the end of the handshake,
-        and the bytes for the open connection; neither while it is not open."""
+        """Return the frames that came with the end of the handshake, and the bytes after it."""
         try:
             data = self._layer.receive(data)
             if self._session is None:

@@ -41,7 +41,6 @@ from holdfast.styles.stamping import newest_stamp
 
 OVERDUE_NS: Final = 20 * MILLISECOND
 """How often a timer that is due but cannot be executed yet is checked."""
-NOTHING_DUE: Final = (None, None, None, None, None)
 
 
 class Replica(ReplicaBase):
@@ -327,8 +326,7 @@ class Replica(ReplicaBase):
                     execution = self.execution
             except (Rejected, Unavailable):
                 execution = self.execution  # what could not be ordered now is still due next time
-            if execution is not None:
-                self._call_out(execution)
+            self._call_out(execution)
         if self._checkpointing.failures.why:
             self._serving_state.maybe_make_room(self.sequence, self._config, self._checkpointing.why_none)
         if self.annexes.are_there:
@@ -350,7 +348,7 @@ class Replica(ReplicaBase):
         annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
         query_ns = self._asking.next_ns if self._asking.put_off else None
         due = (self._next_due_ns(execution), query_ns, gate_ns, send_ns, annex_ns)
-        if due == NOTHING_DUE:
+        if due == (None, None, None, None, None):
             return None
         wakes = [at for at in due if at is not None]
         # What is due and was not done in this turn cannot be done yet.
@@ -389,15 +387,6 @@ class Replica(ReplicaBase):
             return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
 
-    @property
-    def why_no_checkpoint(self) -> str:
-        """Why this member's last checkpoint failed (E9); empty if it did not."""
-        return self._checkpointing.why_none
-
-    def is_unreadable(self, position: Position) -> bool:
-        """Whether the state at *position* or a later one is known not to be readable."""
-        return self._checkpointing.is_unreadable(position)
-
     def settle(self) -> bool:
         """Before an orderly stop: make a checkpoint of what this member has executed, so that the next
         process need not replay it (E7). Returns whether there is nothing more to wait for."""
@@ -412,11 +401,6 @@ class Replica(ReplicaBase):
         """Let interleaved operations wait until the object was at rest: it might never be otherwise."""
         execution.line.want_rest()
         self._ports.wake()
-
-    def is_near(self) -> bool:
-        """Whether it could serve almost at once: its object waits for no annex, or is loaded quickly."""
-        execution = self.execution
-        return not (self._checkpointing.is_kept_large if execution is None else execution.is_paused)
 
     # --- shared helpers
 
@@ -439,8 +423,8 @@ class Replica(ReplicaBase):
             if execution.is_new(found.request, found.expiration_s):
                 self.poison(found)
 
-    def _call_out(self, execution: Execution) -> None:
-        if execution.position < self._calling_out.term_began_at:
+    def _call_out(self, execution: Execution | None) -> None:
+        if execution is None or execution.position < self._calling_out.term_began_at:
             return  # what stands in the log and is not executed yet may be the outcome of a call
         if not execution.line.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):

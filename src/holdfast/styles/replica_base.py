@@ -234,6 +234,20 @@ class ReplicaBase(ABC):
     def _has_room_in_log(self) -> bool:
         return self._log_bytes() <= nested_log_bytes_max(self._config)
 
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty if it did not."""
+        return self._checkpointing.why_none
+
+    def is_unreadable(self, position: Position) -> bool:
+        """Whether the state at *position* or a later one is known not to be readable."""
+        return self._checkpointing.is_unreadable(position)
+
+    def is_near(self) -> bool:
+        """Whether it could serve almost at once: its object waits for no annex, or is loaded quickly."""
+        execution = self.execution
+        return not (self._checkpointing.is_kept_large if execution is None else execution.is_paused)
+
     def _final(self) -> Position:
         return self.sequence.committed
 
