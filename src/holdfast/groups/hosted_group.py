@@ -234,7 +234,7 @@ class HostedGroup:
     def _tell_if_ready(self) -> None:
         """Announce readiness only once calls are taken. Clients come at once, and one that is turned away
         tries the other members, which may hang."""
-        was_ready, self._was_ready = self._was_ready, self.is_ready
+        was_ready, self._was_ready = self._was_ready, self.member.is_serving and self.style.is_ready
         if self._was_ready and not was_ready:
             self.has_claimed = False
             self._on_ready(self.group)

@@ -255,13 +255,13 @@ class Member:
                     on.overtaken_in = max(on.overtaken_in, message.epoch)
                     on.send(peer, messages.Refused(on.group, message.epoch))
                 self._view_requests.read()
+        elif isinstance(message, messages.Submit):
+            self._on_submit(peer, message)
         else:
             self._on_message_as_follower(peer, message)
 
     def _on_message_as_follower(self, peer: HostId, message: messages.GroupMessage) -> None:
         match message:
-            case messages.Submit():
-                self._on_submit(peer, message)
             case messages.Offer():
                 if self.role is Role.LEARNER or self._on.standing.own_entry is not None:
                     self._acceptance.follow(message.epoch, peer)

@@ -92,7 +92,7 @@ class Passive(Replica):
             execution is None
             or not execution.line.is_at_rest
             or bool(self._queries.ran)
-            or len(execution.sends) > 0
+            or (execution.sends.issued > 0 and len(execution.sends) > 0)
         )
 
     # --- the sequence's events

@@ -312,12 +312,13 @@ class Replica(ReplicaBase):
         """Finish everything that arrived together: send it, and do what is due."""
         # First, because callers wait for what was ordered for them, and not for the rest.
         self.sequence.flush()
-        if self._serving_state.awaits_object:
+        serving = self._serving_state
+        if serving.is_primary and not serving.takes_calls:
             self._maybe_take_calls()
-            self._serving_state.maybe_pass_on()
+            serving.maybe_pass_on()
             if self._absence.is_absent:
                 self._serving_state.request_handover(self._absence.why)
-        if self._serving_state.takes_calls and self.sequence.is_serving:
+        if serving.takes_calls and self.sequence.is_serving:
             try:  # in every turn, and `suppress` is three calls of Python code
                 self._do_due()
                 execution = self.execution
@@ -344,7 +345,8 @@ class Replica(ReplicaBase):
         execution = self._undisturbed() if self._serving_state.takes_calls else None
         gated = execution if self.definition.interface.is_interleaved else None
         gate_ns = self._gate.next_ns(gated.line) if gated is not None else None
-        send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
+        has_sent = execution is not None and execution.sends.issued > 0
+        send_ns = self._sending.next_ns(execution.sends) if execution is not None and has_sent else None
         annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
         query_ns = self._asking.next_ns if self._asking.put_off else None
         due = (self._next_due_ns(execution), query_ns, gate_ns, send_ns, annex_ns)
@@ -358,7 +360,7 @@ class Replica(ReplicaBase):
     def _next_due_ns(self, execution: Execution | None) -> int | None:
         """When, by the clock, the next attempt to make the object or the next timer is due."""
         serving = self._serving_state
-        if serving.awaits_object:
+        if serving.is_primary and not serving.takes_calls:
             pause_ns = self._config.object_retry_ns if self._absence.is_absent else serving.look_again_ns
             return self._ports.clock.now() + pause_ns
         due_ns = execution.timers.next_due_ns() if execution is not None else None
