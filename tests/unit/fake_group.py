@@ -239,7 +239,7 @@ class FakeMember:
     damage: Corruption | None = None
     """Raised by every read."""
     log_bytes_max: int = 1 << 40
-    lacks_space: HostId | None = None
+    lacks_space: Callable[[], HostId | None] = lambda: None
     unreadable: int = 0
     """How many of the next reads fail for the moment."""
     read_from: list[Position] = field(default_factory=list)

@@ -65,10 +65,9 @@ class Follower:
 
     def __init__(self, records: int) -> None:
         self.around = around = Surroundings()
-        durability: list[Durability] = []
-        self.log = MemoryLog(lambda number: durability[0].on_durable(number))
-        durability.append(Durability(lambda: self.log.durable))
-        self.store = GroupStore(GROUP, self.log, durability[0])
+        durability = Durability()
+        self.log = MemoryLog(durability.on_durable)
+        self.store = GroupStore(GROUP, self.log, durability)
         for number in range(records):
             self.store.append(E1, b"%d" % number, 1)
         self.log.flush()
@@ -86,7 +85,7 @@ class Follower:
             catchup_limiter=around,  # type: ignore[arg-type]  # nor asks by itself
             leases=around,  # type: ignore[arg-type]  # of which it needs one answer
             log=self.log,
-            durability=durability[0],
+            durability=durability,
             checkpoints=around,  # type: ignore[arg-type]  # and keeps no state
             flush=nothing,
             identity=nothing,

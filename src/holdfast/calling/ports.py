@@ -26,7 +26,7 @@ class RequestPorts:
     on_ended: Callable[[Any, Ended, Call], None]
     """Called when a request has ended: with its handle, how it ended, and the call as last sent, whose number
     and expiration identify it. It must not call back."""
-    later: Callable[[], None]
+    later: Callable[[], object]
     """Asks for a call of ``flush`` at the end of this turn."""
     on_reference: Callable[[Reference], None]
     """Called when a newer reference was adopted, whose hosts should be connected."""

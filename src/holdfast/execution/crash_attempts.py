@@ -86,7 +86,9 @@ class CrashSuspicions:
         self._slot = slot or NoSlot()
         self._clock = clock
         self._limit = limit
-        self._suspects: list[tuple[int, Attempt]] = []
+        self.suspects: list[tuple[int, Attempt]] = []
+        """The notes, and when each was heard of. Usually there is none, and then :attr:`has_suspects`, which
+        removes the expired ones, need not be asked."""
         self.crashes = 0
         """How many crashes were ever told. What was decided about calls holds until there is one more."""
         self._frame: tuple[ClientId, int, int] | None = None
@@ -96,20 +98,20 @@ class CrashSuspicions:
     def has_suspects(self) -> bool:
         """Whether any note still counts. This is asked before every frame of calls, so expired notes are
         removed here."""
-        if self._suspects and self._now() - self._suspects[0][0] >= SUSPICION_NS:
+        if self.suspects and self._now() - self.suspects[0][0] >= SUSPICION_NS:
             now = self._now()
-            self._suspects = [(at, each) for at, each in self._suspects if now - at < SUSPICION_NS]
-        return bool(self._suspects)
+            self.suspects = [(at, each) for at, each in self.suspects if now - at < SUSPICION_NS]
+        return bool(self.suspects)
 
     def ended(self, attempt: Attempt) -> None:
         """Record that a process crashed while executing *attempt*."""
-        self._suspects = [*self._suspects[1 - SUSPECTS_MAX :], (self._now(), attempt)]
+        self.suspects = [*self.suspects[1 - SUSPECTS_MAX :], (self._now(), attempt)]
         self.crashes += 1
 
     def of(self, request: Request) -> int:
         """How many processes the call has crashed, as far as is known: the highest count in any note about
         it, or the number of notes that name it alone, if processes crashed without knowing of each other."""
-        found = [each for _, each in self._suspects if each.may_be(request)]
+        found = [each for _, each in self.suspects if each.may_be(request)]
         named = sum(each.first == each.last for each in found)
         return max([named, *(each.attempts for each in found)])
 
@@ -122,7 +124,7 @@ class CrashSuspicions:
     def enter(self, client: ClientId, calls: Sequence[Call]) -> Callable[[int], None] | None:
         """Note that these calls are about to run. If a function is returned, the caller must call it with
         each call's number before that call runs. :meth:`leave` must follow."""
-        if self.has_suspects:
+        if self.suspects and self.has_suspects:
             return lambda number: self._note_one(client, number)
         first, last = calls[0].number, calls[-1].number
         if last - first != len(calls) - 1:

@@ -190,12 +190,13 @@ class Execution(ObjectState):
     ) -> Effects:
         """Execute the calls of one client frame, each through *run* if it is given. Raises
         :class:`.definition.OtherCode`."""
-        self._check_own(first)
+        if not self.is_own:
+            self._check_own(first)
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
         client, chain, time_ns, line = sent.client, sent.chain, self.time_ns, self.line
-        self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
-        known, now_s = self.retention.of(client), self.retention.time_s
+        known = self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
+        now_s = self.retention.time_s
         entries, floor, horizon_s = known.entries, known.floor, known.horizon_s
         plain = line.plain if run is None and not known.caller else {}
         start = line.start if run is None else partial(run, line.start)
@@ -427,13 +428,15 @@ class Execution(ObjectState):
             self.retention.finish(*request, record.outcome)
 
     def _move_to(self, first: int, last: int) -> None:
-        invariant(first == self.position + 1, f"position {first} does not follow {self.position}")
+        if first != self.position + 1:
+            invariant(False, f"position {first} does not follow {self.position}")
         self.position = Position(last)
 
     def _take_time(self, stamp: Stamp) -> None:
         self.csn = stamp.csn
         self.time_ns = self.line.time_ns = max(self.time_ns, stamp.time_ns)
-        self.retention.advance(stamp.csn.timestamp)
+        if stamp.csn.timestamp > self.retention.time_s:
+            self.retention.advance(stamp.csn.timestamp)
 
 
 def _other(call: str, outcome: bytes | None, recorded: bytes) -> str:

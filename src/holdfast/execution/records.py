@@ -34,7 +34,7 @@ it. New fields get defaults and go last; samples of every version are kept in ``
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -318,8 +318,8 @@ Stamped = (
 """The records that advance the group's time."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
-_calls: Final = msgspec.msgpack.Decoder(list[TracedCall])
-_sent_calls: Final = msgspec.msgpack.Decoder(list[SentCall])
+_calls: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(list[TracedCall])
+_sent_calls: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(list[SentCall])
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -357,12 +357,14 @@ def decode_record(body: bytes) -> Record:
 
 def decode_calls(calls: msgspec.Raw | bytes) -> list[Call]:
     """Decode a list of calls. Raises ``msgspec.DecodeError`` for anything else."""
-    return cast(list[Call], _calls.decode(calls))
+    decoded: list[Call] = _calls.decode(calls)
+    return decoded
 
 
 def decode_sent_calls(calls: msgspec.Raw | bytes) -> list[Call]:
     """Decode calls that have just arrived, and check their limits (:class:`SentCall`)."""
-    return cast(list[Call], _sent_calls.decode(calls))
+    decoded: list[Call] = _sent_calls.decode(calls)
+    return decoded
 
 
 def encode_calls(calls: list[Call]) -> msgspec.Raw:

@@ -305,7 +305,7 @@ def memory_backend(
 ) -> tuple[Backend, MemoryLog]:
     """Make the in-memory counterpart of *disk*, and its log. The process is the store, so a restarted process
     is a different member. States of more than *large_bytes* are scratch files."""
-    durability = Durability(lambda: log.durable)
+    durability = Durability()
     log = MemoryLog(durability.on_durable)
     keeping = MemoryCheckpoints(log, soon, scratch, large_bytes, disk.ports.lacks_space)
     me = ViewMember(

@@ -102,6 +102,8 @@ def calls_of(asked: Asked) -> tuple[ClientId, list[Call]]:
 REPLY_BYTES_MAX: Final = 8 << 20
 """The most bytes of outcomes in one frame, unless a single outcome is longer. This is well below the longest
 frame of a connection."""
+ONE_FRAME: Final = [(0, 1)]
+"""The one range of a single outcome."""
 TEXT_MAX: Final = 1_000
 LOOK_UPS_MAX: Final = 16
 """How many views this host reads at once for requests that know a newer view than it does. Further such
@@ -133,7 +135,7 @@ class Answers:
         time_ns = hosted.time_ns(self._stamps.time_ns)
         if token.number is not None:
             numbers = [token.number] * len(outcomes)
-        for first, last in _frames(outcomes):
+        for first, last in _frames(outcomes) if len(outcomes) > 1 else ONE_FRAME:
             replies = Replies(hosted.group, numbers[first:last], outcomes[first:last], seen, time_ns)
             token.client.send(replies)
 
@@ -222,7 +224,9 @@ class CallRouter:
             case Reads() as asked:
                 self._judge(client, asked, is_looked_up=False)
             case asked:
-                if not self._is_taken_over(asked.group) or not self._early.add(client, asked):
+                hosted = self._hosted.get(asked.group)
+                is_taken_over = hosted is not None and hosted.has_claimed and hosted.is_taking_over
+                if not is_taken_over or not self._early.add(client, asked):
                     self._judge(client, asked, is_looked_up=False)
 
     # --- routing (FTC-78 to 85)

@@ -72,5 +72,5 @@ class DiskSpace:
             return
         self._passed_on_ns = 0
         for hosted in list(self._hosted.values()):
-            if hosted.is_primary and hosted.member.lacks_space is not None:
+            if hosted.is_primary and hosted.member.lacks_space() is not None:
                 hosted.pass_on("its host is short of disk space", has_space=True)

@@ -33,7 +33,7 @@ from holdfast.groups.liveness_checks import LivenessChecks
 from holdfast.groups.other_hosts import OtherHosts
 from holdfast.groups.outbound.domains import OutboundDomains
 from holdfast.groups.outbound.groups import OutboundCalls
-from holdfast.groups.ports import DiskGuard, GroupsPorts, OpenStore
+from holdfast.groups.ports import FAILURES, DiskGuard, GroupsPorts, OpenStore
 from holdfast.groups.scheduler import Scheduler
 from holdfast.groups.settings import GroupsConfig
 from holdfast.groups.stale_reads import StaleReads
@@ -101,8 +101,7 @@ class HostGroups:
         self.suspects = CrashSuspects(ports.slot, ports.clock)
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
-        log = store.log
-        durability = Durability(lambda: log.durable)
+        durability = Durability()
         store.on_durable = self.guarded(durability.on_durable)
         self.checkpoints = CheckpointKeeper(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
@@ -142,7 +141,6 @@ class HostGroups:
             guard.timers,
             ports.soon,
             self.guarded,
-            flush=lambda: self._backends.flush(),
             after=stale_reads.on_turn,
         )
         self.serving = CallRouter(
@@ -191,6 +189,7 @@ class HostGroups:
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         large_bytes = config.style.inline_state_bytes_max
         self._backends = Backends(disk, store, ports.journal, guard.soon, large_bytes)
+        self._scheduler.flush_logs = self._backends.flush
         self._lifecycle = MemberLifecycle(
             self.hosted,
             self.catalog,
@@ -215,12 +214,8 @@ class HostGroups:
             ports,
             guard,
         )
-        # These handlers run for every message and every turn, so they are wrapped only once.
         self._on_group_message = self.guarded(self._pass_on)
         self.stopping = HostStop(host, incarnation, self.hosted, self.catalog, ports.network, guard)
-        self._on_host_message = self.guarded(self._peers.leases.on_message)
-        self._on_stale_read_message = self.guarded(stale_reads.on_message)
-        self._on_deadlock_message = self.guarded(self._deadlocks.on_message)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
@@ -281,23 +276,28 @@ class HostGroups:
 
     def on_sequence(self, peer: HostId, message: SequenceMessage) -> None:
         """Dispatch a message from another host."""
-        match message:
-            case Accepted() | Submit():  # nearly all messages
-                self._on_group_message(peer, message)
-            case Beat() | BeatAnswer() | Confirm() | Confirmed():
-                self._on_host_message(peer, message)
-            case HowFar() | ThisFar():
-                self._on_stale_read_message(peer, message)
-            case Probe() | GiveWay():
-                self._on_deadlock_message(peer, message)
-            case Held():
-                self.recovery.on_held(peer, message)
-            case Stopping():
-                self.stopping.on_stopping(peer, message)
-            case Died():
-                return  # only agents report deaths, because they have proof (K2)
-            case _:
-                self._on_group_message(peer, message)
+        try:
+            match message:
+                case Accepted() | Submit():  # nearly all messages
+                    hosted = self.hosted.get(message.group)
+                    if hosted is not None:
+                        hosted.member.on_message(peer, message)
+                case Beat() | BeatAnswer() | Confirm() | Confirmed():
+                    self._peers.leases.on_message(peer, message)
+                case HowFar() | ThisFar():
+                    self.serving.stale_reads.on_message(peer, message)
+                case Probe() | GiveWay():
+                    self._deadlocks.on_message(peer, message)
+                case Held():
+                    self.recovery.on_held(peer, message)
+                case Stopping():
+                    self.stopping.on_stopping(peer, message)
+                case Died():
+                    return  # only agents report deaths, because they have proof (K2)
+                case _:
+                    self._pass_on(peer, message)
+        except FAILURES as failure:
+            self._guard.end_host(failure)
 
     def _pass_on(self, peer: HostId, message: GroupMessage) -> None:
         hosted = self.hosted.get(message.group)

@@ -7,6 +7,7 @@ member without its object, never leads, and keeps its log short by taking states
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final, NoReturn
 
@@ -67,7 +68,7 @@ class HostedGroup:
         self.group = record.group
         self._on_ready = on_ready
         self._was_ready = False
-        self._has_claimed = False
+        self.has_claimed = False
         """Whether this member has claimed the group and has not served it since."""
         self._passed_on = 0
         self._rank = Rank.NEAR
@@ -79,7 +80,7 @@ class HostedGroup:
         self.old_code = old_code
         self.code = definition.code
         """The version of the class on this host (E7)."""
-        self._later = later
+        self.ask_turn: Callable[[], None] = partial(later, self)
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
         self.style = make_member(
@@ -149,7 +150,7 @@ class HostedGroup:
     @property
     def is_taking_over(self) -> bool:
         """Whether this member has claimed the group, or won it, and is likely to serve it in a moment."""
-        if not self._has_claimed or self.member.role not in (Role.CLAIMING, Role.PRIMARY):
+        if not self.has_claimed or self.member.role not in (Role.CLAIMING, Role.PRIMARY):
             return False
         return isinstance(self.style, Replica) and self.style.fitness().rank is Rank.NEAR
 
@@ -175,9 +176,6 @@ class HostedGroup:
         changed."""
         if isinstance(self.style, Replica):
             self.style.reconsider()
-
-    def ask_turn(self) -> None:
-        self._later(self)
 
     def pass_on(
         self, why: str, *, log_below: int | None = None, has_space: bool = False, spread: int = 0
@@ -236,13 +234,13 @@ class HostedGroup:
     def _tell_if_ready(self) -> None:
         """Announce readiness only once calls are taken. Clients come at once, and one that is turned away
         tries the other members, which may hang."""
-        was_ready, self._was_ready = self._was_ready, self.is_ready
+        was_ready, self._was_ready = self._was_ready, self.member.is_serving and self.style.is_ready
         if self._was_ready and not was_ready:
-            self._has_claimed = False
+            self.has_claimed = False
             self._on_ready(self.group)
 
     def _on_claiming(self) -> None:
-        self._has_claimed = True
+        self.has_claimed = True
 
     def _tell_if_fit(self) -> None:
         fitness = self.style.fitness()

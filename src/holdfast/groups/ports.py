@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.groups import GroupRecord
@@ -300,7 +300,7 @@ class GroupsPorts:
     trace: Trace
     journal: Journal
     authority: WatchPort
-    soon: Callable[[Callable[[], None]], None]
+    soon: Callable[[Callable[[], None]], object]
     """Calls a function at the end of the turn, after everything that arrived together."""
     define: Callable[[GroupRecord], Definition]
     """Loads a group's class. Raises ``BadClass``, ``NotCapturable``."""
@@ -342,6 +342,10 @@ class GroupsPorts:
     """Runs older code; None if only records made by the current version of a class can be replayed."""
 
 
+FAILURES: Final = (*DISK_ERRORS, StorageFailed)
+"""What a failing disk raises."""
+
+
 class DiskGuard:
     """Ends the host when anything it does for its groups, which are kept on *store*, meets a failing disk."""
 
@@ -355,12 +359,15 @@ class DiskGuard:
         def guarded(*arguments: object) -> None:
             try:
                 work(*arguments)
-            except DISK_ERRORS as error:
-                self._store.fail(error)
-            except StorageFailed as failed:
-                self._store.fail(failed.error)
+            except FAILURES as failure:
+                self.end_host(failure)
 
         return guarded
+
+    def end_host(self, failure: HoldfastError | StorageFailed) -> None:
+        """End the host because of one of ``FAILURES``, which a handler that runs for every call catches
+        itself."""
+        self._store.fail(failure.error if isinstance(failure, StorageFailed) else failure)
 
     def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
         """Watch a prefix with a guarded callback; see :data:`holdfast.groups.ports.Watch`."""

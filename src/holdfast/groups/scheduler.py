@@ -53,13 +53,12 @@ class Wakes:
         self._on_wake(group)
 
 
-Soon = Callable[[Callable[[], None]], None]
+Soon = Callable[[Callable[[], None]], object]
 Guarded = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Scheduler:
-    """Runs the turns of all groups of one host. *flush* flushes the logs. *after* is called after every
-    turn."""
+    """Runs the turns of all groups of one host. *after* is called after every turn."""
 
     def __init__(
         self,
@@ -69,12 +68,12 @@ class Scheduler:
         soon: Soon,
         guarded: Guarded,
         *,
-        flush: Callable[[], None],
         after: Callable[[HostedGroup], None],
     ) -> None:
         self._hosted = hosted
         self._soon = soon
-        self._flush_logs = flush
+        self.flush_logs: Callable[[], None]
+        """Flushes the logs of the host; set before anything asks for a flush."""
         self._after = after
         self._asked: dict[HostedGroup, None] = {}
         self._wakes = Wakes(timers, clock, self._on_wake)
@@ -132,4 +131,4 @@ class Scheduler:
 
     def _flush(self) -> None:
         self._is_flush_asked = False
-        self._flush_logs()
+        self.flush_logs()

@@ -9,14 +9,14 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import cast
 
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import InvalidRequest
 from holdfast.net.address import Address, address_of
 from holdfast.net.connection_settings import ConnectionSettings
 from holdfast.net.credentials import NONCE_BYTES, ProvenBy
-from holdfast.net.flow import Flow
+from holdfast.net.flow import FLUSH_BYTES_FIRST, FLUSH_BYTES_MAX, LONG_FRAME_BYTES, Flow
 from holdfast.net.frame import (
     HEADER,
     HEADERS,
@@ -36,14 +36,6 @@ from holdfast.net.layer import Bytes, LayerFailed, layer_for
 from holdfast.net.limits import TICK_S_MIN, TICKS_PER_IDLE
 from holdfast.net.receiver import Receiver
 from holdfast.net.session import ALIVE_FRAME, Session
-
-FLUSH_BYTES_FIRST: Final = 2 * 1024
-FLUSH_BYTES_MAX: Final = 64 * 1024
-"""The frames of one turn are written when they reach this size, so that the peer can begin while the rest is
-made. The size starts small and doubles each time, because every write has the same cost."""
-
-LONG_FRAME_BYTES: Final = 1024
-"""A frame this long is written at once: it holds many calls, and the peer can begin with them."""
 
 log = LibraryLog("holdfast.net")
 _pack_header = HEADER.pack
@@ -146,8 +138,13 @@ class Connection(asyncio.Protocol):
         gathered += payload
         if length >= LONG_FRAME_BYTES:
             self._flush()
+        elif not self._flush_at:
+            self._flush_at = FLUSH_BYTES_FIRST
+            self._loop.call_soon(self._flush)
         elif len(gathered) >= self._flush_at:
-            self._flush_soon()
+            flush_at = min(2 * self._flush_at, FLUSH_BYTES_MAX)
+            self._flush()
+            self._flush_at = flush_at
 
     async def drain(self) -> None:
         """Wait until the connection is writable. Raises ``NotConnected`` when it has ended."""
@@ -200,23 +197,39 @@ class Connection(asyncio.Protocol):
             self._begin_session()
 
     def data_received(self, data: bytes) -> None:
+        """Deliver the frames in *data*, and write the answers."""
         if self.reason is not None:
             return  # lingering: the peer may still be sending, and nobody will read it
         self._heard_at = self._loop.time()
-        if self._is_plain and self._receiver is not None and self._session is not None:
-            self._deliver(self._receiver, self._session, (), data)
-            return
+        early: Sequence[Frame] = ()
+        if not self._is_plain or self._receiver is None:
+            early, data = self._unwrap(data)
+            if not early and not data:
+                return
+        receiver, session, kind = self._receiver, self._session, None
+        assert receiver is not None  # for the type checker; a cast would be a call for every frame
+        assert session is not None
+        on_frame = receiver.on_frame
+        # Answers given while frames are delivered leave together at the end, without a flush of their own.
+        self._flush_at = FLUSH_BYTES_FIRST
         try:
-            plain = self._layer.receive(data)
-            if self._session is None:
-                self._write_wire(self._layer.take_output())
-                if self._layer.is_ready:
-                    self._begin_session()
-        except LayerFailed as failure:
-            self._finish(failure.reason, plain_goodbye=failure.plain_goodbye)
-            return
-        if plain and self._session is not None:
-            self._receive_plain(self._session, plain)
+            if not early and not session.decoder.hand_run(on_frame, self, data):
+                early = session.take_rest()
+            for kind, payload in early:
+                if not self.is_open:
+                    break
+                on_frame(self, kind, payload)
+        except UNDECODABLE as error:
+            self.close(Reason(Why.MALFORMED, f"{(kind or session.current_kind).name}: {error}"))
+        except Exception:
+            name = (kind or session.current_kind).name
+            log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
+            self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
+        self._flush_at = 0
+        if self._gathered:
+            self._flush()
+        if session.reason is not None:
+            self._finish(session.reason)
 
     def eof_received(self) -> bool:
         if self._session is not None:
@@ -271,17 +284,31 @@ class Connection(asyncio.Protocol):
         self._loan = MemoryLoan(verdict, of, wait, self._loop.time, self._limits.frame_s)
         return None
 
-    def _receive_plain(self, session: Session, data: bytes) -> None:
-        early: list[Frame] = []
-        if self._receiver is None:
-            early, data = session.receive(data), b""
-            self._write_plain(session.take_output())
-            if session.agreed is not None:
-                self._become_open(session, session.agreed)
+    def _unwrap(self, data: bytes) -> tuple[Sequence[Frame], bytes]:
+        """Return the frames that came with the end of the handshake, and the bytes after it."""
+        try:
+            data = self._layer.receive(data)
+            if self._session is None:
+                self._write_wire(self._layer.take_output())
+                if self._layer.is_ready:
+                    self._begin_session()
+        except LayerFailed as failure:
+            self._finish(failure.reason, plain_goodbye=failure.plain_goodbye)
+            return (), b""
+        session = self._session
+        if session is None or not data:
+            return (), b""
         if self._receiver is not None:
-            self._deliver(self._receiver, session, early, data)
-        elif session.reason is not None:
+            return (), data
+        early = session.receive(data)
+        self._write_plain(session.take_output())
+        if session.agreed is not None:
+            self._become_open(session, session.agreed)
+        if self.is_open and early:
+            return early, b""
+        if session.reason is not None:
             self._finish(session.reason)
+        return (), b""
 
     def _become_open(self, session: Session, agreed: Agreed) -> None:
         self._agreed, self.peer = agreed, agreed.peer
@@ -308,52 +335,26 @@ class Connection(asyncio.Protocol):
         if refusal is not None:
             self.close(refusal)
 
-    def _deliver(self, receiver: Receiver, session: Session, early: Sequence[Frame], data: bytes) -> None:
-        """Deliver the frames that came with the handshake, or those in *data*; see whether that was all."""
-        on_frame = receiver.on_frame
-        kind: Kind | None = None
-        # Answers given while frames are delivered leave together at the end, without a flush of their own.
-        self._flush_at = FLUSH_BYTES_FIRST
-        try:
-            for kind, payload in early or session.hand_on(data, on_frame, self):
-                if self.reason is not None:
-                    break
-                on_frame(self, kind, payload)
-        except UNDECODABLE as error:
-            self.close(Reason(Why.MALFORMED, f"{(kind or session.current_kind).name}: {error}"))
-        except Exception:
-            name = (kind or session.current_kind).name
-            log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
-            self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
-        self._flush_at = 0
-        if self._gathered:
-            self._write_out()
-        if session.reason is not None:
-            self._finish(session.reason)
-
     # --- sending
 
     def _refuse_to_send(self, kind: Kind, length: int) -> None:
         if self._payload_bytes_max >= 0:
             raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
 
-    def _flush_soon(self) -> None:
-        if not self._flush_at:
-            self._flush_at = FLUSH_BYTES_FIRST
-            self._loop.call_soon(self._flush)
-        if len(self._gathered) >= self._flush_at:
-            self._flush_at = min(2 * self._flush_at, FLUSH_BYTES_MAX)
-            self._write_out()
-
     def _flush(self) -> None:
+        """Write the frames gathered so far. It ends the turn, unless the caller says that more may follow."""
         self._flush_at = 0
-        if self._gathered:
-            self._write_out()
-
-    def _write_out(self) -> None:
-        data, self._gathered = self._gathered, bytearray()
+        gathered = self._gathered
+        if not gathered:
+            return
+        self._gathered = bytearray()
         self._has_sent = True
-        self._write_wire(data if self._is_plain else self._layer.wrap(data))
+        transport, data = self._transport, gathered if self._is_plain else self._layer.wrap(gathered)
+        if data and transport is not None and not transport.is_closing():
+            try:
+                transport.write(data)
+            except RuntimeError:
+                return  # as in `_write_wire`, which is not called here to save a call for every frame
         if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
             self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
 

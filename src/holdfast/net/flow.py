@@ -1,8 +1,18 @@
-"""The back-pressure of one connection in both directions: when it reads, and when its senders wait."""
+"""The back-pressure of one connection in both directions: when it reads, when its senders wait, and how much
+it gathers before it writes."""
 
 import asyncio
+from typing import Final
 
 from holdfast.net.frame import NotConnected
+
+FLUSH_BYTES_FIRST: Final = 2 * 1024
+FLUSH_BYTES_MAX: Final = 64 * 1024
+"""The frames of one turn are written when they reach this size, so that the peer can begin while the rest is
+made. The size starts small and doubles each time, because every write has the same cost."""
+
+LONG_FRAME_BYTES: Final = 1024
+"""A frame this long is written at once: it holds many calls, and the peer can begin with them."""
 
 
 class Flow:

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from holdfast.model.errors import invariant
 from holdfast.net.credentials import ADVICE, ClientKey, Credentials, DomainSecret, ProvenBy, is_proof, proof
-from holdfast.net.frame import Frame, FrameDecoder, Kind, Reason, To, Why, encode_frame
+from holdfast.net.frame import Frame, FrameDecoder, Kind, Reason, Why, encode_frame
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
     Agreed,
@@ -102,7 +102,8 @@ class Session:
         self._pending: Agreed | None = None
         """The peer as it says it is, before it has proved that."""
         self._hello = self._welcome = b""
-        self._decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+        self.decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+        """An open connection passes its bytes to its ``hand_run`` directly; ``take_rest`` follows."""
         self._output: list[bytes] = []
         if is_connector:
             self._hello = encode_hello(ours, payload_bytes_max, idle_ms, self._proven_by, nonce)
@@ -112,32 +113,27 @@ class Session:
         """Process the bytes that arrived, in any pieces, and return the application's frames in order."""
         if self.state is State.ENDED:
             return []
-        self._decoder.feed(data)
-        frames = self._decoder.take_run() if self.state is State.OPEN else []
+        self.decoder.feed(data)
+        frames = self.decoder.take_run() if self.state is State.OPEN else []
         return frames + self._receive_unusual()
 
-    def hand_on(self, data: bytes, take: Callable[[To, Kind, bytes], None], to: To) -> list[Frame]:
-        """Like ``receive``, for the hot path of an open session: pass the frames to *take* as they are found.
-
-        Return the frames that follow a frame of the connection itself.
-        """
-        if self.state is State.ENDED:
-            return []
-        is_all = self._decoder.hand_run(take, to, data)
-        return self._receive_unusual() if not is_all and self.state is State.OPEN else []
+    def take_rest(self) -> list[Frame]:
+        """Return the frames after those that ``decoder.hand_run`` has passed on: what it leaves is incomplete
+        or begins with a frame of the connection itself."""
+        return self._receive_unusual() if self.state is State.OPEN else []
 
     def watch_long_frames(self, on_long: Callable[[int], None]) -> None:
         """Have *on_long* called with the length of each long frame that begins, and with 0 at its end."""
-        self._decoder.watch_long(on_long)
+        self.decoder.watch_long(on_long)
 
     @property
     def current_kind(self) -> Kind:
-        """The kind of the frame at which ``hand_on`` raised."""
-        return self._decoder.next_kind
+        """The kind of the frame at which ``decoder.hand_run`` raised."""
+        return self.decoder.next_kind
 
     def _receive_unusual(self) -> list[Frame]:
         """Continue after a run: the rest is incomplete or begins with a frame of the connection itself."""
-        decoder, frames = self._decoder, list[Frame]()
+        decoder, frames = self.decoder, list[Frame]()
         while (frame := decoder.take_one()) is not None:
             self._on_unusual(*frame)
             if self.reason is not None:
@@ -150,7 +146,7 @@ class Session:
 
     def receive_eof(self) -> None:
         """Record that the peer will send nothing more."""
-        if self._decoder.is_between_frames:
+        if self.decoder.is_between_frames:
             self._end(Reason(Why.LOST, "the connection was closed without a goodbye"))
         else:
             self._fail(Reason(Why.TRUNCATED, "the connection ended inside a frame"))
@@ -239,7 +235,7 @@ class Session:
         return refusal is not None
 
     def _open(self) -> None:
-        self._decoder.payload_bytes_max = self._payload_bytes_max
+        self.decoder.payload_bytes_max = self._payload_bytes_max
         self.agreed = self._pending
         self.state = State.OPEN
 
@@ -272,4 +268,4 @@ class Session:
         if self.state is not State.ENDED:
             self.state = State.ENDED
             self.reason = reason
-            self._decoder.is_stopped = True
+            self.decoder.is_stopped = True

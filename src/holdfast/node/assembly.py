@@ -258,9 +258,6 @@ def _ports(
     def timers(on_timer: Callable[[Hashable], None]) -> LoopTimers:
         return LoopTimers(loop, on_timer)
 
-    def soon(work: Callable[[], None]) -> None:
-        loop.call_soon(work)
-
     def on_halted(group: GroupId, why: str) -> None:
         log.error("a member has stopped", group=group, why=why)
         detector().on_halted(group, why)
@@ -276,7 +273,7 @@ def _ports(
         trace=trace,
         journal=log,
         authority=questions,
-        soon=soon,
+        soon=loop.call_soon,
         define=codes.define,
         nonce=fresh_nonce,
         on_fault=on_fault,

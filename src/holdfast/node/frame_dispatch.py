@@ -53,6 +53,7 @@ class ClientConnection(msgspec.Struct, frozen=True):
 
 log = structlog.get_logger("holdfast.receiving")
 _sent: Final = msgspec.msgpack.Decoder(Sent)
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class FrameDispatch:
@@ -68,14 +69,16 @@ class FrameDispatch:
         hosts: Sequence[HostId],
         services: HostServices,
         workers: Workers,
+        report: Callable[[], object],
         *,
         allows_chaos: bool,
         stop: Callable[[], None],
     ) -> None:
-        """*stop* ends this host's process in an orderly way."""
+        """*report* returns what the host says of itself; *stop* ends its process in an orderly way."""
         self._groups = groups
         self._services = services
         self._partition = partition
+        self._report = report
         self._control = control
         groups_admin = GroupsAdmin(groups, authority, control, fresh_nonce)
         self.notifiers = NotifierGroups(groups, groups_admin, control, hosts)
@@ -118,6 +121,9 @@ class FrameDispatch:
                 self._on_call(ClientConnection(connection), message)
             elif kind is Kind.GROUP_ORDER:
                 self._orders.take(connection, payload)
+            elif kind is Kind.STATUS_REQUEST:
+                number, _ = split_number(payload)
+                connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._report())))
             elif is_host and self._services.takes(kind):
                 self._services.on_frame(HostId(peer.id), kind, payload)
             else:

@@ -9,14 +9,13 @@ Peers hear nothing from the host before that, and it promises nothing to anyone 
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
 
 from holdfast.admin.client_rights import NO_RULES, ClientRules
@@ -46,8 +45,6 @@ from holdfast.net import (
     Receiver,
     Server,
     serve,
-    split_number,
-    with_number,
 )
 from holdfast.net.handshake import HOST_ADMITS
 from holdfast.net.secret_file import read_key
@@ -78,7 +75,6 @@ from holdfast.node.store import STORE, HostStore, advice
 from holdfast.storage.lock import DirectoryLock, Holder
 
 log = structlog.get_logger("holdfast.host")
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Host:
@@ -138,6 +134,8 @@ class Host:
         self._early = EarlyCalls()
         self._callees: OutboundHosts | None = None
         self._dispatch: FrameDispatch | None = None
+        self.on_frame: Callable[[Connection, Kind, bytes], None] = self._on_early_frame
+        """Takes a frame; of the dispatch itself once there is one, since every frame comes by here."""
         self._control: ControlPlane | None = None
 
     async def run(self) -> None:
@@ -251,18 +249,6 @@ class Host:
             config=config.control,
         )
         reconciler = self._manager(groups, control)
-        self._dispatch = FrameDispatch(
-            groups,
-            self._authority,
-            self._partition,
-            reconciler,
-            control,
-            hosts,
-            self._services,
-            self._workers,
-            allows_chaos=self._description.allows_chaos,
-            stop=self._stop.set,
-        )
         reporter = HostReporter(
             session,
             self._keeper,
@@ -286,7 +272,21 @@ class Host:
             on_hang=lambda died: findings.on_hang(died, groups.catalog),
             on_died=detector.on_died,
         )
+        self._dispatch = FrameDispatch(
+            groups,
+            self._authority,
+            self._partition,
+            reconciler,
+            control,
+            hosts,
+            self._services,
+            self._workers,
+            agents.report,
+            allows_chaos=self._description.allows_chaos,
+            stop=self._stop.set,
+        )
         self._early.hand_to(self._dispatch.on_frame)
+        self.on_frame = self._dispatch.on_frame
         host_context = HostContext(
             domain=domain,
             session=session,
@@ -382,18 +382,12 @@ class Host:
 
     # --- what it knows of itself and others
 
-    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if self._agents is None or self._dispatch is None:
-            if kind is Kind.GROUP_ORDER:
-                refuse_early(self._host, connection, payload)
-            elif kind is Kind.CALL:
-                self._early.keep(connection, payload)
-            return  # still starting: any answer would soon be wrong
-        if kind is not Kind.STATUS_REQUEST:
-            self._dispatch.on_frame(connection, kind, payload)
-            return
-        number, _ = split_number(payload)
-        connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
+    def _on_early_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        """Handle a frame that comes while the host is starting: any answer would soon be wrong."""
+        if kind is Kind.GROUP_ORDER:
+            refuse_early(self._host, connection, payload)
+        elif kind is Kind.CALL:
+            self._early.keep(connection, payload)
 
     def _receiver(self, connection: Connection) -> Receiver:
         rights = self._clients.rights(connection.peer, connection.proven_by)

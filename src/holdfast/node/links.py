@@ -70,7 +70,9 @@ class HostLinks:
 
     def send(self, peer: str, message: object) -> None:
         """Send *message* if the link is up. Delivery is not guaranteed."""
-        self.send_as(Kind.SEQUENCE, HostId(peer), message)
+        link = self._links.get(HostId(peer))
+        if link is not None and (connection := link.connection) is not None:
+            connection.send(Kind.SEQUENCE, _encode(message))
 
     def send_as(self, kind: Kind, peer: HostId, message: object) -> None:
         """Send a message of another *kind*, likewise."""

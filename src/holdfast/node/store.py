@@ -62,8 +62,15 @@ class HostStore:
         self._checkpoints: CheckpointStore | None = None
         self._scratch: ScratchStore | None = None
         self._stamps: Stamps | None = None
-        self.on_durable: Callable[[int], None] = lambda _: None
+
+    @property
+    def on_durable(self) -> Callable[[int], None]:
         """Called with the number of records of this opening that would survive a power cut."""
+        return self.log.on_durable
+
+    @on_durable.setter
+    def on_durable(self, then: Callable[[int], None]) -> None:
+        self.log.on_durable = then
 
     async def open(self) -> None:
         """Get a number for this opening, then open the log; waits while the authority is away.
@@ -167,7 +174,7 @@ class HostStore:
             opening=self.opening,
             config=self._config,
             on_open=lambda: opened.set_result(None),
-            on_durable=lambda number: self.on_durable(number),
+            on_durable=lambda _: None,
             on_stopped=self.fail,
             trace=LogTrace(host=self._host),
         )

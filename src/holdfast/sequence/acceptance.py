@@ -72,7 +72,7 @@ class Acceptance:
         on = self._on
         if submit.epoch > on.epoch or primary != self.primary:
             self.follow(submit.epoch, primary)
-        is_new = submit.epoch > on.store.followed
+        is_new = submit.epoch > on.store.followed()
         if is_new and self._holds_more(submit):
             on.send(primary, Knows(on.group, submit.epoch, on.committed))
             on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail.position)
@@ -84,7 +84,7 @@ class Acceptance:
         if submit.records and on.ports.lacks_space() and on.standing.own_entry is None:
             on.note("no_space")  # nobody waits for a learner, and it takes no more than it has room for (D5)
             return
-        is_first, self.heard_at = self.heard_at is None, on.now
+        is_first, self.heard_at = self.heard_at is None, on.ports.clock.now()
         if is_first:
             self.on_first_heard()
         try:
@@ -162,13 +162,13 @@ class Acceptance:
         on = self._on
         if epoch != on.epoch or self.primary is None or self.is_stopped:
             return
-        if is_whole:
+        if is_whole and (on.is_doubtful or not on.is_settled):
             on.settle()
         incarnation, beat = on.ports.leases.latest_beat(self.primary)
         on.confirm(self.primary, incarnation, epoch)
         me = on.me
-        held = on.store.live_bytes
-        on.send(
+        held = on.store.live_bytes()
+        on.ports.network.send(
             self.primary,
             Accepted(
                 *(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),

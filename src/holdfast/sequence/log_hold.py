@@ -129,7 +129,7 @@ class LogHold:
             for each in self._fed.values()
             if each.needs_log and each.progressed_at >= oldest and each.has >= floor
         ]
-        if fed and on.store.live_bytes > on.config.hold_bytes:
+        if fed and on.store.live_bytes() > on.config.hold_bytes:
             for each in fed:
                 each.begins = each.has
             if self._held[0] is None or min(each.begins for each in fed) <= self._held[0]:

@@ -17,6 +17,7 @@ from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.handover import Phase
 from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
 from holdfast.sequence.peer_messages import PeerMessages
 from holdfast.sequence.ports import Application, HostPorts, Me
@@ -54,6 +55,7 @@ class Member:
         self._on = on = MemberState(
             group, me, config, ports, application, store, ViewState(me), committed, is_doubtful=is_doubtful
         )
+        self.standing = on.standing
         self._alarms = MemberTimers(ports.timers, self._on_alarm)
         self._view_requests = ViewRequests(
             on,
@@ -65,7 +67,11 @@ class Member:
             on_fatal=self._give_up,
             on_never_issued=self._disbelieve,
         )
-        self._lead = Primary(on, self._alarms, self._view_requests, on_overdue=self._reclaim)
+        self._lead = lead = Primary(on, self._alarms, self._view_requests, on_overdue=self._reclaim)
+        self._submission, self._handover = lead.submission, lead.handover
+        self.flush = lead.flush
+        """Sends and syncs what was submitted in this turn (S5)."""
+        self.lacks_space = lead.submission.without_space
         self._acceptance = Acceptance(on)
         self._learning = Learning(on, self._acceptance.ask)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, MemberTimer.CLAIM))
@@ -74,7 +80,7 @@ class Member:
         self._state_request = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
         self._acceptance.on_first_heard = self._on_first_heard
         self.peer_messages = PeerMessages(on, lambda: self.role)
-        self._reads = ReadRights(on, self._lead.submission, self._lead.handover, self.on_view)
+        self._reads = ReadRights(on, self._submission, self._handover, self.on_view)
 
     # --- for the application and the host
 
@@ -93,27 +99,23 @@ class Member:
     @property
     def log_bytes(self) -> int:
         """As :attr:`own_log_bytes`; at a primary, of the required member with the longest log (D4)."""
-        others = self._lead.submission.longest_log() if self.role is Role.PRIMARY else 0
-        return max(self._on.store.live_bytes, others)
+        others = self._submission.longest_log() if self.role is Role.PRIMARY else 0
+        return max(self._on.store.live_bytes(), others)
 
     @property
     def own_log_bytes(self) -> int:
         """The bytes of records on this host that no checkpoint covers yet."""
-        return self._on.store.live_bytes
+        return self._on.store.live_bytes()
 
     @property
     def is_serving(self) -> bool:
         """Whether this member takes calls."""
-        return self._lead.is_serving
+        return self._submission.is_serving and self._handover.phase is Phase.NONE  # as `Primary.is_serving`
 
     @property
     def primary(self) -> HostId | None:
         """The host of the primary, as far as this member knows."""
         return self._on.me.host if self.role is Role.PRIMARY else self._acceptance.primary
-
-    @property
-    def standing(self) -> ViewState:
-        return self._on.standing
 
     @property
     def is_lost(self) -> bool:
@@ -130,7 +132,7 @@ class Member:
 
     def start(self, seen: Seen[View] | None = None) -> None:
         """Find out this member's place (V3). *seen* counts unless the log has followed a later epoch."""
-        if seen is not None and seen.value.epoch >= self._on.store.followed:
+        if seen is not None and seen.value.epoch >= self._on.store.followed():
             self._on_read(seen)
         else:
             self._view_requests.read()
@@ -138,14 +140,10 @@ class Member:
     def submit(self, body: bytes, count: int = 1) -> Position:
         """Order *count* operations as one record; returns the last position. :meth:`flush` follows once per
         turn. Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest``; then nothing has changed."""
-        if self.is_serving:
-            return self._lead.submission.order(body, count)
+        if self._submission.is_serving and self._handover.phase is Phase.NONE:
+            return self._submission.order(body, count)
         why = "its state is lost" if self.is_lost else "not served here"
         raise Unavailable(f"group {self._on.group}: {why}")
-
-    def flush(self) -> None:
-        """Send and sync what was submitted in this turn (S5)."""
-        self._lead.flush()
 
     def read(self, first: Position, last: Position) -> list[Record]:
         """The records that hold these positions, as they are in the log."""
@@ -167,14 +165,9 @@ class Member:
         """The hosts to hand over to, the fittest first (O3, E8, D4, D5)."""
         return self._lead.successors(log_below, has_space=has_space)
 
-    @property
-    def lacks_space(self) -> HostId | None:
-        """As :meth:`.submission.Submission.without_space`."""
-        return self._lead.submission.without_space()
-
     def rank_of(self, host: HostId) -> Rank:
         """How fit the listed member on *host* is to lead, as far as this primary knows."""
-        return self._lead.submission.rank_on(host)
+        return self._submission.rank_on(host)
 
     def on_fitness(self) -> None:
         """Handle that the object is gone or is back: tell the primary (O3, E8)."""
@@ -215,7 +208,7 @@ class Member:
 
     def on_death(self) -> None:
         """Handle that a process was proven dead (K2): claim the group, or drop the backup."""
-        (self._lead.make_due_changes if self._lead.submission.is_primary else self._maybe_claim)()
+        (self._lead.make_due_changes if self._submission.is_primary else self._maybe_claim)()
 
     def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
         """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
@@ -235,7 +228,7 @@ class Member:
         return is_in
 
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
-        self._lead.submission.on_confirmed(host, incarnation, epoch, beat)
+        self._submission.on_confirmed(host, incarnation, epoch, beat)
 
     def on_message(self, peer: HostId, message: messages.GroupMessage) -> None:
         if isinstance(message, messages.BESIDE):
@@ -247,7 +240,7 @@ class Member:
         if self.role in (Role.WAITING, Role.HALTED):
             return  # a member acknowledges nothing before it has read the view (V3)
         on = self._on
-        if on.confirmed_to is not None:
+        if on.confirmed_to is not None and message.epoch > on.confirmed_in:
             on.heard_of(peer, message.epoch)
         if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
             if isinstance(message, messages.Submit | messages.Offer | messages.Compare):
@@ -262,13 +255,13 @@ class Member:
                     on.overtaken_in = max(on.overtaken_in, message.epoch)
                     on.send(peer, messages.Refused(on.group, message.epoch))
                 self._view_requests.read()
+        elif isinstance(message, messages.Submit):
+            self._on_submit(peer, message)
         else:
             self._on_message_as_follower(peer, message)
 
     def _on_message_as_follower(self, peer: HostId, message: messages.GroupMessage) -> None:
         match message:
-            case messages.Submit():
-                self._on_submit(peer, message)
             case messages.Offer():
                 if self.role is Role.LEARNER or self._on.standing.own_entry is not None:
                     self._acceptance.follow(message.epoch, peer)
@@ -399,12 +392,12 @@ class Member:
         on.epoch = seen.value.epoch
         on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
         if self.role is Role.PRIMARY:
-            self._lead.submission.go_on()
+            self._submission.go_on()
         else:
             self._become(Role.PRIMARY)
             self._acceptance.follow(on.epoch, None)
             self._learning.stop()
-            self._lead.submission.begin(is_unproven=self._claim.is_unproven)
+            self._submission.begin(is_unproven=self._claim.is_unproven)
         self._lead.after_progress()
         self._take_newer_view()
 

@@ -112,7 +112,7 @@ class Membership:
         """Forget followers that are not required and either are silent or should not be members. They say
         hello when they are back."""
         on = self._on
-        if self._submission.exact_followers() is not None:
+        if self._submission.exact is not None:
             return  # all who follow are listed, and all listed follow
         required = tuple(on.standing.required())
         for follower in self._submission.followers.all:

@@ -26,23 +26,26 @@ from holdfast.storage.record import ORIGIN, Point, Record
 
 
 class Durability:
-    """Calls back when records are durable, in the order of their numbers. *durable* returns how many records
-    survive a power cut now."""
+    """Calls back when records are durable, in the order of their numbers. The log says by
+    :meth:`on_durable` how many records survive a power cut."""
 
-    def __init__(self, durable: Callable[[], int]) -> None:
-        self._durable = durable
+    def __init__(self) -> None:
+        self._durable = 0
+        """As the log last said. Whoever asks has appended since the log was opened, so what was durable
+        before that need not be known."""
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._asked = 0
 
     def after(self, number: int, then: Callable[[], None]) -> None:
         """Call *then* once the first *number* records are durable; at once if they already are."""
-        if number <= self._durable():
+        if number <= self._durable:
             then()
         else:
             self._asked += 1
             heappush(self._waiting, (number, self._asked, then))
 
     def on_durable(self, number: int) -> None:
+        self._durable = number
         while self._waiting and self._waiting[0][0] <= number:
             heappop(self._waiting)[2]()
 

@@ -170,6 +170,7 @@ class Primary:
         on_overdue: Callable[[], None],
     ) -> None:
         self._on = on
+        self._alarms_set = alarms.are_set
         self._on_overdue = on_overdue
         self.submission = Submission(on, self._served, self.after_progress)
         self.handover = Handover(on)
@@ -195,8 +196,10 @@ class Primary:
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
-        if self.submission.is_primary and self.submission.flush():
-            self._resend_timer.arm()
+        if self.submission.has_ordered and self.submission.is_primary:
+            self.submission.flush()
+            if MemberTimer.NOTIFY not in self._alarms_set or MemberTimer.SWEEP not in self._alarms_set:
+                self._resend_timer.arm()
 
     def hand_over(self, to: HostId, why: str) -> None:
         """Hand the group over to the in-sync backup on *to* (K5). Raises ``Unavailable`` or
@@ -282,7 +285,8 @@ class Primary:
         if self._hold.is_feeding:
             self._look_at_hold()
         if self.handover.phase is Phase.NONE and self.submission.is_steady():
-            self._resend_timer.arm()
+            if MemberTimer.NOTIFY not in self._alarms_set or MemberTimer.SWEEP not in self._alarms_set:
+                self._resend_timer.arm()  # else both are set, and there is nothing to arm
         else:
             self.make_due_changes()
 

@@ -1,6 +1,7 @@
 """What a primary knows about each member that follows it."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,12 +61,6 @@ class Progress:
         self._in_flight.append((up_to, size))
         self.in_flight_bytes += size
 
-    def has(self, up_to: Position) -> None:
-        """Record that the follower has acknowledged everything up to that position."""
-        self.acknowledged = max(self.acknowledged, up_to)
-        while self._in_flight and self._in_flight[0][0] <= up_to:
-            self.in_flight_bytes -= self._in_flight.popleft()[1]
-
     def resend_all(self) -> None:
         """Treat everything in flight as lost; it is sent again."""
         self._in_flight.clear()
@@ -79,6 +74,15 @@ class Progress:
         """How fit the follower is to lead, as far as is known."""
         return self.rank if now < self.rank_until else Rank.NEAR
 
+    def accepted(self, up_to: Position, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
+        """Record an acknowledgement up to that position, which is an answer that carried *epoch* as well."""
+        if up_to > self.acknowledged:
+            self.acknowledged = up_to
+        while self._in_flight and self._in_flight[0][0] <= up_to:
+            self.in_flight_bytes -= self._in_flight.popleft()[1]
+        if (epoch, beat) != (self.answered_in, self.answered_beat) or incarnation != self.answered_as:
+            self.answered(incarnation, epoch, beat)
+
     def answered(self, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
         """Record an answer that carried *epoch*."""
         if (epoch, beat) >= (self.answered_in, self.answered_beat) or incarnation > self.answered_as:
@@ -88,29 +92,27 @@ class Progress:
 class ProgressOfAll:
     """The progress of all followers of one primary, by host and store, during one term."""
 
-    def __init__(self) -> None:
-        self._all: dict[tuple[HostId, StoreId], Progress] = {}
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        """*on_change* is called whenever a follower was added or removed."""
+        self._on_change = on_change
+        self.by_id: dict[tuple[HostId, StoreId], Progress] = {}
+        """Only read elsewhere."""
         self.all: tuple[Progress, ...] = ()
         """All of them. Replaced, never changed, when a follower is added or removed."""
-        self.changes = 0
-        """Incremented whenever a follower is added or removed."""
 
     def clear(self) -> None:
-        self._all.clear()
+        self.by_id.clear()
         self._changed()
 
     def get(self, member: ViewMember) -> Progress | None:
-        return self._all.get((member.host, member.store))
-
-    def find(self, host: HostId, store: StoreId) -> Progress | None:
-        return self._all.get((host, store))
+        return self.by_id.get((member.host, member.store))
 
     def remove(self, follower: Progress) -> None:
-        self._all.pop((follower.member.host, follower.member.store), None)
+        self.by_id.pop((follower.member.host, follower.member.store), None)
         self._changed()
 
     def add(self, follower: Progress) -> None:
-        self._all[follower.member.host, follower.member.store] = follower
+        self.by_id[follower.member.host, follower.member.store] = follower
         self._changed()
 
     def has_later(self, host: HostId, incarnation: Incarnation, heard_since: int = 0) -> bool:
@@ -131,5 +133,5 @@ class ProgressOfAll:
         return [each for each in self.all if each.member.host == host]
 
     def _changed(self) -> None:
-        self.all = tuple(self._all.values())
-        self.changes += 1
+        self.all = tuple(self.by_id.values())
+        self._on_change()

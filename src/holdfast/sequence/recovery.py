@@ -286,7 +286,7 @@ def compared(on: MemberState) -> Compared:
 
 def held(on: MemberState, number: int, role: Role, *, is_serving: bool) -> Held:
     """What this member holds, for an inspection; *number* identifies the question."""
-    epoch, fitness = max(on.epoch, on.store.followed), on.application.fitness()
+    epoch, fitness = max(on.epoch, on.store.followed()), on.application.fitness()
     return Held(
         on.group,
         epoch,
@@ -310,9 +310,9 @@ def is_of_another_generation(on: MemberState, view: View) -> bool:
     A member that has followed an epoch of the view's generation has that history. A member that holds nothing
     can learn it.
     """
-    is_empty = on.store.tail == ORIGIN and on.store.followed == ORIGIN.epoch
+    is_empty = on.store.tail == ORIGIN and on.store.followed() == ORIGIN.epoch
     is_listed = find(view.members, on.me) is not None
-    return on.store.followed < view.generation and not is_listed and not is_empty
+    return on.store.followed() < view.generation and not is_listed and not is_empty
 
 
 class StateLoss:

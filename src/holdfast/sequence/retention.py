@@ -196,11 +196,6 @@ class Retention:
             self._account(client, known, expiration_s)
         return FRESH
 
-    def of(self, client: ClientId) -> ClientEntries:
-        """What is kept of a client whose floor was just raised. A frame of calls is judged by it as
-        :meth:`admit` does one call, without a function for each."""
-        return self._clients[client]
-
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
         """Record that a fresh request was ordered at *position*."""
         known = self._clients.get(client)
@@ -223,10 +218,14 @@ class Retention:
             if position is not None:
                 entry.position = position
 
-    def raise_floor(self, client: ClientId, floor: int, horizon_s: int, *, is_nested: bool = False) -> None:
+    def raise_floor(
+        self, client: ClientId, floor: int, horizon_s: int, *, is_nested: bool = False
+    ) -> ClientEntries:
         """Record that the client awaits nothing below *floor* and that none of its requests expires after
-        *horizon_s*. *is_nested*: the client is an operation of another group."""
-        known = self._client(client, horizon_s if is_nested else min(horizon_s, self._latest_s))
+        *horizon_s*. *is_nested*: the client is an operation of another group. Returns what is kept of the
+        client: a frame of calls is judged by it as :meth:`admit` does one call, without a function for
+        each."""
+        known = self._client(client, horizon_s if is_nested else min(horizon_s, self.time_s + KEPT_S_MAX))
         if floor > known.floor:
             # Walk whichever is shorter: a client's floor may jump far, or thousands of entries may lie above
             # it.
@@ -239,6 +238,7 @@ class Retention:
             if known.caller:
                 self.keyed.add(known.caller, _bytes_of(known.entries) - before)
             known.floor = floor
+        return known
 
     def settle(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
         """Answer for good what became of a request: if it is fresh now, it will never run (X3)."""

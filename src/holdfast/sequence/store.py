@@ -5,6 +5,7 @@ The log serves all groups and counts records; a member asks about its own group 
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from holdfast.model.errors import invariant
@@ -35,20 +36,14 @@ class GroupStore:
         """Where the records ended before the newest one; most followers are at this point."""
         self._recent: deque[tuple[Position, bytes]] = deque()  # (last position, encoded)
         self._recent_bytes = 0
+        self.live_bytes: Callable[[], int] = partial(log.live_bytes, group)
+        """Returns the bytes of the records beyond the floor."""
+        self.followed: Callable[[], Epoch] = partial(log.followed, group)
+        """Returns the highest epoch that the group's log has followed (V3)."""
 
     @property
     def floor(self) -> Point:
         return self._log.floor(self._group)
-
-    @property
-    def followed(self) -> Epoch:
-        """The highest epoch that the group's log has followed (V3)."""
-        return self._log.followed(self._group)
-
-    @property
-    def live_bytes(self) -> int:
-        """The bytes of the records beyond the floor."""
-        return self._log.live_bytes(self._group)
 
     def point_at(self, position: Position) -> Point | None:
         """The point at *position*, if a record ends there."""
@@ -93,14 +88,21 @@ class GroupStore:
             *(after.checksum, before.checksum, self._group, epoch, before.position + 1, count, _DATA),
             len(body),
         )
-        self._keep(after.position, header + body)
+        encoded = header + body
+        self._recent.append((after.position, encoded))
+        self._recent_bytes += len(encoded)
+        if self._recent_bytes > RECENT_BYTES_MAX:
+            self._forget_oldest()
         return after.position
 
     def append_received(self, encoded: bytes) -> None:
         self._before = self.tail
         self._written = self._log.append_received(encoded)
         self.tail = self._log.tail(self._group)
-        self._keep(self.tail.position, encoded)
+        self._recent.append((self.tail.position, encoded))
+        self._recent_bytes += len(encoded)
+        if self._recent_bytes > RECENT_BYTES_MAX:
+            self._forget_oldest()
 
     def drop(self, after: Position, epoch: Epoch) -> None:
         """Drop what lies beyond *after*, and follow *epoch*."""
@@ -113,7 +115,7 @@ class GroupStore:
         """Start from a checkpoint at *point*; drops our records unless our history contains that point
         (M3)."""
         if point.position <= self.tail.position and self.point_at(point.position) != point:
-            self.drop(self.floor.position, self.followed)
+            self.drop(self.floor.position, self.followed())
         self._written = self._log.install(self._group, point)
         self.tail = self._before = self._log.tail(self._group)
         self._recent.clear()
@@ -136,9 +138,6 @@ class GroupStore:
         record may be longer."""
         if position >= self.tail.position:
             return (), position
-        if position == self._before.position and self._recent:
-            last, newest = self._recent[-1]  # nearly always: a follower lacks the newest record alone
-            return (newest,), last
         found = self._at_hand(position) or self._from_log(position, records_max, bytes_max)
         if _first(found[0][1]) != position + 1:
             invariant(False, "records are sent from where one ends")
@@ -149,6 +148,19 @@ class GroupStore:
                 break
             chosen += 1
         return tuple([encoded for _, encoded in found[:chosen]]), found[chosen - 1][0]
+
+    def lacked(
+        self, position: Position, records_max: int, bytes_max: int
+    ) -> tuple[Point, tuple[bytes, ...], Position] | None:
+        """What a follower lacks that has everything up to *position*, which is below the tail: the point
+        there, and what :meth:`after` returns. None if the log no longer reaches back that far."""
+        if position < self._log.floor(self._group).position:
+            return None
+        if position == self._before.position and self._recent:
+            last, newest = self._recent[-1]  # nearly always: a follower lacks the newest record alone
+            return self._before, (newest,), last
+        previous = self.point_at(position)
+        return (previous, *self.after(position, records_max, bytes_max)) if previous is not None else None
 
     def _from_log(self, position: Position, records_max: int, bytes_max: int) -> list[tuple[Position, bytes]]:
         """Read in small steps, because the length of records is known only after they are read."""
@@ -173,9 +185,7 @@ class GroupStore:
         found.reverse()
         return found
 
-    def _keep(self, last: Position, encoded: bytes) -> None:
-        self._recent.append((last, encoded))
-        self._recent_bytes += len(encoded)
+    def _forget_oldest(self) -> None:
         while self._recent_bytes > RECENT_BYTES_MAX:
             self._recent_bytes -= len(self._recent.popleft()[1])
 

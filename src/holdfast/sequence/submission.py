@@ -13,9 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from holdfast.authority.groups import GroupRecord
-from holdfast.authority.recipe import Seen
-from holdfast.authority.views import View, ViewMember
+from holdfast.authority.views import ViewMember
 from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position
 from holdfast.sequence.member_state import MemberState
@@ -39,7 +37,12 @@ class Submission:
         self._on = state
         self._on_serving = on_serving
         self._on_progress = on_progress
-        self.followers = ProgressOfAll()
+        self.followers = ProgressOfAll(self._review)
+        self.exact: tuple[Progress, ...] | None = None
+        """The followers, if they and this member are exactly the required and wanted members; otherwise
+        None. :meth:`_review` keeps it, after every change of the view, of the record, of the change under
+        way, and of who follows; each call asks for it nine times."""
+        state.standing.on_change = self._review
         self.is_primary = False
         self.is_serving = False
         """Everything that this member held at its claim is committed."""
@@ -49,10 +52,8 @@ class Submission:
         self._is_unproven = False
         self._own = NOTHING
         self._first_epoch = Epoch(0)
-        self._has_ordered = False
+        self.has_ordered = False
         """Something was ordered since the last flush."""
-        self._exact: list[Progress] | None = None
-        self._exact_as_of: tuple[Seen[View] | None, Seen[GroupRecord] | None, int] = (None, None, -1)
 
     # --- becoming and ceasing to be primary
 
@@ -122,18 +123,15 @@ class Submission:
             raise InvalidRequest(f"group {on.group}: {len(body)} bytes in one record; at most {most} go")
         if tail + count - on.committed > on.config.uncommitted_max:
             raise Overloaded(f"group {on.group}: {tail - on.committed} positions are not committed yet")
-        self._has_ordered = True
+        self.has_ordered = True
         return on.store.append(on.epoch, body, count)
 
-    def flush(self) -> bool:
-        """Send and sync what was ordered in this turn; False when nothing was."""
-        if not self._has_ordered:
-            return False
-        self._has_ordered = False
+    def flush(self) -> None:
+        """Send and sync what was ordered in this turn."""
+        self.has_ordered = False
         for follower in self.followers.all:
             self.send(follower)
         self._watch_own()
-        return True
 
     def send(self, follower: Progress, *, even_nothing: bool = False) -> None:
         """Send the follower what it lacks, as far as its window allows."""
@@ -145,11 +143,8 @@ class Submission:
                 or follower.in_flight_bytes >= on.config.window_bytes
             ):
                 return
-            previous = on.store.point_at(follower.next)
-            if previous is None or follower.next < on.store.floor.position:
-                return  # our log no longer reaches back that far; the follower will say what it holds
             try:
-                records, last = on.store.after(
+                lacked = on.store.lacked(
                     follower.next, on.config.batch_records_max, on.config.batch_bytes_max
                 )
             except Overloaded:
@@ -157,6 +152,9 @@ class Submission:
                 # sent nothing is not blamed for its silence (M1).
                 follower.owing_since = on.now
                 return
+            if lacked is None:
+                return  # our log no longer reaches back that far; the follower will say what it holds
+            previous, records, last = lacked
             self._submit(follower, previous, records)
             follower.next = last
             follower.sent(last, sum(map(len, records)))
@@ -166,11 +164,11 @@ class Submission:
 
     def _submit(self, follower: Progress, previous: Point, records: tuple[bytes, ...]) -> None:
         on = self._on
-        follower.sent_at = now = on.now
+        follower.sent_at = now = on.ports.clock.now()
         follower.told = on.committed
         if follower.owing_since is None:
             follower.owing_since = now
-        on.send(
+        on.ports.network.send(
             follower.member.host,
             Submit(
                 on.group,
@@ -188,15 +186,14 @@ class Submission:
 
     def on_accepted(self, host: HostId, accepted: Accepted) -> None:
         on = self._on
-        follower = self.followers.find(host, accepted.store)
+        follower = self.followers.by_id.get((host, accepted.store))
         if follower is None or accepted.incarnation != follower.member.incarnation:
             return  # from an earlier process; the present one must say itself what it holds (V5)
         if not self._first_epoch <= accepted.epoch <= on.epoch:
             return  # meant for another term
-        follower.heard_at = now = on.now
+        follower.heard_at = now = on.ports.clock.now()
         beat = accepted.beat if accepted.beat_of == on.me.incarnation else 0
-        follower.answered(accepted.incarnation, accepted.epoch, beat)
-        follower.has(accepted.up_to)
+        follower.accepted(accepted.up_to, accepted.incarnation, accepted.epoch, beat)
         follower.log_bytes = accepted.log_bytes
         if accepted.log_bytes <= on.config.full_log_bytes:
             follower.full_since = None
@@ -280,7 +277,7 @@ class Submission:
     def on_lacking(self, host: HostId, lacking: Lacking) -> bool:
         """Note whether a follower has its object (O3, E8); False if the follower is unknown."""
         on = self._on
-        follower = self.followers.find(host, lacking.store)
+        follower = self.followers.by_id.get((host, lacking.store))
         if follower is None or lacking.incarnation != follower.member.incarnation:
             return False
         until = on.now + BELIEVED_TIMES * on.config.lack_ns
@@ -330,10 +327,9 @@ class Submission:
         on = self._on
         if not self.is_primary or len(on.standing.listed) < on.config.min_in_sync:
             return
-        followers = self.exact_followers()
-        if followers is not None:
+        if self.exact is not None:
             point = self._own
-            for follower in followers:
+            for follower in self.exact:
                 if follower.acknowledged < point:
                     point = follower.acknowledged
         else:
@@ -348,10 +344,10 @@ class Submission:
     def longest_log(self) -> int:
         """The bytes in the longest log among the required members, except this one and those that can do
         nothing about theirs (D4)."""
-        followers = self.exact_followers()
+        followers = self.exact
         if followers is None:
             found = [self.followers.get(member) for member in self._on.standing.required()]
-            followers = [each for each in found if each is not None]
+            followers = tuple([each for each in found if each is not None])
         longest = 0
         for follower in followers:
             if follower.log_bytes > longest and not (follower.full_since and self._is_stuck(follower)):
@@ -366,7 +362,7 @@ class Submission:
         return (
             since is not None
             and on.now - since >= on.config.silence_ns
-            and on.store.live_bytes <= on.config.hold_bytes
+            and on.store.live_bytes() <= on.config.hold_bytes
             and len(on.standing.listed) > on.config.min_in_sync
         )
 
@@ -393,7 +389,7 @@ class Submission:
     def is_steady(self) -> bool:
         """Whether the view can only need a change because somebody falls silent or behind: every listed
         member should be one, follows and lives, nobody else follows, and no change is under way."""
-        followers, on = self.exact_followers(), self._on
+        followers, on = self.exact, self._on
         if followers is None:
             return False
         for each in followers:
@@ -403,20 +399,14 @@ class Submission:
             on.is_dead(each.member) for each in followers
         )
 
-    def exact_followers(self) -> list[Progress] | None:
-        """The followers, if they and this member are exactly the required and wanted members; otherwise None.
-        Cached, because it seldom changes and every acknowledgement needs it."""
+    def _review(self) -> None:
+        """Find out whether the followers are exactly those that are required and wanted."""
         standing, followers = self._on.standing, self.followers
-        if standing.pending is not None or standing.joining is not None:
-            return None
-        seen, record, changes = self._exact_as_of
-        if seen is not standing.seen or record is not standing.record or changes != followers.changes:
-            others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
-            found = [each for each in others if each is not None]
-            is_whole = len(found) == len(others) == len(followers.all) == len(standing.listed) - 1
-            self._exact = found if is_whole and standing.is_as_wanted else None
-            self._exact_as_of = (standing.seen, standing.record, followers.changes)
-        return self._exact
+        others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
+        found = [each for each in others if each is not None]
+        is_changing = standing.pending is not None or standing.joining is not None
+        is_whole = len(found) == len(others) == len(followers.all) == len(standing.listed) - 1
+        self.exact = tuple(found) if is_whole and not is_changing and standing.is_as_wanted else None
 
     # --- the sweep
 
@@ -443,7 +433,7 @@ class Submission:
 
     def is_owed(self, since_ns: int = 0) -> bool:
         """Whether a follower has owed an acknowledgement for at least that long."""
-        now = self._on.now
+        now = self._on.ports.clock.now()
         for each in self.followers.all:
             if each.owing_since is not None and now - each.owing_since >= since_ns:
                 return True

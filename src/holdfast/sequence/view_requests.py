@@ -54,7 +54,7 @@ class ViewRequests:
         self._is_reading = True
         on = self._on
         # Note the epochs known now: by the time of the answer there may be later ones.
-        then = partial(self._answered, on.store.followed, on.heard_epoch)
+        then = partial(self._answered, on.store.followed(), on.heard_epoch)
         on.ports.recipes.start(read_view(on.group), then)
 
     def change(self, wanted: ViewChange) -> None:

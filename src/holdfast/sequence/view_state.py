@@ -5,6 +5,7 @@ the authority may still give: the listed ones and, while a change is unanswered,
 Nothing commits, and no read under a lease is answered, without them (S3, R1).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +18,10 @@ from holdfast.sequence.ports import Me, same
 _MEMORY: Final = "memory-"
 
 
+def _tell_nobody() -> None:
+    return
+
+
 @dataclass(slots=True)
 class ViewState:
     """One member's knowledge of its group's view."""
@@ -24,21 +29,41 @@ class ViewState:
     me: Me
     seen: Seen[View] | None = None
     """The newest view known; a compare-and-set is made against it."""
-    pending: ViewChange | None = None
-    """The change that was requested and is not definitely answered: claim, drop or add. One at a time."""
     record: Seen[GroupRecord] | None = None
     """The group's record, which says where it should have members; None when unknown, and then any member is
     allowed."""
     is_barred: bool = False
     """By the record, this member never leads (W3). Kept beside the record, because calls look at it."""
-    joining: ViewMember | None = None
-    """A learner that is about to be added: it is already required, although not requested yet (M2)."""
     listed: tuple[ViewMember, ...] = field(default=(), init=False)
     """The members of the newest view; kept beside it, because each call asks for them nine times."""
+    on_change: Callable[[], None] = field(default=_tell_nobody, init=False)
+    """Called after every change of what is known here. The primary keeps beside it who exactly follows."""
+    _pending: ViewChange | None = field(default=None, init=False)
+    _joining: ViewMember | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.seen is not None:
             self.learn(self.seen)
+
+    @property
+    def pending(self) -> ViewChange | None:
+        """The change that was requested and is not definitely answered: claim, drop or add. One at a time."""
+        return self._pending
+
+    @pending.setter
+    def pending(self, change: ViewChange | None) -> None:
+        self._pending = change
+        self.on_change()
+
+    @property
+    def joining(self) -> ViewMember | None:
+        """A learner that is about to be added: it is already required, although not requested yet (M2)."""
+        return self._joining
+
+    @joining.setter
+    def joining(self, learner: ViewMember | None) -> None:
+        self._joining = learner
+        self.on_change()
 
     @property
     def view(self) -> View | None:
@@ -77,14 +102,15 @@ class ViewState:
     def required(self) -> list[ViewMember]:
         """The members that must acknowledge and hold leases, including this one if it is listed."""
         members = list(self.listed)
-        extra = list(self.pending.new.members) if self.pending is not None else []
-        if self.joining is not None:
-            extra.append(self.joining)
+        extra = list(self._pending.new.members) if self._pending is not None else []
+        if self._joining is not None:
+            extra.append(self._joining)
         members += [member for member in extra if find(tuple(members), member) is None]
         return members
 
     def learn(self, seen: Seen[View]) -> None:
         self.seen, self.listed = seen, seen.value.members
+        self.on_change()
 
     def learn_record(self, seen: Seen[GroupRecord]) -> bool:
         """Take in the record, and return True, if it is newer than the one known."""
@@ -92,6 +118,7 @@ class ViewState:
             return False
         self.record = seen
         self.is_barred = not seen.value.may_lead(self.me.host)
+        self.on_change()
         return True
 
 

@@ -96,7 +96,8 @@ class FileDisk:
 
     def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
         file = self._file(name)
-        self._check_working()
+        if self._is_closed or self._volume.failure is not None:
+            self._check_working()
         self._put_sync(self._write_and_sync, token, name, offset, data)
         file.note_write(self._queued, offset, data, self._executed)
 
@@ -189,7 +190,7 @@ class FileDisk:
         # Unlike a change, a sync is answered even after a failure: its owner waits for the answer.
         if self._is_closed:
             return
-        self._syncs_began.append(now_ns())
+        self._syncs_began.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         self._queued += 1
         self._queue.put((work, arguments))
         if len(self._syncs_began) == 1:

@@ -105,7 +105,8 @@ class Log:
         self._disk = disk
         self._config = config
         self._group_bytes_max = config.group_bytes_max
-        self._on_durable = on_durable
+        self.on_durable = on_durable
+        """Called with how many records are durable. The host replaces it once its groups are there."""
         self._trace = trace or NoTrace()
         self._groups = recovered.groups
         self._holds = Holds(self._groups.items())
@@ -353,7 +354,7 @@ class Log:
     # --- pruning (D4)
 
     def _made_durable(self, appended: int) -> None:
-        self._on_durable(appended)
+        self.on_durable(appended)
         if self._removing is not None or self._writer.files[0] < self._writer.mark.file:
             self._writer.guarded(self._maybe_prune)  # else the log begins in the file that is written
 

@@ -23,7 +23,16 @@ import msgspec
 from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.storage.batch import Item, Place
-from holdfast.storage.record import ORIGIN, Kind, Point, Record, Unreadable, decode, decode_point
+from holdfast.storage.record import (
+    ORIGIN,
+    RECORD_BYTES,
+    Kind,
+    Point,
+    Record,
+    Unreadable,
+    checked,
+    decode_point,
+)
 from holdfast.storage.segments import Readable, file_name
 
 _FILE_SHIFT = 32
@@ -367,11 +376,9 @@ def _reach(found: list[RecordPlace], at: int) -> int:
 
 def _checked(group: GroupId, located: RecordPlace, data: bytes) -> Record:
     try:
-        record = decode(data)
-        if (record.group, record.first) != (group, located.first):
-            raise Unreadable(
-                f"group {group} position {located.first}", f"group {record.group} position {record.first}"
-            )
+        checksum, previous, of, epoch, first, count = checked(data)
+        if of != group or first != located.first:
+            raise Unreadable(f"group {group} position {located.first}", f"group {of} position {first}")
     except Unreadable as wrong:
         raise Corruption(
             "a record is damaged",
@@ -380,4 +387,4 @@ def _checked(group: GroupId, located: RecordPlace, data: bytes) -> Record:
             expected=wrong.expected,
             found=wrong.found,
         ) from None
-    return record
+    return Record(of, epoch, first, count, previous, checksum, data[RECORD_BYTES:])

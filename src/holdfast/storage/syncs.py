@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ports import Disk, Token
 
@@ -29,7 +31,9 @@ class Syncs:
 
     def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
         """Write in order (see ``Disk.write_durably``); call *then* when it is durable."""
-        self._disk.write_durably(name, offset, data, self._token(_Wait(then), name))
+        self._last += 1
+        self._waiting[self._last] = _Wait(then, 1)
+        self._disk.write_durably(name, offset, data, (self._owner, self._last, name))
 
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Process the disk's answer; return False when *token* belongs to another owner."""
@@ -52,11 +56,8 @@ class Syncs:
         return (self._owner, self._last, name)
 
 
-class _Wait:
+class _Wait(msgspec.Struct):
     """A continuation, and the number of syncs it still waits for."""
 
-    __slots__ = ("left", "then")
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self.left = 0
-        self.then = then
+    then: Callable[[], None]
+    left: int = 0

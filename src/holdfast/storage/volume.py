@@ -128,7 +128,11 @@ class Volume:
 
     def write_and_sync(self, name: str, offset: int, data: bytes) -> None:
         """Like :meth:`write` followed by :meth:`sync`."""
-        self._attempt(name, self._write_and_sync, name, offset, data)
+        if self.failure is None:
+            try:
+                self._write_and_sync(name, offset, data)
+            except OSError as error:
+                self.failure = translated(error, name)
 
     def truncate(self, name: str, size: int) -> None:
         self._attempt(name, lambda: os.ftruncate(self._changing(name), size))
@@ -177,7 +181,10 @@ class Volume:
         if name in self._synced:
             # One system call: between two calls, another thread may keep the interpreter while the disk is
             # idle. The call syncs only what it writes, hence the condition.
-            written = os.pwritev(self._descriptor(name), [data], offset, os.RWF_DSYNC)
+            descriptor = self._descriptors.get(name)
+            if descriptor is None:
+                descriptor = self._descriptor(name)
+            written = os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
             if written == len(data):
                 return
         self._write(name, offset + written, data[written:])

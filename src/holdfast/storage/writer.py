@@ -63,7 +63,8 @@ class Gathering:
     def __init__(self, place: Place, config: LogConfig, size_of_file: Callable[[int], int]) -> None:
         self._config = config
         self._size_of_file = size_of_file
-        self._sealed: deque[Sealed] = deque()
+        self.sealed: deque[Sealed] = deque()
+        """The full batches that wait to be written."""
         self._sealed_bytes = 0
         self._is_shut = True
         self._begin_file(place.file)
@@ -94,7 +95,8 @@ class Gathering:
         self.limit = 0 if self._is_shut else self._end
         """The end of the room for records; 0 while none are accepted, so that the hot path checks one
         thing."""
-        self._is_due = False
+        self.is_due = False
+        """Whether this batch is written even if it has no records."""
 
     def admit(self) -> None:
         """Accept records from now on."""
@@ -108,7 +110,7 @@ class Gathering:
 
     @property
     def has_records(self) -> bool:
-        return bool(self._sealed) or self._is_due or self.records > 0
+        return bool(self.sealed) or self.is_due or self.records > 0
 
     @property
     def next_place(self) -> Place:
@@ -126,7 +128,7 @@ class Gathering:
     def put_mark(self) -> None:
         """Ensure that a batch is written even if it has no records; it counts as one record."""
         self.appended_before += 1
-        self._is_due = True
+        self.is_due = True
 
     def has_room_for(self, size: int) -> bool:
         """Whether *size* more bytes may wait for the disk."""
@@ -147,28 +149,26 @@ class Gathering:
 
     def seal(self) -> None:
         """Close the batch, if there is anything to write, and begin the next one after it."""
-        if not self.records and not self._is_due:
+        if not self.records and not self.is_due:
             return
         length = self.offset - self._start.offset - BATCH_BYTES
         appended = self.appended_before + self.records
         end = Place(self.file, self._start.offset + padded(length, self._config.sector_bytes))
-        self._sealed.append(Sealed(self._start, self.pieces, self.records, length, appended, end))
+        self.sealed.append(Sealed(self._start, self.pieces, self.records, length, appended, end))
         self._sealed_bytes += length
         self._begin(end, marks=appended)
 
-    def take_sealed(self, may_write: Callable[[int], bool]) -> Sealed | None:
-        """The next batch to write; None when there is none or its file is not ready."""
-        if not self._sealed or not may_write(self._sealed[0].place.file):
-            return None
-        sealed = self._sealed.popleft()
+    def take_sealed(self) -> Sealed:
+        """The next batch to write; there must be one."""
+        sealed = self.sealed.popleft()
         self._sealed_bytes -= sealed.length
         return sealed
 
     def shut(self) -> None:
         """Drop everything that waits, and accept nothing any more."""
-        self._sealed.clear()
+        self.sealed.clear()
         self.pieces.clear()
-        self.records, self.limit, self._is_due = 0, 0, False
+        self.records, self.limit, self.is_due = 0, 0, False
         self._is_shut = True
 
     @property
@@ -252,8 +252,11 @@ class Writer:
 
     def flush(self) -> None:
         """Give the gathered records to the disk, unless it is busy and more may come meanwhile."""
-        if self.phase is Phase.OPEN and self.gathering.has_records and self._is_disk_eager():
-            self.gathering.seal()
+        gathering = self.gathering
+        if self.phase is not Phase.OPEN or not (gathering.records or gathering.sealed or gathering.is_due):
+            return
+        if not self._under_way or self._is_disk_eager():
+            gathering.seal()
             self.guarded(self._write_sealed)
 
     def write_all(self) -> bool:
@@ -349,13 +352,13 @@ class Writer:
     # --- batches
 
     def _is_disk_eager(self) -> bool:
-        """Whether to give the disk another batch.
+        """Whether to give the disk another batch behind those that it has.
 
         Behind a batch being written, only one that is at least as large: a smaller one should gather further,
         because each batch costs a sync and accepts no more records.
         """
         under_way = self._under_way
-        return not under_way or (len(under_way) == 1 and self.gathering.waiting_bytes >= under_way[0])
+        return len(under_way) == 1 and self.gathering.waiting_bytes >= under_way[0]
 
     def _on_batch(self, appended: int, end: Place) -> None:
         self._under_way.popleft()
@@ -368,8 +371,9 @@ class Writer:
         self._on_durable(appended)
 
     def _write_sealed(self) -> None:
-        while (sealed := self.gathering.take_sealed(self._ready.__contains__)) is not None:
-            self._write(sealed)
+        sealed = self.gathering.sealed
+        while sealed and sealed[0].place.file in self._ready:
+            self._write(self.gathering.take_sealed())
 
     def _write(self, sealed: Sealed) -> None:
         file, offset = sealed.place
@@ -389,7 +393,7 @@ class Writer:
         self._written = (sealed.appended, sealed.end)
         self._under_way.append(sealed.length)
         self._syncs.write_durably(file_name(file), offset, data, partial(self._on_batch, *self._written))
-        if self.phase is Phase.OPEN:
+        if self.phase is Phase.OPEN and self.files[-1] <= sealed.end.file:
             self._make_next_file()
 
     # --- files

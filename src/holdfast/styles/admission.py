@@ -148,7 +148,8 @@ class Repetitions:
             )
 
     def _check_new(self, execution: Execution, client: ClientId) -> None:
-        self.check_space()
+        if self._lacks_space() is not None:
+            self.check_space()
         check_kept(self._group, execution.retention, client, self._config)
 
     def settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:

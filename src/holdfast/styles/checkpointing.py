@@ -121,13 +121,14 @@ class Checkpointing:
         makes one due only from time to time, and nothing else does. *Without it:* a log is long, or a learner
         needs a checkpoint, and a method waits for another group; each record that says a checkpoint is due
         makes the next one due, until the log is full."""
-        if self._is_busy or self.is_pausing:
+        now = self._ports.clock.now()
+        if now < self._not_before or (self._copies.under_way is not None and self._is_busy):
             return False
         if self._is_wanted and execution.position > self.kept and not self.awaits(execution):
             return True
         if self._bytes >= self._checkpoint_bytes(execution):
             return True
-        elapsed_ns = self._ports.clock.now() - self._taken_at
+        elapsed_ns = now - self._taken_at
         is_quiet = execution.position <= self._quiet_since
         if self._log_bytes() >= self._config.long_log_bytes:
             # The log reaches back to the older of two checkpoints, and may be too long for the call that
@@ -349,7 +350,8 @@ class Checkpointing:
 
     def on_committed(self, up_to: Position) -> None:
         self._committed = max(self._committed, up_to)
-        self._keep_what_counts()
+        if self._captured is not None or self._copies.under_way is not None:
+            self._keep_what_counts()
 
     def _keep_what_counts(self) -> None:
         captured = self._captured

@@ -223,8 +223,9 @@ class Outbox:
 
     def next_ns(self, sends: Sends) -> int | None:
         """When, by the clock, something must be sent again."""
-        now = self._clock.now()
-        self._not_before = {to: at for to, at in self._not_before.items() if at > now}
+        if self._not_before:
+            now = self._clock.now()
+            self._not_before = {to: at for to, at in self._not_before.items() if at > now}
         return min(self._not_before.values(), default=None) if len(sends) else None
 
     def _note_ends(self, sends: Sends, reached: Position, committed: Position) -> None:

@@ -83,17 +83,16 @@ class Passive(Replica):
 
     @property
     def awaits_turn(self) -> bool:
-        """Whether a commit requires a turn. A backup does nothing in its turns except what it asked for. A
-        primary has had its turn when it executed, unless something waits for the commit: a query, a call to
-        another group, or the object itself. So most commits cost no turn."""
+        """Whether a commit requires a turn. A backup does in its turns only what it asked for. A primary has
+        had its turn when it executed, unless a query, a call to another group, or the object waits."""
         if not self._serving_state.takes_calls:
             return self._serving_state.is_primary
         execution = self._execution
         return (
             execution is None
             or not execution.line.is_at_rest
-            or len(self._queries) > 0
-            or len(execution.sends) > 0
+            or bool(self._queries.ran)
+            or (execution.sends.issued > 0 and len(execution.sends) > 0)
         )
 
     # --- the sequence's events
@@ -108,7 +107,7 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._serving_state.takes_calls:
             self._committed(up_to)
-        elif self._absence.is_absent:
+        elif self._absence.now is not None:
             return
         elif self._code_replay.is_met:
             if self._is_look_due(up_to):
@@ -116,11 +115,14 @@ class Passive(Replica):
                 self._ports.again()
         elif self._work is None and self._is_look_due(up_to):
             self._work = self._look_at(up_to)
-            with suppress(Overloaded):  # it looks again at the next commit
+            try:  # `suppress` is three calls of Python code
                 self._go_on()
+            except Overloaded:
+                return  # it looks again at the next commit
 
     def turn(self) -> None:
-        self._maybe_differs()
+        if self._difference.noted is not None:
+            self._maybe_differs()
         if not self._serving_state.is_primary:
             self._code_change.look_as_backup()
         if self._work is not None and not self._is_readying:
@@ -175,7 +177,7 @@ class Passive(Replica):
             raise
         self._work = None
         self._maybe_differs()
-        return not self._absence.is_absent
+        return self._absence.now is None
 
     def _stop_work(self) -> None:
         self._work, self._is_readying = None, False
@@ -183,7 +185,8 @@ class Passive(Replica):
     @property
     def _is_outrun(self) -> bool:
         """Whether a newer checkpoint can be loaded than the object which work advances."""
-        return self._loading.outruns(self._execution, self._checkpointing.kept)
+        execution, kept = self._execution, self._checkpointing.kept
+        return execution is not None and execution.position < kept and self._loading.outruns(execution, kept)
 
     def _begin_work_anew(self) -> None:
         is_readying, up_to = self._is_readying, self.sequence.committed
@@ -209,8 +212,7 @@ class Passive(Replica):
         return replay(execution, records, self._ports, self._slow_runs, self.readiness.forgiven)
 
     def _make_object(self) -> Iterator[None]:
-        """Make the object from the newest checkpoint if there is none. If this is stopped, what has been
-        loaded is kept."""
+        """Make the object from the newest checkpoint if there is none. What is loaded stays if stopped."""
         while self._execution is None:
             self._execution = self._loading.go_on(leads=self._serving_state.is_primary)
             if self._is_outrun:
@@ -226,7 +228,8 @@ class Passive(Replica):
     # --- executing
 
     def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None:
-        self._check_room(execution, len(calls))
+        if execution.position - self.sequence.committed + len(calls) > self._config.uncommitted_max:
+            self._check_room(execution, len(calls))
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
         try:
@@ -235,11 +238,11 @@ class Passive(Replica):
         except Exception:
             self._give_up()  # the object may have changed, and nothing of that is ordered
             raise
-        ended = [outcome for outcome in outcomes if outcome is not None]
-        if len(ended) == len(calls):
-            self._order_executed(token, stamp, sent, calls, ended)
-        else:
+        if None in outcomes:
             self._order_parted(token, stamp, sent, calls, outcomes)
+        else:
+            ended: list[bytes] = outcomes  # type: ignore[assignment]  # as was just seen
+            self._order_executed(token, stamp, sent, calls, ended)
 
     def _order_executed(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes]
@@ -256,8 +259,7 @@ class Passive(Replica):
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
     ) -> None:
-        """Order a frame in which some calls wait, for another group or behind a call that does. These are
-        ordered without outcomes, which follow as separate records (E1)."""
+        """Order a frame in which some calls wait. Their outcomes follow as separate records (E1)."""
         for first, part, ended in alike_parts(stamp, calls, outcomes):
             if ended:
                 self._order_executed(token, first, sent.of(part), part, ended)
@@ -292,15 +294,13 @@ class Passive(Replica):
         self._discard()
 
     def _spent(self, began_ns: int) -> int:
-        """Add to the execution time and return how long it took; at least 1, in case the clock is too coarse
-        to show it."""
+        """Add to the execution time and return how long it took; at least 1, if the clock is too coarse."""
         spent_ns = max(self._ports.clock.now() - began_ns, 1)
         self._spent_ns += spent_ns
         return spent_ns
 
     def _submit_executed(self, record: Record, count: int) -> Position:
-        """Order what the object has already executed. If that is refused, the object no longer matches the
-        sequence and is discarded; nobody was told anything of it."""
+        """Order what the object has executed. If that is refused, it no longer matches the sequence."""
         try:
             return self._submit(record, count)
         except (Rejected, Unavailable, InvalidRequest):
@@ -330,8 +330,9 @@ class Passive(Replica):
     def _do_due(self) -> None:
         execution = self._execution
         if execution is not None:
-            for each in in_line(self._ports.attempts, execution):
-                self.poison(each)
+            if self._ports.attempts.suspects:
+                for each in in_line(self._ports.attempts, execution):
+                    self.poison(each)
             digested = self._owed_digest.take()
             if digested is not None:
                 self._tell_digest(execution, digested)
@@ -403,8 +404,7 @@ class Passive(Replica):
         """Apply the records before *step*, and then *step* itself."""
 
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
-        """Apply every step up to a committed position. The records after the last step are left, or replayed
-        if *replays_rest*."""
+        """Apply every step up to a committed position, and replay the records after it if *replays_rest*."""
         if self._execution is not None:
             self._execution.is_paused = False  # whatever work waited for an annex before was stopped
         rest = self._replay_rest(up_to) if replays_rest else ()

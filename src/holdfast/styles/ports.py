@@ -61,7 +61,6 @@ class Sequence(Protocol):
         """Return the members to which a primary could hand over whose log is shorter than *log_below*."""
         ...
 
-    @property
     def lacks_space(self) -> HostId | None:
         """The host of a required member that has too little disk space for more (D5); None if all have
         enough."""

@@ -36,22 +36,20 @@ class PendingQueries:
 
     def __init__(self, ports: StylePorts) -> None:
         self._ports = ports
-        self._ran: list[_Ran] = []
-
-    def __len__(self) -> int:
-        return len(self._ran)
+        self.ran: list[_Ran] = []
+        """The queries that ran, and whose answers wait."""
 
     def add(self, saw: Position, token: Token, number: int, outcome: bytes) -> None:
         """Add the answer of a query that ran on the state as of *saw*."""
-        self._ran.append(_Ran(saw, token, number, outcome))
+        self.ran.append(_Ran(saw, token, number, outcome))
 
     def release(self, sequence: Sequence) -> None:
         """Answer the queries that saw nothing uncommitted, if this member may read; otherwise ask the
         authority. It is asked after the queries ran, so it confirms that they saw the newest state."""
-        ripe = [each for each in self._ran if each.saw <= sequence.committed] if self._ran else []
+        ripe = [each for each in self.ran if each.saw <= sequence.committed]
         if not ripe:
             return
-        self._ran = [each for each in self._ran if each.saw > sequence.committed]
+        self.ran = [each for each in self.ran if each.saw > sequence.committed]
         if sequence.may_read():
             self._tell(ripe)
         else:
@@ -59,8 +57,8 @@ class PendingQueries:
 
     def take_tokens(self) -> list[Token]:
         """Return everyone who still waits, and forget them."""
-        tokens = [each.token for each in self._ran]
-        self._ran.clear()
+        tokens = [each.token for each in self.ran]
+        self.ran.clear()
         return list(dict.fromkeys(tokens))
 
     def _when_confirmed(self, ripe: list[_Ran]) -> Callable[[bool], None]:
@@ -112,7 +110,8 @@ class QueryRunner:
         self._ran = ran
         self._wait_ns = wait_ns
         self._time_ns = time_ns
-        self._put_off: dict[int, _PutOff] = {}
+        self.put_off: dict[int, _PutOff] = {}
+        """The queries that wait for an operation which is half done."""
         self._number = 0
 
     def split(self, calls: list[Call], *, is_ordered: bool) -> tuple[list[Call], list[Call]]:
@@ -144,10 +143,10 @@ class QueryRunner:
         if not half_done:
             return
         self._number = number = self._number + 1
-        self._put_off[number] = _PutOff(self._until_ns(half_done), token, half_done)
+        self.put_off[number] = _PutOff(self._until_ns(half_done), token, half_done)
 
         def ask() -> None:
-            if self._put_off.pop(number, None) is None:
+            if self.put_off.pop(number, None) is None:
                 return  # refused meanwhile
             if is_served():
                 self._run(execution, token, client, half_done)
@@ -159,14 +158,14 @@ class QueryRunner:
     @property
     def next_ns(self) -> int | None:
         """When, by the clock, :meth:`refuse_overdue` has something to do."""
-        return min([each.until_ns for each in self._put_off.values()]) if self._put_off else None
+        return min([each.until_ns for each in self.put_off.values()]) if self.put_off else None
 
     def refuse_overdue(self) -> None:
         """Refuse the queries that have waited too long; they were not executed."""
-        now_ns = self._ports.clock.now() if self._put_off else 0
-        for number, each in list(self._put_off.items()):
+        now_ns = self._ports.clock.now()
+        for number, each in list(self.put_off.items()):
             if each.until_ns <= now_ns:
-                del self._put_off[number]
+                del self.put_off[number]
                 text = f"group {self._group}: an operation waits for another group, and the query was not run"
                 outcome = encode_outcome(Refused(Overloaded.code, text))
                 self._ports.answer(

@@ -185,14 +185,15 @@ class StepScanner:
         found = Position(0)
         for records in pages:
             for record in records:
+                last, tag = Position(record.first + record.count - 1), record.body[1:2]
                 if record.first > self._noted:
-                    self._noted = record.last
-                    self._ahead.append((record.last, len(record.body)))
-                if is_step(record):
-                    found = record.last
-                elif record.body[1:2] == _DIGESTED:
+                    self._noted = last
+                    self._ahead.append((last, len(record.body)))
+                if tag in _STEPS:
+                    found = last
+                elif tag == _DIGESTED:
                     self._tell_of(record)
-            self._seen = records[-1].last
+            self._seen = last
             yield None
         return found
 

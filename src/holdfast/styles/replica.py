@@ -154,7 +154,7 @@ class Replica(ReplicaBase):
         check_length(sent, operations)
         if queries:
             self._ask(execution, token, sent.client, queries)
-        if self._ports.attempts.has_suspects:
+        if self._ports.attempts.suspects and self._ports.attempts.has_suspects:
             self._poison_calls(execution, sent.client, operations)
         if len(operations) < len(calls):
             sent = sent.of(operations)
@@ -220,8 +220,10 @@ class Replica(ReplicaBase):
 
     def fitness(self) -> Fitness:
         """Whether this member could lead, and if not, why (O3, E8)."""
-        found = self._absence.now
-        if found is None and self.execution is None and (why := self._why_unable()):
+        found, execution = self._absence.now, self.execution
+        if found is None and execution is not None and not self._checkpointing.failures.why:
+            return NEAR if self.is_near() else FAR  # as nearly always, and asked in every turn
+        if found is None and execution is None and (why := self._why_unable()):
             found = self.readiness.unable(why)
         if found is None:
             found = NEAR if self.is_near() else FAR
@@ -310,18 +312,22 @@ class Replica(ReplicaBase):
         """Finish everything that arrived together: send it, and do what is due."""
         # First, because callers wait for what was ordered for them, and not for the rest.
         self.sequence.flush()
-        if self._serving_state.awaits_object:
+        serving = self._serving_state
+        if serving.is_primary and not serving.takes_calls:
             self._maybe_take_calls()
-            self._serving_state.maybe_pass_on()
+            serving.maybe_pass_on()
             if self._absence.is_absent:
                 self._serving_state.request_handover(self._absence.why)
-        if self._serving_state.takes_calls and self.sequence.is_serving:
+        if serving.takes_calls and self.sequence.is_serving:
             try:  # in every turn, and `suppress` is three calls of Python code
                 self._do_due()
-                self._fire_timers()
+                execution = self.execution
+                if execution is not None and execution.timers and execution.line.slow is None:
+                    self._fire_timers(execution)
+                    execution = self.execution
             except (Rejected, Unavailable):
-                pass  # what could not be ordered now is still due next time
-            self._call_out()
+                execution = self.execution  # what could not be ordered now is still due next time
+            self._call_out(execution)
         if self._checkpointing.failures.why:
             self._serving_state.maybe_make_room(self.sequence, self._config, self._checkpointing.why_none)
         if self.annexes.are_there:
@@ -329,20 +335,24 @@ class Replica(ReplicaBase):
         # Also if calls are no longer taken: what was ordered must be sent, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
-        self._asking.refuse_overdue()
-        self._queries.release(self.sequence)
+        if self._asking.put_off:
+            self._asking.refuse_overdue()
+        if self._queries.ran:
+            self._queries.release(self.sequence)
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing arrives."""
         execution = self._undisturbed() if self._serving_state.takes_calls else None
         gated = execution if self.definition.interface.is_interleaved else None
         gate_ns = self._gate.next_ns(gated.line) if gated is not None else None
-        send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
+        has_sent = execution is not None and execution.sends.issued > 0
+        send_ns = self._sending.next_ns(execution.sends) if execution is not None and has_sent else None
         annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
-        due = (self._next_due_ns(execution), self._asking.next_ns, gate_ns, send_ns, annex_ns)
-        wakes = [at for at in due if at is not None]
-        if not wakes:
+        query_ns = self._asking.next_ns if self._asking.put_off else None
+        due = (self._next_due_ns(execution), query_ns, gate_ns, send_ns, annex_ns)
+        if due == (None, None, None, None, None):
             return None
+        wakes = [at for at in due if at is not None]
         # What is due and was not done in this turn cannot be done yet.
         ahead_ns = min(wakes) - self._ports.clock.now()
         return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
@@ -350,7 +360,7 @@ class Replica(ReplicaBase):
     def _next_due_ns(self, execution: Execution | None) -> int | None:
         """When, by the clock, the next attempt to make the object or the next timer is due."""
         serving = self._serving_state
-        if serving.awaits_object:
+        if serving.is_primary and not serving.takes_calls:
             pause_ns = self._config.object_retry_ns if self._absence.is_absent else serving.look_again_ns
             return self._ports.clock.now() + pause_ns
         due_ns = execution.timers.next_due_ns() if execution is not None else None
@@ -379,15 +389,6 @@ class Replica(ReplicaBase):
             return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
 
-    @property
-    def why_no_checkpoint(self) -> str:
-        """Why this member's last checkpoint failed (E9); empty if it did not."""
-        return self._checkpointing.why_none
-
-    def is_unreadable(self, position: Position) -> bool:
-        """Whether the state at *position* or a later one is known not to be readable."""
-        return self._checkpointing.is_unreadable(position)
-
     def settle(self) -> bool:
         """Before an orderly stop: make a checkpoint of what this member has executed, so that the next
         process need not replay it (E7). Returns whether there is nothing more to wait for."""
@@ -402,11 +403,6 @@ class Replica(ReplicaBase):
         """Let interleaved operations wait until the object was at rest: it might never be otherwise."""
         execution.line.want_rest()
         self._ports.wake()
-
-    def is_near(self) -> bool:
-        """Whether it could serve almost at once: its object waits for no annex, or is loaded quickly."""
-        execution = self.execution
-        return not (self._checkpointing.is_kept_large if execution is None else execution.is_paused)
 
     # --- shared helpers
 
@@ -429,21 +425,19 @@ class Replica(ReplicaBase):
             if execution.is_new(found.request, found.expiration_s):
                 self.poison(found)
 
-    def _call_out(self) -> None:
-        execution, committed = self.execution, self.sequence.committed
+    def _call_out(self, execution: Execution | None) -> None:
         if execution is None or execution.position < self._calling_out.term_began_at:
             return  # what stands in the log and is not executed yet may be the outcome of a call
         if not execution.line.is_at_rest:
-            for outgoing in self._calling_out.to_send(execution.line, committed):
+            for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
                 self._ports.call_out(self._observers.calls_out(outgoing))
         if execution.sends.issued and self._has_room_in_log and not execution.line.slow:
             # Without room their ends are executed, not ordered: the object is made anew and sends again.
+            committed = self.sequence.committed
             for outgoing in self._sending.to_send(execution.sends, execution.position, committed):
                 self._ports.call_out(outgoing)
 
-    def _fire_timers(self) -> None:
-        if (execution := self.execution) is None or execution.line.slow is not None or not execution.timers:
-            return
+    def _fire_timers(self, execution: Execution) -> None:
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             number, due_ns = timer.number, timer.due_ns
             if not self._is_fired(number, due_ns):

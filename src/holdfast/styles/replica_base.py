@@ -114,7 +114,7 @@ class ReplicaBase(ABC):
             definition.group, ports, self._observers, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(
-            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space
+            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space()
         )
         self._asking = QueryRunner(
             self.definition, ports, self._observers, self._queries, config.query_wait_ns, self.time_ns
@@ -233,6 +233,20 @@ class ReplicaBase(ABC):
     @property
     def _has_room_in_log(self) -> bool:
         return self._log_bytes() <= nested_log_bytes_max(self._config)
+
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty if it did not."""
+        return self._checkpointing.why_none
+
+    def is_unreadable(self, position: Position) -> bool:
+        """Whether the state at *position* or a later one is known not to be readable."""
+        return self._checkpointing.is_unreadable(position)
+
+    def is_near(self) -> bool:
+        """Whether it could serve almost at once: its object waits for no annex, or is loaded quickly."""
+        execution = self.execution
+        return not (self._checkpointing.is_kept_large if execution is None else execution.is_paused)
 
     def _final(self) -> Position:
         return self.sequence.committed

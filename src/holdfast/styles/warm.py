@@ -101,6 +101,8 @@ class Warm(Passive):
             has_base=self._has_base,
             config=self._config,
         )
+        if step is Step.NOTHING and not is_due:
+            return
         is_captured = state is not None or self._checkpointing.is_copying_at(execution.position)
         if step is Step.NOTHING and is_due and (is_captured or not execution.is_idle):
             step = Step.REPLAY  # replaying costs little, but backups need a checkpoint, too

@@ -28,7 +28,7 @@ class Group:
     def __init__(self, reached: int) -> None:
         self.answered = 0
         self.is_primary = True
-        self.is_taking_over = False
+        self.has_claimed = self.is_taking_over = False
         self.style = self.replica = self
         self.view = None
         self.reached = Position(reached)

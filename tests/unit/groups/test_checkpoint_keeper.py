@@ -31,7 +31,7 @@ def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_writt
     asked: list[Token] = []
     disk = machine.disk.open("checkpoints", Life(), lambda token, ok: asked.append(token))
     store = CheckpointStore(disk, salt=7, on_failed=_fail)
-    keeping = CheckpointKeeper(store, machine.log, Durability(lambda: machine.log.durable), Silent())
+    keeping = CheckpointKeeper(store, machine.log, Durability(), Silent())
 
     keeping.keep(A, Captured(Position(8), b"as of 8"))
     machine.run()
@@ -61,7 +61,7 @@ def test_a_held_checkpoint_and_the_log_behind_it_stay_until_they_are_let_go() ->
     machine.open()
     disk = machine.disk.open("checkpoints", Life(), lambda token, ok: store.on_synced(token, ok) and None)
     store = CheckpointStore(disk, salt=7, on_failed=_fail)
-    keeping = CheckpointKeeper(store, machine.log, Durability(lambda: machine.log.durable), Silent())
+    keeping = CheckpointKeeper(store, machine.log, Durability(), Silent())
 
     def keep_next() -> None:
         machine.write(b"one operation")
@@ -89,7 +89,7 @@ def test_nothing_large_is_begun_where_the_disk_is_short_of_space() -> None:
     machine.open()
     machine.write(b"one operation")
     store = CheckpointStore(machine.disk.open("checkpoints", Life(), None), salt=7, on_failed=_fail)
-    durability = Durability(lambda: machine.log.durable)
+    durability = Durability()
     keeping = CheckpointKeeper(store, machine.log, durability, Silent(), lambda: True)
     point = machine.log.tail(A)
     assert keeping.framing(A, point) is None

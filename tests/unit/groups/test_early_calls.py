@@ -28,7 +28,8 @@ class TakingOver:
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.is_taking_over, self.is_primary, self.is_ready = True, False, False
+        self.has_claimed = self.is_taking_over = True
+        self.is_primary = self.is_ready = False
         self.view = None
         self.style = self.replica = self
         self.member = SimpleNamespace(is_lost=False)

@@ -33,7 +33,6 @@ class World:
             lambda _: self,
             self._soon.append,
             lambda work: work,
-            flush=lambda: None,
             after=self._nothing,
         )
 

@@ -41,7 +41,7 @@ def test_nothing_is_acknowledged_before_it_is_synced() -> None:
     assert b.around.sent == []
     b.log.flush()
     assert b.around.sent == [
-        Accepted(GROUP, E2, StoreId("b"), Incarnation(1), Position(4), 17, log_bytes=b.store.live_bytes),
+        Accepted(GROUP, E2, StoreId("b"), Incarnation(1), Position(4), 17, log_bytes=b.store.live_bytes()),
     ]
 
 
@@ -49,7 +49,7 @@ def test_the_epoch_is_followed_in_the_log() -> None:
     """The epoch becomes durable with the first acknowledgement in it (V3)."""
     b, c = Follower(3), Follower(3)
     b.submit(submission(c.store, 3, 0))
-    assert b.store.followed == E2
+    assert b.store.followed() == E2
 
 
 def test_a_gap_is_answered_with_what_is_held() -> None:

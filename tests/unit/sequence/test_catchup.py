@@ -49,7 +49,7 @@ class Side:
             config=SequenceConfig(chunks_in_flight=IN_FLIGHT),
             application=self,
             store=SimpleNamespace(
-                floor=ORIGIN, live_bytes=0, point_at=self.log.get, install=self.dropped.append
+                floor=ORIGIN, live_bytes=lambda: 0, point_at=self.log.get, install=self.dropped.append
             ),
             standing=SimpleNamespace(own_entry=None),
             ports=SimpleNamespace(checkpoints=self, flush=lambda: None, lacks_space=lambda: self.lacks_space),

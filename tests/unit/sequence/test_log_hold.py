@@ -50,7 +50,6 @@ class Primary:
     def floor(self) -> Any:
         return self.log.floor(GROUP)
 
-    @property
     def live_bytes(self) -> int:
         return self.log.live_bytes(GROUP)
 

@@ -42,7 +42,7 @@ def dropped(*, awake_since: int) -> list[str]:
     """The members that A drops at NOW, when B has owed it an answer for longer than allowed and C owes
     nothing."""
     found: list[str] = []
-    followers = ProgressOfAll()
+    followers = ProgressOfAll(lambda: None)
     for each in (B, C):
         followers.add(Progress(each, Position(9), Position(9), acknowledged=Position(9), heard_at=NOW))
     late = followers.get(B)

@@ -15,10 +15,9 @@ E1, E2 = Epoch(1), Epoch(2)
 
 
 def made(operations: int = 0) -> tuple[GroupStore, MemoryLog]:
-    durability: list[Durability] = []
-    log = MemoryLog(lambda number: durability[0].on_durable(number))
-    durability.append(Durability(lambda: log.durable))
-    store = GroupStore(GROUP, log, durability[0])
+    durability = Durability()
+    log = MemoryLog(durability.on_durable)
+    store = GroupStore(GROUP, log, durability)
     for number in range(operations):
         store.append(E1, b"%d" % number, 1)
     return store, log
@@ -99,7 +98,7 @@ def test_what_was_dropped_is_not_sent() -> None:
     store.append(E2, b"new", 1)
     records, last = store.after(Position(3), 5, MANY_BYTES)
     assert (len(records), last) == (1, 4)
-    assert store.followed == E2
+    assert store.followed() == E2
 
 
 def test_dropping_in_the_middle_of_a_record_is_refused() -> None:

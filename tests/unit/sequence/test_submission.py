@@ -49,7 +49,7 @@ def submission_of(listed: tuple[ViewMember, ...] = (A, B, C), own_bytes: int = 0
         now=NOW,
         config=CONFIG,
         standing=ViewState(A, Seen("views/1", view, Revision(5))),
-        store=SimpleNamespace(live_bytes=own_bytes),
+        store=SimpleNamespace(live_bytes=lambda: own_bytes),
     )
     submission = Submission(cast(Any, state), lambda: None, lambda: None)
     for each in listed[1:]:

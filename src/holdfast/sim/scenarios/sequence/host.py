@@ -135,9 +135,9 @@ class Host(HostProcess):
             on_confirmed=self._on_confirmed,
             note=self.settings.note(self._name),
         )
-        durability = Durability(lambda: opened.log.durable)
+        durability = Durability()
         opened.on_durable = durability.on_durable
-        memory_durability = Durability(lambda: memory.durable)
+        memory_durability = Durability()
         memory = MemoryLog(memory_durability.on_durable)
         self._checkpoints = OnDisk(opened.log, opened.checkpoints)
         disk_ports = self._host_ports(leases, opened.log, durability, opened.log.flush, self._checkpoints)
