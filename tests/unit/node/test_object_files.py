@@ -231,3 +231,36 @@ def test_a_file_that_is_not_as_its_checkpoint_says_is_found_when_it_is_opened(tm
             Execution.load(again.definition, state)
 
     asyncio.run(life())
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_comes_after_the_group_has_left_is_not_kept(leaves: bool, tmp_path: Path) -> None:
+    """M6. Fetching takes long, and a host may be told to leave meanwhile."""
+
+    async def life() -> None:
+        (there := tmp_path / "there").mkdir()
+        (here := tmp_path / "here").mkdir()
+        giver, taker = Member(there), Member(here)
+        execution = Execution(giver.definition)
+        run(execution, call(1, "add", "word"))
+        state = await giver.checkpoint(execution)
+        ended: list[HoldfastError | None] = []
+        placed: list[Callable[[HoldfastError | None], None]] = []
+
+        def fetch(contents: Contents, file: str, sources: object, name: str, then: Any, **_: object) -> None:
+            def place(error: HoldfastError | None) -> None:
+                (here / DIRECTORY / name).write_bytes(b"as it was")
+                then(error)
+
+            placed.append(place)
+
+        taker.files.fetch = fetch  # type: ignore[method-assign]  # what comes, and when, is this test's
+        taker.stored.fetch(state, [], ended.append)
+        if leaves:
+            taker.stored.close()
+        placed[0](None)
+        await asyncio.sleep(0)
+        assert [type(each) for each in ended] == [Unavailable if leaves else type(None)]
+        assert bool(taker.files.list()) is not leaves
+
+    asyncio.run(life())
