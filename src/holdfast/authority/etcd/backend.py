@@ -159,7 +159,7 @@ async def _stream(
 ) -> AsyncGenerator[WatchResponse, None]:
     """Yield the responses of one stream; raise ``StreamEnded`` or a transport error when it is over."""
     body = msgspec.json.encode(request)
-    opening = gateway.stream(endpoint, "/v3/watch", body)
+    opening = gateway.client.stream("POST", endpoint + "/v3/watch", content=body)
     async with AsyncExitStack() as stack:
         async with asyncio.timeout(gateway.deadlines.attempt_s):
             response = await stack.enter_async_context(opening)

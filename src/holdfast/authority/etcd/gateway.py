@@ -14,9 +14,7 @@ import math
 import ssl
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
 from typing import Final, TypeVar
 
@@ -33,13 +31,11 @@ if find_spec("sniffio") is None:
 Response = TypeVar("Response")
 
 VERSION_MIN: Final = (3, 4)
-WATCHES_MAX: Final = 112
-"""The most open watches."""
+CONNECTIONS_MAX: Final = 128
+"""The most calls in flight and open watches together."""
 CALLS_MAX: Final = 16
-"""The most calls in flight. httpx scans all calls and all connections of a client at every step of each. With
-hundreds of them, as when a host of a thousand groups dies, it does nothing else and answers none in time. So
-watches, of which a host has a dozen, have a client of their own: a claim has left before it would have been
-through with them."""
+"""The most calls in flight. httpx scans all calls and all connections at every step of each. With hundreds of
+them, as when a host of a thousand groups dies, it does nothing else and answers none in time."""
 ROUND_PAUSE_S: Final = 0.05
 """The pause between two rounds in which no endpoint took the request."""
 
@@ -127,17 +123,14 @@ class EtcdGateway:
         self._user = user
         self._room = asyncio.Semaphore(CALLS_MAX)
         self.deadlines = deadlines
-        make = partial(
-            httpx.AsyncClient,
+        self.client = httpx.AsyncClient(
+            headers=REQUIRE_LEADER,
             # Without TLS nothing is verified, and loading the system's certificates would only take time.
             verify=tls if tls is not None else any(each.startswith("https") for each in endpoints),
             timeout=httpx.Timeout(None, connect=deadlines.connect_s),
+            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S),
             trust_env=False,
         )
-        # Beside the calls in flight there are urgent ones and the timing of endpoints.
-        limits = httpx.Limits(max_connections=2 * CALLS_MAX, keepalive_expiry=IDLE_S)
-        self.client = make(headers=REQUIRE_LEADER, limits=limits)
-        self._watching = make(limits=httpx.Limits(max_connections=WATCHES_MAX, keepalive_expiry=IDLE_S))
 
     @property
     def endpoint(self) -> str:
@@ -152,10 +145,6 @@ class EtcdGateway:
     def after(self, endpoint: str) -> str:
         """The endpoint to try when *endpoint* does not serve."""
         return self._endpoints[(self._endpoints.index(endpoint) + 1) % len(self._endpoints)]
-
-    def stream(self, endpoint: str, path: str, body: bytes) -> AbstractAsyncContextManager[httpx.Response]:
-        """Open a request whose answer does not end."""
-        return self._watching.stream("POST", endpoint + path, content=body, headers=self.client.headers)
 
     async def post(
         self,
@@ -262,7 +251,6 @@ class EtcdGateway:
             self._timing.cancel()
             await asyncio.gather(self._timing, return_exceptions=True)
         await self.client.aclose()
-        await self._watching.aclose()
 
     async def _stay_near(self) -> None:
         while True:
