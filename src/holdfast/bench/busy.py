@@ -3,14 +3,16 @@
 On three real hosts a group is called at a steady pace. In each round that is all for a while; then, one after
 the other, one host has a slow method compute on a thread, a worker process compute, and a worker process keep
 its interpreter. By the host's own measure of its loop, one turn in a hundred was so late: that is compared
-with the quiet time of its round.
+with the quiet time of its round. Hosts are meant to have a machine each. So meanwhile the processor of the
+one that works, and of its workers, is not used by the other hosts and the caller.
 
-Then all three hosts have such work, on a machine that may have fewer processors. A processor that computes is
-slower for everybody beside it, whoever computes, so workers of all hosts are compared with as many processes
-that are no host's, at the same low priority. What they cost beyond that is Holdfast's own doing.
+Then everything shares all processors. A processor that computes is slower for everybody beside it, whoever
+computes, so workers of all hosts are compared with as many processes that are no host's, at the same low
+priority. What they cost beyond that is Holdfast's own doing.
 
-A slow method of a warm group is replayed by its backups; where they have no processor each, a thread that has
-lost its processor keeps its interpreter, and the loop waits for both. That has no target.
+A thread that has lost its processor to another host keeps its interpreter, and its own loop waits for both.
+So a slow method is also measured where hosts share processors, on one host and, replayed by the backups of a
+warm group, on all. That has no target.
 
 No host may be suspected meanwhile: no peer is silent, and no group has another view.
 """
@@ -20,6 +22,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -31,8 +34,9 @@ import uvloop
 from holdfast.agent.status_client import ask_host_at
 from holdfast.bench import Progress, compare
 from holdfast.bench.measuring.access import admin_in, client_of
+from holdfast.bench.measuring.processors import set_apart
 from holdfast.bench.objects import Counter, Miller
-from holdfast.bench.systems.ours import started_domain, until_whole
+from holdfast.bench.systems.ours import pids_of, started_domain, until_whole
 from holdfast.client.admin_client import give
 from holdfast.client.domain import Domain
 from holdfast.client.proxy import Group
@@ -53,7 +57,10 @@ LEAST_MS: Final = 0.05
 QUIET: Final = "quiet"
 SLOW, SPIN, HOLD = "a slow method", "a worker that spins", "a worker that keeps its interpreter"
 STRANGERS, SPIN_ALL = "three strangers that spin", "workers of three hosts that spin"
+SHARED_QUIET, SHARED_SLOW = "nothing, on shared processors", "a slow method, on shared processors"
 REPLAYED: Final = "a slow method on three hosts"
+APART: Final = (QUIET, SLOW, SPIN, HOLD)
+"""What is measured on a processor of its own."""
 _SPINS: Final = """
 import sys, time
 from holdfast.machine.process_tuning import lower_priority
@@ -93,17 +100,18 @@ def run_busy_bench(*, rounds: int = 3, progress: Progress = lambda _: None) -> d
         compare(
             f"busy: p99 of the loop's lateness beside {name}",
             found.of(name, host),
-            found.of(QUIET, host),
+            found.of(quiet, host),
             unit="ms",
             other_name="without",
             target=target,
             is_at_most=True,
         )
-        for name, host, target in (
-            (SLOW, found.works_on, TARGET),
-            (SPIN, found.works_on, TARGET),
-            (HOLD, found.works_on, TARGET),
-            (REPLAYED, "", None),
+        for name, quiet, host, target in (
+            (SLOW, QUIET, found.works_on, TARGET),
+            (SPIN, QUIET, found.works_on, TARGET),
+            (HOLD, QUIET, found.works_on, TARGET),
+            (SHARED_SLOW, SHARED_QUIET, found.works_on, None),
+            (REPLAYED, SHARED_QUIET, "", None),
         )
     ]
     results.append(
@@ -146,11 +154,15 @@ async def _measure(directory: Path, rounds: int, progress: Progress) -> Measured
         await until_whole(domain, len(hosts))
         found.works_on = next(str(each.primary) for each in await domain.groups() if each.name == "miller")
         works_at = hosts[found.works_on]
+        pids = pids_of(status)
+        working = pids.pop(found.works_on)
         parts: dict[str, Callable[[], Awaitable[object]]] = {
             QUIET: lambda: asyncio.sleep(BUSY_S),
             SLOW: lambda: miller.call(Miller.grind, BUSY_S),
             SPIN: lambda: _keep_busy([works_at], admin, "spin"),
             HOLD: lambda: _keep_busy([works_at], admin, "hold"),
+            SHARED_QUIET: lambda: asyncio.sleep(BUSY_S),
+            SHARED_SLOW: lambda: miller.call(Miller.grind, BUSY_S),
             STRANGERS: lambda: _spin_beside(len(addresses)),
             SPIN_ALL: lambda: _keep_busy(addresses, admin, "spin"),
             REPLAYED: lambda: millers.call(Miller.grind, BUSY_S),
@@ -159,7 +171,8 @@ async def _measure(directory: Path, rounds: int, progress: Progress) -> Measured
         # What backups still have to replay would disturb what follows, so nothing does.
         for number, name in (*in_turn, *((number, REPLAYED) for number in range(1, rounds + 1))):
             work = parts[name]
-            late = await _late_beside(work, domain, counter, addresses, admin, found)
+            with set_apart(working, pids.values()) if name in APART else nullcontext():
+                late = await _late_beside(work, domain, counter, addresses, admin, found)
             hosts_ms = dict(zip(hosts, late, strict=True))
             late_ms = max(median(late), LEAST_MS)
             found.late_ms.setdefault(name, []).append(late_ms)
