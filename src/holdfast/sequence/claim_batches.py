@@ -64,6 +64,11 @@ class ClaimBatches:
         self._under_way = 0
         self._is_turn_asked = False
 
+    @property
+    def waiting(self) -> int:
+        """How many changes are not sent yet."""
+        return len(self._waiting)
+
     def ask(self, wanted: ViewChange, then: Then) -> None:
         """Request *wanted* at the end of this turn; *then* is called once, with the answer to this change.
 

@@ -17,6 +17,7 @@ from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.early_messages import EarlyMessages
 from holdfast.sequence.handover import Phase
 from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
 from holdfast.sequence.peer_messages import PeerMessages
@@ -50,8 +51,6 @@ class Member:
         self.role = Role.WAITING
         self._newer_view: Seen[View] | None = None
         """The newest view that arrived while a view change of this member was unanswered."""
-        self._deferred_submit: tuple[HostId, messages.Submit] | None = None
-        """The last Submit of another primary while this member's own claim was unanswered."""
         self._on = on = MemberState(
             group, me, config, ports, application, store, ViewState(me), committed, is_doubtful=is_doubtful
         )
@@ -76,6 +75,7 @@ class Member:
         self._learning = Learning(on, self._acceptance.ask)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, MemberTimer.CLAIM))
         self._loss = StateLoss(on)
+        self._early = EarlyMessages(on, self._submission)
         self._join_request = JoinRequest(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
         self._state_request = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
         self._acceptance.on_first_heard = self._on_first_heard
@@ -176,7 +176,7 @@ class Member:
             self._maybe_claim()
 
     def halt(self, why: str) -> None:
-        """Stop for good, because the host wants it."""
+        """Stop for good."""
         self._give_up(why)
 
     def on_view(self, seen: Seen[View]) -> None:
@@ -186,8 +186,7 @@ class Member:
             return
         if on.standing.pending is not None:
             # The answer to our own change will come, and may be older than this.
-            if self._newer_view is None or self._newer_view.value.epoch < seen.value.epoch:
-                self._newer_view = seen
+            self._newer_view = max(self._newer_view or seen, seen, key=lambda each: each.value.epoch)
             return
         self._learn(seen)
 
@@ -211,7 +210,7 @@ class Member:
         (self._lead.make_due_changes if self._submission.is_primary else self._maybe_claim)()
 
     def on_stopping(self, host: HostId, incarnation: Incarnation, *, is_leaving: bool) -> None:
-        """Handle that a process, possibly this one, is about to end in an orderly way (K5)."""
+        """Handle that a process, possibly this one, is about to end in order (K5)."""
         self._lead.on_stopping(host, incarnation, is_leaving=is_leaving)
 
     def on_silence(self, host: HostId) -> None:
@@ -239,6 +238,10 @@ class Member:
             return
         if self.role in (Role.WAITING, Role.HALTED):
             return  # a member acknowledges nothing before it has read the view (V3)
+        if isinstance(message, messages.IfWon):
+            self._early.on_if_won(peer, message)
+            self._take_ahead()
+            return
         on = self._on
         if on.confirmed_to is not None and message.epoch > on.confirmed_in:
             on.heard_of(peer, message.epoch)
@@ -255,9 +258,11 @@ class Member:
                     on.overtaken_in = max(on.overtaken_in, message.epoch)
                     on.send(peer, messages.Refused(on.group, message.epoch))
                 self._view_requests.read()
-        elif isinstance(message, messages.Submit):
+        elif isinstance(message, messages.Submit) and self.role is not Role.CLAIMING:
             self._on_submit(peer, message)
         else:
+            if self.role is Role.CLAIMING:
+                self._early.keep(peer, message)
             self._on_message_as_follower(peer, message)
 
     def _on_message_as_follower(self, peer: HostId, message: messages.GroupMessage) -> None:
@@ -341,11 +346,16 @@ class Member:
         if seen.value.generation == seen.value.epoch and on.standing.own_entry is not None:
             on.application.on_forced()
         self._state_request.look()
+        self._take_ahead()
         if before in (Role.BACKUP, Role.CLAIMING) or (before, self.role) == (Role.LEARNER, Role.BACKUP):
             self._join_request.soon()
         else:
             self._join_request.while_unfed()
         self._maybe_claim()
+
+    def _take_ahead(self) -> None:
+        if (ahead := self._early.take_ahead()) is not None:
+            self.on_message(*ahead)
 
     def _maybe_claim(self) -> None:
         """Claim if there is a reason to. Only the latest view says whether this member is listed."""
@@ -381,16 +391,16 @@ class Member:
             self._on.ports.on_halted(self._on.group, why)
 
     def _begin_claiming(self, wanted: ViewChange) -> None:
-        self._deferred_submit = None
         self._become(Role.CLAIMING)
         self._acceptance.is_stopped = True
         self._view_requests.change(wanted)
+        self._early.on_claim(wanted, is_unproven=self._claim.is_unproven)
 
     def _won(self, seen: Seen[View]) -> None:
         on = self._on
         on.standing.learn(seen)
         on.epoch = seen.value.epoch
-        on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
+        on.note("won", epoch=on.epoch, members=[each.host for each in seen.value.members])
         if self.role is Role.PRIMARY:
             self._submission.go_on()
         else:
@@ -398,6 +408,8 @@ class Member:
             self._acceptance.follow(on.epoch, None)
             self._learning.stop()
             self._submission.begin(is_unproven=self._claim.is_unproven)
+            for answer in self._early.take_answers():
+                self._lead.on_message(*answer)
         self._lead.after_progress()
         self._take_newer_view()
 
@@ -411,9 +423,8 @@ class Member:
         """Take the place that the present view gives this member, because another change came first."""
         self._learn(standing)
         self._take_newer_view()
-        deferred, self._deferred_submit = self._deferred_submit, None
-        if deferred is not None:
-            self.on_message(*deferred)
+        if (waiting := self._early.take_submit()) is not None:
+            self.on_message(*waiting)
 
     def _unmet(self) -> None:
         """Handle that our change was not made, because the group's record has changed."""
@@ -433,10 +444,6 @@ class Member:
         self._state_request.look()
 
     def _on_submit(self, peer: HostId, submit: messages.Submit) -> None:
-        if self.role is Role.CLAIMING:
-            # Our claim must be answered first. If another member has won, it waits for us to accept this.
-            self._deferred_submit = (peer, submit)
-            return
         if submit.epoch == self._on.epoch and self._acceptance.primary not in (None, peer):
             self._on.note("two_primaries", of=submit.epoch, known=self._acceptance.primary, other=peer)
             return

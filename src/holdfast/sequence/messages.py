@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.deadlock import GiveWay, Probe
-from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Opening, Position, StoreId
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, Position, StoreId
 from holdfast.storage.record import Point
 
 # --- primary and backups
@@ -32,6 +32,18 @@ class Submit(Struct, frozen=True, array_like=True, tag="submit"):
     is_unproven: bool
     """The primary was restarted since it was listed, and nobody has checked since whether its disk reverted
     to an older state. A backup that holds more takes over the group instead of dropping its records (V5)."""
+
+
+class IfWon(Struct, frozen=True, array_like=True, tag="if_won"):
+    """Claimant to the others, sent with its claim: if the view with this nonce stands, take this as if it
+    came then. Whether the claim is won, the authority says and not this message (K1)."""
+
+    group: GroupId
+    epoch: Epoch
+    """The epoch that it claims from."""
+    nonce: Nonce
+    submit: Submit
+    """The claimant's first in the epoch that it would win."""
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
@@ -236,6 +248,7 @@ class PeerMessage(Struct, frozen=True, array_like=True, tag="peer_message"):
 
 GroupMessage = (
     Submit
+    | IfWon
     | Accepted
     | Refused
     | Knows

@@ -69,7 +69,7 @@ class Submission:
         self._claimed_tail = self._epoch_tail.position
         self._is_unproven = is_unproven
         self.followers.clear()
-        self.meet_listed(self._surely_shared())
+        self.meet_listed(self.surely_shared())
         self._watch_own()
         self._announce()
         on.ports.on_won(on.group)
@@ -86,14 +86,14 @@ class Submission:
         self.is_primary = self.is_serving = False
         self.followers.clear()
 
-    def _surely_shared(self) -> Position | None:
+    def surely_shared(self) -> Position | None:
         """What every listed member has, if it is close to the tail: what this member knows to be committed.
         A new primary sends what lies beyond unasked, because under load every backup got something else last
         of the primary that died. *Without it:* each of them must ask first, which takes a round trip more. A
         process that no primary has seen yet knows of little that is committed, and sends nothing unasked."""
         on = self._on
         shared = on.store.boundary_below(on.committed).position
-        is_close = self._claimed_tail - shared <= on.config.window
+        is_close = on.store.tail.position - shared <= on.config.window
         return shared if on.is_settled and is_close else None
 
     def meet_listed(self, shared: Position | None = None) -> None:

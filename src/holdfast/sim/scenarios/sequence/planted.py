@@ -76,6 +76,13 @@ def _refuse_restarted(claiming: Claim) -> Why | None:
 # --- submit and commit
 
 
+def _take_before_it_is_won(member: Member) -> None:
+    """Follows a claimant before the authority has said that it has won."""
+    found, member._early._ahead = member._early._ahead, None
+    if found is not None:
+        member.on_message(found[0], found[1].submit)
+
+
 def _accept_any_epoch(member: Member, peer: HostId, message: Any) -> None:
     """Takes records from any sender, whatever its epoch."""
     if isinstance(message, Submit) and member.role is Role.BACKUP and message.epoch < member.epoch:
@@ -259,6 +266,15 @@ PLANTED = (
         "begin",
         _serve_at_once,
         "views",
+    ),
+    _bug(
+        "follows-before-the-win",
+        "K1",
+        "What a claimant sends ahead is taken before its claim is answered.",
+        Member,
+        "_take_ahead",
+        _take_before_it_is_won,
+        "network",
     ),
     _bug(
         "claims-without-grace",
