@@ -23,7 +23,7 @@ from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreI
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.model.reference import OtherDomain
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
-from holdfast.sequence.lease_note import LeaseNote
+from holdfast.sequence.leases import LeaseNote
 from holdfast.sequence.ports import Kept
 from holdfast.shipping.manifest import Contents, ManifestId
 from holdfast.storage.checkpoint import Checkpoint, Framing

@@ -48,7 +48,7 @@ from holdfast.node.slow_threads import SlowThreads
 from holdfast.node.store import HostStore
 from holdfast.node.tracing import onlooker_of
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
-from holdfast.sequence.lease_note import LeaseNote
+from holdfast.sequence.leases import LeaseNote
 from holdfast.shipping.shipping_thread import ShippingThread
 
 ABROAD: Final = "abroad"

@@ -8,7 +8,7 @@ import structlog
 
 from holdfast.machine.files import write_durably
 from holdfast.sequence.config import LEASE_NS_MAX
-from holdfast.sequence.lease_note import LeaseNote
+from holdfast.sequence.leases import LeaseNote
 from holdfast.storage.volume import translated
 
 FILE: Final = "longest-lease"

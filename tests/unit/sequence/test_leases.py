@@ -8,8 +8,7 @@ from holdfast.model.ids import MILLISECOND, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.ports import TimerId, Timers
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import PROCESSES_KEPT, LeaseHeartbeats
-from holdfast.sequence.lease_note import LeaseNote
-from holdfast.sequence.leases import Leases
+from holdfast.sequence.leases import LeaseNote, Leases
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
 
 A, B = HostId("a"), HostId("b")

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.model.ids import HostId
 from holdfast.sequence.config import LeaseConfig
-from holdfast.sequence.lease_note import LeaseNote
+from holdfast.sequence.leases import LeaseNote
 from holdfast.sim.engine.options import MILLISECOND, SECOND
 from holdfast.sim.engine.world import World
 from holdfast.sim.faults.kind import duration
