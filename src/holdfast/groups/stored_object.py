@@ -130,8 +130,13 @@ class StoredObject:
         return ObjectDatabase(place, self._schema, is_new=is_new, prepare=partial(self._begin, name, is_new))
 
     def _begin(self, name: str, is_new: bool, database: ObjectDatabase) -> None:
-        """End whoever used the files until now."""
+        """End whoever used the files until now, and what was being made of it."""
         self._withdraw()
+        if (copy := self._copy) is not None:
+            # *Without it:* an object is given up while its first checkpoint is made, another begins anew in
+            # the same file, and the checkpoint counts although nothing of what it names is left.
+            self.cancel()
+            self._soon(partial(copy.then, NotCopied("")))
         if self._database is not None:
             self._database.close()
         self._database, self._file, self._shelved = database, self._file_named(name), None

@@ -27,7 +27,7 @@ from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, read_c
 from holdfast.storage.disk import Directory
 from holdfast.storage.record import Point
 from holdfast.storage.segments import Readable
-from holdfast.styles.ports import Snapshot
+from holdfast.styles.ports import NotCopied, Snapshot
 
 WAIT_S = 60.0
 
@@ -229,6 +229,32 @@ def test_a_file_that_is_not_as_its_checkpoint_says_is_found_when_it_is_opened(tm
         file.unlink()
         with pytest.raises(StorageLost, match="are not here"):
             Execution.load(again.definition, state)
+
+    asyncio.run(life())
+
+
+def test_a_checkpoint_of_an_object_that_was_given_up_meanwhile_does_not_count(tmp_path: Path) -> None:
+    """Its file belongs to the object that was made anew (FTC-248)."""
+
+    async def life() -> None:
+        member = Member(tmp_path)
+        execution = Execution(member.definition)
+        run(execution, call(1, "add", "first"))
+        snapshot = Snapshot(execution.position, execution.pieces, execution.digest)
+        framing = Framing(GroupId(1), Point(execution.position, Epoch(1), 7), salt=1, chunk_bytes=1 << 16)
+        ended: list[Written | NotCopied] = []
+        assert member.stored.begin("first.copied", framing, snapshot, ended.append)
+        execution.discard()
+        anew = Execution(member.definition)
+        run(anew, call(1, "add", "first"))
+        async with asyncio.timeout(WAIT_S):
+            while not ended or member.stored._is_settling:
+                await asyncio.sleep(0.01)
+        assert ended == [NotCopied("")]
+        state = await member.checkpoint(anew)
+        anew.discard()
+        assert words(Execution.load(member.definition, state)) == ["first"]
+        assert member.failed == []
 
     asyncio.run(life())
 
