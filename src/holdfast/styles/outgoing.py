@@ -17,7 +17,7 @@ from holdfast.execution.sends import Send, Sends
 from holdfast.model.calls import Request
 from holdfast.model.deadlock import Root
 from holdfast.model.errors import NoSuchGroup, Overloaded
-from holdfast.model.ids import SECOND, Position
+from holdfast.model.ids import MILLISECOND, SECOND, Position
 from holdfast.model.outcome import (
     NestedNotExecuted,
     Outcome,
@@ -145,6 +145,8 @@ def held_up(
 
 AGAIN_NS: Final = 1 * SECOND
 """The pause before a call is sent again that its receiver could not accept."""
+ROOM_NS: Final = 200 * MILLISECOND
+"""How often it is seen whether the log has room again for the ends of one-way calls."""
 
 
 class Outbox:
@@ -221,8 +223,12 @@ class Outbox:
         self.failed = [each for each in self.failed if each[0] > committed]
         return final
 
-    def next_ns(self, sends: Sends) -> int | None:
-        """When, by the clock, something must be sent again."""
+    def next_ns(self, sends: Sends, *, has_room: bool) -> int | None:
+        """When, by the clock, something must be sent again, or it must be seen whether there is room for its
+        end. *Without the second:* the log is too long and nobody calls. The checkpoints that make it shorter
+        are begun in turns, nothing causes another turn, and what is to be sent stays."""
+        if len(sends) and not has_room:
+            return self._clock.now() + ROOM_NS
         if self._not_before:
             now = self._clock.now()
             self._not_before = {to: at for to, at in self._not_before.items() if at > now}

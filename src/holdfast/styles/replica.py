@@ -345,8 +345,9 @@ class Replica(ReplicaBase):
         execution = self._undisturbed() if self._serving_state.takes_calls else None
         gated = execution if self.definition.interface.is_interleaved else None
         gate_ns = self._gate.next_ns(gated.line) if gated is not None else None
-        has_sent = execution is not None and execution.sends.issued > 0
-        send_ns = self._sending.next_ns(execution.sends) if execution is not None and has_sent else None
+        send_ns = None
+        if execution is not None and execution.sends.issued > 0:
+            send_ns = self._sending.next_ns(execution.sends, has_room=self._has_room_in_log)
         annex_ns = self.annexes.next_ns() if self.annexes.are_there else None
         query_ns = self._asking.next_ns if self._asking.put_off else None
         due = (self._next_due_ns(execution), query_ns, gate_ns, send_ns, annex_ns)

@@ -10,6 +10,7 @@ from fake_group import FakeGroup
 from group_classes import B, Counter, Spy, call, definition, sent
 from style_groups import ALL, CONFIG, INTERVAL_NS, PASSIVE, catch_up, group, lines, pass_interval, told, write
 
+import holdfast as hf
 from holdfast.execution.capture import InvalidState, NoStateAvailable
 from holdfast.execution.records import encode_arguments
 from holdfast.model.calls import Request
@@ -416,6 +417,37 @@ def test_a_log_too_long_for_calls_gets_the_second_checkpoint_that_lets_it_go(sty
     write(made, 100)
     made.settle()
     assert lines(made, made.primary)[-1] == "line 100"
+
+
+class Teller:
+    """Tells another group each of its lines, and waits for no answer."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+        hf.context.send("other").hear(line)
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_what_is_to_be_sent_leaves_though_the_log_is_too_long_and_nobody_calls(style: str) -> None:
+    """E14: sends wait until the log has room for their ends. Only turns begin the checkpoints that make room,
+    and nothing but the group itself causes one when nobody calls."""
+    config = StyleConfig(long_log_bytes=500, log_bytes_max=600, sent_state_bytes_max=1)
+    made = group(style, Teller, config)
+    for member in made.members.values():
+        member.keeps_two = True
+    write(made, *range(1, 41))
+    made.settle()
+    assert not made.outgoing, "there is no room"
+    for _ in range(10):
+        due_ns = made.replicas["a"].next_wake_ns()
+        if made.outgoing or due_ns is None:
+            break
+        made.clock.time_ns += max(due_ns - made.clock.wall(), 0)
+        made.settle()
+    assert [outgoing.send for _, outgoing in made.outgoing] == [1]
 
 
 class Broken:
