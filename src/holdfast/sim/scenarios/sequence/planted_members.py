@@ -11,6 +11,7 @@ from holdfast.model.ids import Position
 from holdfast.sequence import claim
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.catchup_limiter import CatchupLimiter
+from holdfast.sequence.early_messages import EarlyMessages
 from holdfast.sequence.log_hold import LogHold
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import Submit
@@ -53,6 +54,19 @@ def _add_who_is_close(membership: Membership, member: ViewMember) -> None:
 
 def _known_committed(submission: Submission) -> Position:
     return submission._on.committed
+
+
+def _send_nothing_ahead(early: EarlyMessages, wanted: ViewChange, *, is_unproven: bool) -> None:
+    """Leaves a primary waiting for its tail for as long as if its first messages had been lost."""
+
+
+@contextmanager
+def _add_before_serving() -> Iterator[None]:
+    with (
+        replacing(Submission, "perhaps_committed", property(_known_committed)),
+        replacing(EarlyMessages, "on_claim", _send_nothing_ahead),
+    ):
+        yield
 
 
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
@@ -156,14 +170,14 @@ PLANTED = (
         _add_who_is_close,
         "changes",
     ),
-    _bug(
-        "adds-before-serving",
-        "M2",
-        "A primary that does not serve yet lists who holds what it knows to be committed.",
-        Submission,
-        "perhaps_committed",
-        property(_known_committed),
-        "moves",
+    Planted(
+        name="sequence-adds-before-serving",
+        rule="M2",
+        scenario="sequence",
+        summary="A primary that does not serve yet lists who holds what it knows to be committed.",
+        plant=_add_before_serving,
+        profile="moves",
+        runs_max=RUNS,
     ),
     _bug(
         "waits-unasked",
