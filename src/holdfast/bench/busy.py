@@ -70,7 +70,7 @@ until = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < until:
     pass
 """
-"""What a worker that spins does, in a process that is no host's."""
+"""What a worker that spins does, in a process that is no host's. Its session has as low a priority as it."""
 
 
 @dataclass(slots=True)

@@ -63,7 +63,8 @@ class LoopPulse:
         self._loop.call_later(self.INTERVAL_S, self._turn)
 
     def late_p99_ns(self) -> int:
-        """By how much one turn in a hundred was later than it meant to be, lately."""
+        """By how much one turn in a hundred was later than it meant to be, lately. The loop's timers count
+        whole milliseconds, so up to one is theirs."""
         found = sorted(self._late_ns)
         return found[min(len(found) * 99 // 100, len(found) - 1)] if found else 0
 

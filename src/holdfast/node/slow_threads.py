@@ -19,15 +19,16 @@ from typing import Final
 import structlog
 
 from holdfast.machine import MachineClock
-from holdfast.machine.process_tuning import USUAL_NS, ask_for_slices
+from holdfast.machine.process_tuning import USUAL_NS, ask_for_slices, wake_on_time
 from holdfast.model.ids import SECOND
 
 THREADS_MAX: Final = 4
 """How many slow methods run at a time. They share one interpreter, so more would only slow each other."""
-SWITCH_S: Final = 0.0001
+SWITCH_S: Final = 0.00005
 """How long a thread keeps the interpreter while a slow method runs, and another thread wants it. The loop
-waits so long at the beginning of each turn. With five times that, turns began 0.4 ms later; less than this
-hardly gains, because handing over takes as long, and turns of the loop are interrupted more often."""
+waits so long at the beginning of each turn. With ten times that, turns began 0.4 ms later; with twice, 0.04
+ms. With less than half hardly anything is gained, because handing over takes as long, and turns of the loop
+are interrupted more often (decision 98)."""
 NAMED_S: Final = 60.0
 """A method that has run for so long is named in the log, and again after each such time."""
 
@@ -53,6 +54,7 @@ class SlowThreads:
         self._running: dict[str, _Run] = {}
         """The run of each group that has one."""
         self._usual_s = sys.getswitchinterval()
+        wake_on_time()  # the loop's waits for the interpreter would be twice as long
 
     @property
     def running(self) -> int:

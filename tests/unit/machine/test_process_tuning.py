@@ -9,7 +9,15 @@ from typing import TypeVar
 import pytest
 
 from holdfast.machine import process_tuning
-from holdfast.machine.process_tuning import SHORT_NS, USUAL_NS, ask_for_slices, slice_ns
+from holdfast.machine.process_tuning import (
+    SHORT_NS,
+    USUAL_NS,
+    ask_for_slices,
+    slice_ns,
+    timer_slack_ns,
+    wake_on_time,
+)
+from holdfast.model.ids import MICROSECOND
 
 T = TypeVar("T")
 
@@ -84,3 +92,12 @@ def test_a_system_that_forbids_it_is_taken_calmly(monkeypatch: pytest.MonkeyPatc
     """An invalid system call number answers as a system call filter does."""
     monkeypatch.setattr(process_tuning, "_CALLS", {platform.machine(): (9_999, 9_999)})
     assert in_a_thread(asks_and_sees) == (False, 0)
+
+
+def test_who_wants_to_wake_on_time_passes_it_on_and_changes_no_other() -> None:
+    def asks_and_starts_another() -> tuple[bool, int, int]:
+        return wake_on_time(), timer_slack_ns(), in_a_thread(timer_slack_ns)
+
+    usual_ns = timer_slack_ns()
+    assert in_a_thread(asks_and_starts_another) == (True, MICROSECOND, MICROSECOND)
+    assert timer_slack_ns() == usual_ns

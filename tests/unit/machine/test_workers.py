@@ -32,7 +32,7 @@ def kind(name: str) -> WorkerKind:
 
 @pytest.fixture(autouse=True)
 def work_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
 def run(work: Callable[[Workers], Awaitable[None]], **limits: float) -> None:
@@ -70,8 +70,10 @@ def test_a_worker_has_nothing_of_its_host(tmp_path: Path) -> None:
     os.set_inheritable(secret, True)
 
     async def work(workers: Workers) -> None:
-        niceness, parent, files = await workers.run(kind("environment"), b"", msgspec.msgpack.decode)
+        found = await workers.run(kind("environment"), b"", msgspec.msgpack.decode)
+        niceness, session, parent, files = found
         assert niceness >= 10
+        assert session == os.getsid(0)  # niceness counts most among the processes of one session
         assert parent == os.getpid()
         assert files
         assert not [each for each in files if each.startswith(str(tmp_path))]

@@ -16,14 +16,14 @@ def pid(job: bytes) -> bytes:
 
 
 def environment(job: bytes) -> bytes:
-    """What the process is: its niceness, who its parent is, and which files it has open."""
+    """What the process is: its niceness and session, who its parent is, and which files it has open."""
     files = []
     for each in os.listdir("/proc/self/fd"):
         try:
             files.append(os.readlink(f"/proc/self/fd/{each}"))
         except FileNotFoundError:
             continue  # the one that listed them
-    return msgspec.msgpack.encode((os.nice(0), os.getppid(), files))
+    return msgspec.msgpack.encode((os.nice(0), os.getsid(0), os.getppid(), files))
 
 
 def fail(job: bytes) -> bytes:

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices, slice_ns
+from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices, slice_ns, timer_slack_ns
 from holdfast.model.errors import BrokenInvariant
+from holdfast.model.ids import MICROSECOND
 from holdfast.node.slow_threads import SWITCH_S, SlowThreads
 
 WAIT_S = 30.0
@@ -44,6 +45,7 @@ def test_the_loop_goes_on_while_a_method_computes() -> None:
         await asyncio.sleep(0.01)
         assert (found, threads.running) == ([], 1)
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
+        assert timer_slack_ns() == MICROSECOND
         go_on.set()
         await until(lambda: bool(found))
         assert found == [b"outcome"]
