@@ -86,6 +86,11 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
         return self.retain != "none"
 
     @property
+    def decided_by(self) -> str:
+        """Who decides about losses, in the words of the audit; empty if it is the leader."""
+        return f"group {self.decider_group}" if self.decider_group else self.decider
+
+    @property
     def grace_ns(self) -> int:
         return self.grace_ms * MILLISECOND
 

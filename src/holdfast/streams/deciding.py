@@ -233,7 +233,7 @@ class Deciding:
             loss.info = encode_information(self._information(loss, mark, rules))
             self._take_default(loss, "the class has no on_loss")
             return
-        decider = f"group {settings.decider_group}" if settings.decider_group else settings.decider or me
+        decider = settings.decided_by or me
         if not loss.question:  # a decider elsewhere is asked once, and what it was told is recorded
             info = self._information(loss, mark, rules)
             loss.info = encode_information(info)

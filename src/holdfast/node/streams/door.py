@@ -285,6 +285,7 @@ class StreamDoor:
             answer=_answers(members, query) if query else {},
             kernel_drops=sum(each.kernel_drops for each in (self._udp, *self._joined.values()) if each),
             refused=dict(self._reception.refused),
+            decided_by=next((said for each in members if (said := each.handlers.settings.decided_by)), ""),
         )
 
     def end_rule(self, name: str, rule: int) -> int:
