@@ -16,7 +16,6 @@ from group_client import Client, run
 from stream_tallies import equal_tallies, lose
 
 from holdfast.client.source import Source
-from holdfast.model.admin.streams import BindStream, StreamList
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 
@@ -35,10 +34,8 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 async def fed(client: Client, name: str, cls: str) -> str:
     """Create a group that takes a stream, half of which is lost at each of its members; returns the
     stream's name."""
-    await client.connection.create(
-        f"tape:{cls}", name=name, style="active", durability="memory", min_in_sync=1
-    )
-    await client.connection.submit(BindStream(name=f"{name}-in", group=name), StreamList)
+    words = ("--style", "active", "--durability", "memory", "--min-in-sync", "1", "--stream", f"{name}-in")
+    await asyncio.to_thread(client.domain.command, "group", "create", name, f"tape:{cls}", *words)
     await client.wait_in_sync(name)
     await lose_everywhere(client, name, 0.5)
     return f"{name}-in"

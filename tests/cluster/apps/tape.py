@@ -66,7 +66,7 @@ class Judged(Tape):
 class Hurried(Tape):
     """One that does not wait for long."""
 
-    streams = hf.StreamSettings(grace_ms=10, decider_group="mute", decide_ms=300, default=hf.Drop())
+    streams = hf.StreamSettings(grace_ms=10, decider_group="mute", decide_ms=1_000, default=hf.Drop())
 
 
 class Judge:
