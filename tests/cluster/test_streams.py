@@ -18,7 +18,6 @@ from holdfast.client.destination import Destination
 from holdfast.client.source import Source
 from holdfast.execution.outputs import Output
 from holdfast.model.admin.streams import (
-    BindStream,
     InspectStreams,
     ListStreams,
     StreamList,
@@ -39,12 +38,16 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
         yield made
 
 
-async def bound(client: Client, name: str, policy: str, **options: Any) -> Any:
-    group = await client.connection.create(
-        "tape:Tape", name=name, style="active", durability="memory", args=[policy], min_in_sync=1
+async def bound(client: Client, name: str, policy: str) -> Any:
+    return await client.connection.create(
+        "tape:Tape",
+        name=name,
+        style="active",
+        durability="memory",
+        args=[policy],
+        min_in_sync=1,
+        streams=[f"{name}-in"],
     )
-    await client.connection.submit(BindStream(name=f"{name}-in", group=name, **options), StreamList)
-    return group
 
 
 @pytest.mark.covers("LOSS-7")

@@ -91,7 +91,7 @@ async def _measure(rounds: int, messages: int, progress: Progress) -> dict[str, 
             for number in range(1, rounds + 1):
                 say = partial(_said, progress, number)
                 await _round(found, meter, Path(name), messages, say)
-    results = _judged(found)
+    results = judged(found)
     return {
         "results": [msgspec.to_builtins(each) for each in results],
         "ours": found.ours,
@@ -185,7 +185,8 @@ async def _peer_run(
     )
 
 
-def _judged(found: Measured) -> list[Result]:
+def judged(found: Measured) -> list[Result]:
+    """What was measured, beside its peer and its target."""
     made: list[Result] = []
     for what, ours in found.ours.items() if not found.absent else ():
         theirs = found.theirs[what]
@@ -206,6 +207,12 @@ def _judged(found: Measured) -> list[Result]:
         target = TARGET_BATCHED if "batched" in what else TARGET_SINGLE
         rates = (_rates(ours), _rates(theirs))
         made.append(compare(what, *rates, unit="messages/s", other_name=PEER, target=target))
+        costs, cost = (_per_cpu_s(ours), _per_cpu_s(theirs)), f"{what}: deliveries per CPU second"
+        made.append(compare(cost, *costs, unit="messages/s", other_name=PEER, target=None))
+        if counting := found.counting.get(what):
+            counted = f"{what}: beside the client that only counts"
+            rates = (_rates(ours), _rates(counting))
+            made.append(compare(counted, *rates, unit="messages/s", other_name=PEER, target=None))
     whole = _rates(found.ours[str(BATCHED)])
     for policy, lossy in found.lossy.items():
         made.append(
@@ -244,6 +251,10 @@ def _judged(found: Measured) -> list[Result]:
 
 def _rates(found: Sequence[Delivered]) -> list[float]:
     return [each.rate for each in found]
+
+
+def _per_cpu_s(found: Sequence[Delivered]) -> list[float]:
+    return [each.per_cpu_s for each in found]
 
 
 def _p50(one: Delivered) -> float:

@@ -171,6 +171,8 @@ def show(name: str, *, at: Where = HERE, output: Output = "table") -> int:
             told = ", ".join(f"{what} {count}" for what, count in sorted(figures.counts.items()) if count)
             rows.append((*_who(each), figures.delivered, figures.highest, figures.held, figures.credit, told))
     print_table(("host", "is", "delivered", "sent", "held", "may send", "counts"), rows)
+    if decided_by := next((each.decided_by for each in members if each.decided_by), ""):
+        talk.print(f"losses are decided by {decided_by}", markup=False)
     lossy = [f"{each.host}: {each.kernel_drops}" for each in members if each.kernel_drops]
     if lossy:
         talk.print(f"datagrams that the kernel dropped, of all streams: {', '.join(lossy)}", markup=False)

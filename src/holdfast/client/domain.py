@@ -19,6 +19,7 @@ from holdfast.client.routing import GroupLookup, HostReach, new_client
 from holdfast.client.url import parse_url
 from holdfast.execution.interface import Interface
 from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups, Order
+from holdfast.model.admin.streams import BindStream, StreamList
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
 from holdfast.model.ids import SECOND, ClientId
@@ -215,6 +216,7 @@ class Domain:
         minimum: int = ...,
         membership: Membership | Literal[""] = ...,
         properties: Mapping[str, Any] = ...,
+        streams: Sequence[str] = ...,
     ) -> Group[Any]: ...
 
     @overload
@@ -232,6 +234,7 @@ class Domain:
         minimum: int = ...,
         membership: Membership | Literal[""] = ...,
         properties: Mapping[str, Any] = ...,
+        streams: Sequence[str] = ...,
     ) -> Group[T]: ...
 
     async def create(
@@ -248,6 +251,7 @@ class Domain:
         minimum: int = 0,
         membership: Membership | Literal[""] = "",
         properties: Mapping[str, Any] = NONE,
+        streams: Sequence[str] = (),
     ) -> Group[Any]:
         """Create a group of a class that the hosts can import, and connect to it.
 
@@ -262,8 +266,9 @@ class Domain:
         is in memory is lost when all in-sync processes are gone: the group then waits for a person, or, with
         *on_total_loss*, restarts from its newest checkpoint. *minimum* members (by default as many as
         *replicas*) are maintained by creating new ones elsewhere when hosts are lost, unless *membership* is
-        the application's. Raises ``InvalidRequest`` if it can never succeed, ``Unavailable`` if too few hosts
-        are alive.
+        the application's. *streams* are bound to an active group, so that its members take their messages; if
+        one cannot be bound, the group is there all the same. Raises ``InvalidRequest`` if it can never
+        succeed, ``Unavailable`` if too few hosts are alive.
         """
         try:
             wanted = CreateGroup(
@@ -282,6 +287,8 @@ class Domain:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None
         (made,) = await self._order(wanted)
+        for each in streams:
+            await self._give(BindStream(name=each, group=name), StreamList)
         # Looked up by number: this client may still know an earlier group of the same name.
         self._callers.supersede(name, by=made.group)
         caller = await self._callers.find(group=made.group)

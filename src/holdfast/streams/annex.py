@@ -35,7 +35,7 @@ from holdfast.streams.peers import (
     WhoHas,
     decode_told,
 )
-from holdfast.streams.ports import MessageStore
+from holdfast.streams.ports import DeciderGroup, MessageStore
 from holdfast.streams.records import Decided, Deliver, Lacked, Ordered, Passed, RuleEnded, positions_in
 from holdfast.streams.recovering import Places, RecoveryJob
 from holdfast.streams.rules import Rule
@@ -98,9 +98,16 @@ class Streams:
         self.deciding = Deciding(ports, self.handlers, self.peers, self.places)
         self.ordering = Ordering(ports, self.handlers, self.holding, self.deciding, self.suspending)
 
-    def connect(self, *, log: MessageStore | None = None, source: MessageStore | None = None) -> None:
-        """Give this member other places to recover messages from, beside its peers."""
-        self.places.log, self.places.source = log, source
+    def connect(
+        self,
+        *,
+        log: MessageStore | None = None,
+        source: MessageStore | None = None,
+        decider: DeciderGroup | None = None,
+    ) -> None:
+        """Give this member other places to recover messages from, beside its peers, and what asks the group
+        that decides about its losses."""
+        self.places.log, self.places.source, self.deciding.group = log, source, decider
 
     @property
     def ledger(self) -> Ledger | None:
@@ -180,6 +187,12 @@ class Streams:
                 job.on_unavailable(place, reason)
         self.ports.wake()
 
+    def on_decided(self, number: int, action: bytes, why_not: str = "") -> None:
+        """The group that decides has answered a question: *action* is what its ``on_loss`` returned, encoded;
+        or it could not be asked, and *why_not*."""
+        self._take_answer(Answer(number, msgspec.Raw(action), why_not))
+        self.ports.wake()
+
     def end_rule(self, rule: int, why: str = "by request") -> bool:
         """Have a rule end at an ordered point (LOSS-70); whether this member leads and the rule is there."""
         plan = self.ordering.plan
@@ -236,9 +249,8 @@ class Streams:
             case Question():
                 self._decide_for(peer, told)
             case Answer():
-                for loss in self.ordering.losses.values():
-                    if loss.question == told.number and peer == self._settings.decider:
-                        loss.answer = told
+                if peer == self._settings.decider:
+                    self._take_answer(told)
 
     def turn(self) -> None:
         now = self.ports.clock.now()
@@ -338,6 +350,12 @@ class Streams:
                 )
 
     # --- parts of these
+
+    def _take_answer(self, answer: Answer) -> None:
+        """Keep a decider's answer, if its question is still open."""
+        for loss in self.ordering.losses.values():
+            if loss.question == answer.number:
+                loss.answer = answer
 
     def _last_mark(self, origin: Origin) -> StreamMark | None:
         """How far that life of a stream is: as planned, where this member leads."""

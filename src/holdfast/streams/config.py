@@ -53,6 +53,11 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
     (LOSS-36, LOSS-44). It costs a round trip."""
     decider: Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)] = ""
     """The host whose member decides; empty: the leader (LOSS-10, LOSS-84)."""
+    decider_group: Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)] = ""
+    """The group that decides instead of this one's members: its method ``on_loss(info: holdfast.LossInfo)``
+    is called, as any caller calls it, and returns an action. What it answers becomes a record here like any
+    other decision (O4). It may be of any class and style, and may change its own state. A new leader asks
+    anew."""
     decide_ms: Annotated[int, Meta(ge=1, le=600_000)] = 200
     """How long an answer is awaited before the default is taken."""
     asks_max: Annotated[int, Meta(ge=1, le=100)] = 3
@@ -81,6 +86,11 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
         return self.retain != "none"
 
     @property
+    def decided_by(self) -> str:
+        """Who decides about losses, in the words of the audit; empty if it is the leader."""
+        return f"group {self.decider_group}" if self.decider_group else self.decider
+
+    @property
     def grace_ns(self) -> int:
         return self.grace_ms * MILLISECOND
 
@@ -96,6 +106,8 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
                 continue
             if any(each.rules for each in steps):
                 found.append(f"{name}: a default registers no rules")
+        if self.decider and self.decider_group:
+            found.append("decider, decider_group: one of them decides, not both")
         if len(set(self.recover_from)) < len(self.recover_from):
             found.append("recover_from: names each place once")
         if self.decide_ms < self.grace_ms:

@@ -2,8 +2,9 @@
 
 One :class:`Loss` is one gap of one stream at the leader, from when it counts as a loss until it is closed or
 passed over. Only its stream waits meanwhile (LOSS-61). The application is asked between two operations, of a
-state that has everything that was ordered of the stream (O4). An answer that does not come within its time,
-or is none, is replaced by the default (LOSS-73)."""
+state that has everything that was ordered of the stream (O4). Another member, or another group, may decide
+in its place (LOSS-10): all the same the leader orders what it says. An answer that does not come within its
+time, or is none, is replaced by the default (LOSS-73)."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -23,6 +24,7 @@ from holdfast.streams.information import LossInfo, Recovery, Situation, encode_i
 from holdfast.streams.ledger import StreamMark
 from holdfast.streams.message import Message, Origin
 from holdfast.streams.peers import Answer, Holds, Peers, Question, WhoHas, best_holder
+from holdfast.streams.ports import DeciderGroup
 from holdfast.streams.records import Decided, Entry, Passed, Ruled
 from holdfast.streams.recovering import Places, Progress, RecoveryJob
 from holdfast.streams.rules import Rules, rule_of
@@ -70,6 +72,7 @@ class Loss:
     until_ns: int = 0
     """When the phase ends, whatever comes."""
     question: int = 0
+    """The number of the question that was put to a decider elsewhere; 0 if none was."""
     answer: Answer | None = None
     was_only_server: bool | None = None
     handed_to: HostId | None = None
@@ -79,11 +82,14 @@ class Loss:
     """Whether the entries that are returned next end it."""
 
     def left_of(self, gap: Gap) -> Gap:
-        """What *gap*, which is there now, has of this loss. Once it is being recovered, it grows no more:
-        what is lost meanwhile is the next loss. *Without it:* the end of a stream is being recovered, and its
-        source says that it has sent more; the recovery brings all that was asked for, fails all the same,
-        and what nobody has asked for is dropped."""
-        if self.job is None or gap.last <= self.gap.last:
+        """What *gap*, which is there now, has of this loss. Once it is being recovered, or a decider was
+        asked about it, it grows no more: what is lost meanwhile is the next loss. *Without it:* the end of a
+        stream is being recovered, and its source says that it has sent more; the recovery brings all that was
+        asked for, fails all the same, and what nobody has asked for is dropped. Or a decider elsewhere says
+        that messages 7 to 9, of which it was told, are to be dropped; up to 90 is missing by then, and all of
+        it is."""
+        is_fixed = self.job is not None or self.question or self.phase is Phase.ACTING
+        if not is_fixed or gap.last <= self.gap.last:
             return gap
         return Gap(gap.first, self.gap.last)
 
@@ -120,6 +126,8 @@ class Deciding:
         self._settings = handlers.settings
         self._peers = peers
         self._places = places
+        self.group: DeciderGroup | None = None
+        """Asks the group that decides, if the settings name one."""
         self._questions = 0
         self.took_ms: dict[str, int] = {}
         """How long the last recovery of each stream took."""
@@ -159,6 +167,8 @@ class Deciding:
         match loss.phase:
             case Phase.RECOVERING | Phase.RECOVERING_FIRST:
                 return loss.job.due_ns() if loss.job is not None else None
+            case Phase.ASKING if not loss.question and loss.again_ns:
+                return min(loss.until_ns, loss.again_ns)
             case _:
                 return loss.until_ns or None
 
@@ -192,7 +202,8 @@ class Deciding:
                     loss.asked = self._peers.tell_all(WhoHas(loss.origin, loss.gap.first, loss.gap.last))
                 loss.handed_to = best_holder(loss.holders, self._peers.active())
                 if loss.handed_to is None and now >= loss.again_ns:
-                    loss.phase, loss.attempt, loss.job = Phase.NEW, 0, None  # somebody may have them by now
+                    # Somebody may have them by now.
+                    loss.phase, loss.attempt, loss.job, loss.question = Phase.NEW, 0, None, 0
         return []
 
     # --- asking
@@ -211,38 +222,45 @@ class Deciding:
     def _begin_asking(self, loss: Loss, now: int) -> None:
         loss.phase, loss.until_ns = Phase.ASKING, now + self._settings.decide_ms * MILLISECOND
         loss.attempt += 1
-        loss.question, loss.answer = 0, None
+        loss.question, loss.answer, loss.again_ns = 0, None, 0
 
     def _ask(self, loss: Loss, mark: StreamMark, rules: Rules, now: int) -> None:
         if loss.attempt > self._settings.asks_max:
             self._take_default(loss, "it was asked often enough")
             return
-        info = self._information(loss, mark, rules)
-        loss.info, loss.was_only_server = encode_information(info), info.is_only_server
-        if not self._handlers.decides:
+        settings, me = self._settings, self._ports.me().host
+        if not self._handlers.decides and not settings.decider_group:
+            loss.info = encode_information(self._information(loss, mark, rules))
             self._take_default(loss, "the class has no on_loss")
             return
-        me = self._ports.me().host
-        decider = HostId(self._settings.decider or me)
-        if decider == me:
-            answer = ask_here(self._ports, info)
-            if answer is not None:
-                self._take(loss, me, answer)
-                return
-        else:
-            self._ask_elsewhere(loss, decider)
+        decider = settings.decided_by or me
+        if not loss.question:  # a decider elsewhere is asked once, and what it was told is recorded
+            info = self._information(loss, mark, rules)
+            loss.info = encode_information(info)
+            if decider == me:
+                loss.answer = ask_here(self._ports, info)
+            elif not self._ask_elsewhere(loss, info):
+                loss.again_ns = now + settings.retry_ms * MILLISECOND
+            if loss.question or loss.answer is not None:
+                loss.was_only_server = info.is_only_server
         if loss.answer is not None:
             self._take(loss, decider, loss.answer)
         elif now >= loss.until_ns:
             self._take_default(loss, f"{decider} did not answer in time")
 
-    def _ask_elsewhere(self, loss: Loss, decider: HostId) -> None:
-        if not loss.question:
-            self._questions += 1
-            loss.question = self._questions
-            self._peers.tell(decider, Question(loss.question, loss.info))
+    def _ask_elsewhere(self, loss: Loss, info: LossInfo) -> bool:
+        """Ask another member, or a group; whether it could be asked."""
+        self._questions += 1
+        if not self._settings.decider_group:
+            question = Question(self._questions, loss.info)
+            is_asked = self._peers.tell(HostId(self._settings.decider), question)
+        else:
+            group = self.group
+            is_asked = group is not None and group.ask(self._questions, info, self._settings.decide_ms)
+        loss.question = self._questions if is_asked else 0
+        return is_asked
 
-    def _take(self, loss: Loss, by: HostId, answer: Answer) -> None:
+    def _take(self, loss: Loss, by: str, answer: Answer) -> None:
         if answer.why_not:
             self._take_default(loss, answer.why_not)
             return

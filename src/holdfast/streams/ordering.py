@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.execution.annex import AnnexPorts
+from holdfast.model.errors import Overloaded
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.deciding import Deciding, Loss, Phase
 from holdfast.streams.dropping import SelectiveDropper
@@ -46,8 +47,6 @@ RECORDS_PER_TURN_MAX: Final = 16
 """More wait for the next turn, so that a flood of messages holds up nothing else for long."""
 LOSSES_MAX: Final = 64
 """The most losses of one stream that are decided at a time (``order="set"``)."""
-
-
 Key = tuple[str, int]
 """A loss: its stream and, where only the set counts, its first number; else 0, as there is one at a time."""
 
@@ -57,6 +56,8 @@ class _Chunk:
     """A record that is being put together."""
 
     entries: list[Entry] = field(default_factory=list)
+    most: int = MESSAGES_MAX
+    """How many messages it may have."""
     messages: int = 0
     bytes: int = 0
     acted: list[Loss] = field(default_factory=list)
@@ -67,7 +68,7 @@ class _Chunk:
 
     @property
     def is_full(self) -> bool:
-        return self.messages >= MESSAGES_MAX or self.bytes >= BYTES_MAX or len(self.entries) >= ENTRIES_MAX
+        return self.messages >= self.most or self.bytes >= BYTES_MAX or len(self.entries) >= ENTRIES_MAX
 
 
 class Ordering:
@@ -100,6 +101,10 @@ class Ordering:
         self._seen_at_ns = 0
         self._first = 0
         """Which stream is looked at first: each in turn."""
+        self._most = MESSAGES_MAX
+        """How many messages the next record may have: fewer after one that was refused. *Without it:* a
+        stream that stood has more messages than the group may have uncommitted positions; the record of all
+        of them is refused again and again, and the stream stands for ever."""
         self._wishes: list[Entry] = []
         """What was asked for from outside, to be ordered next."""
 
@@ -161,7 +166,13 @@ class Ordering:
         assert plan is not None
         entries = tuple(chunk.entries)
         body = encode_ordered(entries, is_batch=handlers.is_batch, notifies=handlers.notifies)
-        self._ports.order(body)
+        try:
+            self._ports.order(body)
+        except Overloaded:
+            if chunk.messages > 1:
+                self._most = chunk.messages // 2
+            raise
+        self._most = min(MESSAGES_MAX, self._most + self._most // 2 + 1)
         plan.apply(entries, self._time_ns(now))
         self._wishes = [each for each in self._wishes if each not in entries]
         for key in chunk.closed:
@@ -175,9 +186,9 @@ class Ordering:
         return self._seen_time_ns + (now - self._seen_at_ns)
 
     def _next(self, ledger: Ledger, now: int) -> _Chunk:
-        plan, chunk = self.plan, _Chunk()
+        plan, chunk = self.plan, _Chunk(most=self._most)
         assert plan is not None
-        chunk.entries += self._wishes[:ENTRIES_MAX]
+        chunk.entries += self._wishes[: min(ENTRIES_MAX, self._most)]
         known = {(each.origin, each.first) for each in self._wishes if isinstance(each, Lacked)}
         chunk.entries += [
             Lacked(each.origin, each.first, each.last)
@@ -268,7 +279,7 @@ class Ordering:
     def _room(self, origin: Origin, chunk: _Chunk, first: int) -> int:
         """How many messages from *first* on may be taken. What follows messages that are recovered is looked
         at by the rules that begin with their recovery."""
-        room, loss = MESSAGES_MAX - chunk.messages, self.losses.get((origin.stream, 0))
+        room, loss = chunk.most - chunk.messages, self.losses.get((origin.stream, 0))
         last = loss.rules_after if loss is not None and loss.origin == origin else None
         return room if last is None or first > last else min(room, last - first + 1)
 
@@ -284,7 +295,7 @@ class Ordering:
         for hole in list(mark.holes):
             found = held.next_after(hole.first - 1)
             if found is not None and found <= hole.last and not chunk.is_full:
-                run = held.run(found, min(hole.last - found + 1, MESSAGES_MAX - chunk.messages), BYTES_MAX)
+                run = held.run(found, min(hole.last - found + 1, chunk.most - chunk.messages), BYTES_MAX)
                 chunk.entries += self._dropper.entries(held.origin, run, self._rules_in(chunk, plan))
                 chunk.messages += len(run)
                 is_moving = True

@@ -6,6 +6,7 @@ A host binds these; ``DESIGN.md`` has the whole contract.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from holdfast.streams.information import LossInfo
 from holdfast.streams.message import Message, Origin
 
 NOT_STORED: Final = "not_stored"
@@ -24,6 +25,16 @@ class MessageStore(Protocol):
         """Ask for messages *first* to *last*. Whether it could be asked. What it has is handed to
         :meth:`.annex.Streams.on_messages` whenever it comes, and what it does not have is told to
         :meth:`.annex.Streams.on_unavailable`. Asking twice does no harm."""
+        ...
+
+
+class DeciderGroup(Protocol):
+    """The group that decides about the losses of another one's streams, as a member of that one asks it
+    (LOSS-10)."""
+
+    def ask(self, number: int, info: LossInfo, within_ms: int) -> bool:
+        """Ask what shall become of a loss. Whether it could be asked. What it answers is handed to
+        :meth:`.annex.Streams.on_decided`, with *number*; whether it ever does is not promised."""
         ...
 
 

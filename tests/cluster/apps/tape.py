@@ -55,3 +55,30 @@ class Bare(Tape):
     """One whose order carries numbers alone: members have the messages from the source or from each other."""
 
     streams = hf.StreamSettings(retain="none", grace_ms=10, recover_ms=2_000, attempts=8)
+
+
+class Judged(Tape):
+    """One whose losses another group decides about, however long that takes."""
+
+    streams = hf.StreamSettings(grace_ms=10, decider_group="judge", decide_ms=60_000)
+
+
+class Hurried(Tape):
+    """One that does not wait for long."""
+
+    streams = hf.StreamSettings(grace_ms=10, decider_group="mute", decide_ms=1_000, default=hf.Drop())
+
+
+class Judge:
+    """Decides about the losses of others, and remembers what it was told. It takes part in no streams."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, int]] = []
+
+    def on_loss(self, info: hf.LossInfo) -> hf.Action:
+        self.told.append((info.stream, info.first, info.last))
+        return hf.Drop()
+
+    @hf.query
+    def asked(self) -> list[tuple[str, int, int]]:
+        return self.told

@@ -95,6 +95,40 @@ def test_what_the_group_could_not_take_is_ordered_a_moment_later() -> None:
     assert [each.numbers for each in group.objects()] == [[1, 2]] * 3
 
 
+class EachAlone:
+    """Takes one message at a time: each takes a position."""
+
+    streams = Recovering.streams
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def on_message(self, message: hf.StreamMessage) -> None:
+        self.numbers.append(message.number)
+
+
+def test_no_record_has_more_than_the_group_may_have_uncommitted() -> None:
+    """A stream stood for a while, and has more messages than the group may have positions that are not
+    committed yet: they are ordered in several records, however many there are."""
+    group = StreamGroup(EachAlone)
+    streams = group.streams["a"]
+    order = streams.ports.order
+    ordered: list[int] = []
+
+    def limited(body: bytes) -> Position:
+        positions = streams.positions(body)
+        if positions > 20:
+            raise Overloaded("0 positions are not committed yet")
+        ordered.append(positions)
+        return order(body)
+
+    streams.bind(replace(streams.ports, order=limited))
+    streams.on_messages(ORIGIN, [message(each) for each in range(1, 301)])
+    group.run(400)
+    assert [each.numbers for each in group.objects()] == [list(range(1, 301))] * 3
+    assert len(ordered) < 60, "they are not ordered one by one"
+
+
 class Strict(Recovering):
     streams = hf.StreamSettings(
         grace_ms=5, late_join=False, recover_from=("source",), hold_messages=6, recover_ms=100

@@ -24,6 +24,7 @@ from holdfast.model.admin.groups import (
     SetPrimary,
     ShowHistory,
 )
+from holdfast.model.admin.streams import BindStream, StreamList
 
 STATELESS = "stateless"
 
@@ -58,6 +59,7 @@ def create(
     properties: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     on: str = "",
     never_lead: str = "",
+    streams: Annotated[list[str] | None, Parameter(name="--stream", negative=())] = None,
     at: Where = HERE,
     output: Output = "table",
 ) -> int:
@@ -95,6 +97,8 @@ def create(
         The hosts that have its members, and no others, separated by commas. Without it, the manager chooses.
     never_lead
         Those of them whose members hold and acknowledge, and are never primary.
+    streams
+        A stream whose messages its members take, bound as `holdfast stream bind` does it.
     output
         `table` for people, `json` for machines.
     """
@@ -113,7 +117,10 @@ def create(
         hosts=hosts_in(on),
         never_lead=hosts_in(never_lead),
     )
-    return _show_one(_done(at, wanted), output)
+    made = _done(at, wanted)
+    for each in streams or ():
+        uvloop.run(give_at(at.target, BindStream(name=each, group=name), StreamList))
+    return _show_one(made, output)
 
 
 @app.command(name="list")

@@ -204,6 +204,8 @@ class StreamsInspected(Struct, frozen=True, kw_only=True, tag="streams_inspected
     kernel_drops: int = 0
     refused: dict[str, int] = {}
     """Datagrams that belong to no stream here."""
+    decided_by: str = ""
+    """Who decides about losses, as the class says: a host, or ``group`` and its name; empty: the leader."""
 
 
 class StreamRulesEnded(Struct, frozen=True, kw_only=True, tag="stream_rules_ended"):

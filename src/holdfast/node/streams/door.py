@@ -24,7 +24,7 @@ from holdfast.model.admin.streams import (
     StreamsInspected,
 )
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.ids import MILLISECOND, SECOND, GroupId, HostId
+from holdfast.model.ids import MILLISECOND, SECOND, ClientId, GroupId, HostId
 from holdfast.model.outcome import Returned
 from holdfast.net import (
     Address,
@@ -48,6 +48,7 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.links import listen, remember
 from holdfast.node.streams.bindings import StreamBindings, binding_of
 from holdfast.node.streams.config import StreamsConfig
+from holdfast.node.streams.deciders import DeciderGroups
 from holdfast.node.streams.intake import Intakes, MemberIntake
 from holdfast.node.streams.loss_reports import LossReports
 from holdfast.node.streams.message_log import HostMessageLog, opened_log
@@ -91,6 +92,7 @@ class StreamDoor:
         self._intakes: Intakes | None = None
         self._log: HostMessageLog | None = None
         self._outputs: OutputServer | None = None
+        self._deciders: DeciderGroups | None = None
         self._context: HostContext | None = None
         self._following: asyncio.Task[None] | None = None
         self._heard_ns = 0
@@ -131,11 +133,13 @@ class StreamDoor:
     def on_serving(self, host_context: HostContext) -> None:
         self._context = host_context
         self._log = self._opened_log(host_context.config.streams)
-        self._intakes = Intakes(host_context.groups, self._reception.request, self._log)
+        groups, session = host_context.groups, host_context.session
+        me = ClientId(f"{session.host}:{session.incarnation}:losses")
+        self._deciders = DeciderGroups(groups.catalog, groups.stamps.time_ns, host_context.endpoint, me)
+        self._intakes = Intakes(groups, self._reception.request, self._log, self._deciders)
         self._outputs = OutputServer(host_context.groups, lambda: self._udp)
         host_context.admin_dispatch.streams.local = self
         self._reception.tune(host_context.config.streams)
-        session = host_context.session
         told = LossReports(
             host_context.reports,
             host_context.domain,
@@ -168,6 +172,8 @@ class StreamDoor:
             self._looking.cancel()
         if self._outputs is not None:
             self._outputs.close()
+        if self._deciders is not None:
+            await self._deciders.close()
         if self._log is not None:
             await self._log.close()
         for wire in (self._udp, *self._joined.values()):
@@ -279,6 +285,7 @@ class StreamDoor:
             answer=_answers(members, query) if query else {},
             kernel_drops=sum(each.kernel_drops for each in (self._udp, *self._joined.values()) if each),
             refused=dict(self._reception.refused),
+            decided_by=next((said for each in members if (said := each.handlers.settings.decided_by)), ""),
         )
 
     def end_rule(self, name: str, rule: int) -> int:

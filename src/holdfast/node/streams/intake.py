@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.groups.host_groups import HostGroups
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import GroupId
+from holdfast.node.streams.deciders import AskedGroup, DeciderGroups
 from holdfast.node.streams.message_log import PLACE, HostMessageLog, LogStore
 from holdfast.streams.annex import NAME, Streams
 from holdfast.streams.message import Heartbeat, Message, Origin
@@ -26,6 +27,7 @@ class MemberIntake:
         streams: Streams,
         guarded: Callable[..., Callable[..., None]],
         message_log: HostMessageLog | None = None,
+        deciders: DeciderGroups | None = None,
     ) -> None:
         self.streams = streams
         self._log = message_log
@@ -35,12 +37,19 @@ class MemberIntake:
         self._on_unavailable = guarded(partial(streams.on_unavailable, place=SOURCE))
         self._on_logged = guarded(partial(streams.on_messages, place=PLACE))
         self._on_not_logged = guarded(partial(streams.on_unavailable, place=PLACE))
+        name = streams.handlers.settings.decider_group
+        self._decider = None
+        if deciders is not None and name:
+            self._decider = AskedGroup(deciders, name, guarded(streams.on_decided))
 
     def connect(self, source: MessageStore) -> None:
-        """Let the member recover messages from their source, and from the host's log if it has one."""
+        """Let the member recover messages from their source, and from the host's log if it has one, and ask
+        the group that decides about its losses."""
         found = self._log
         store = None if found is None else LogStore(found, self._on_logged, self._on_not_logged)
-        self.streams.connect(source=source, log=store)
+        self.streams.connect(source=source, log=store, decider=self._decider)
+        if self._decider is not None:
+            self._decider.connect()
 
     def on_messages(self, origin: Origin, messages: Sequence[Message], *, is_answer: bool) -> None:
         if self._log is not None:
@@ -77,10 +86,12 @@ class Intakes:
         groups: HostGroups,
         request: Callable[[Origin, int, int], bool],
         message_log: HostMessageLog | None = None,
+        deciders: DeciderGroups | None = None,
     ) -> None:
         """*request* asks a source for messages."""
         self._groups = groups
         self._log = message_log
+        self._deciders = deciders
         self._store = _SourceStore(request)
         self._known: dict[GroupId, MemberIntake] = {}
 
@@ -92,7 +103,9 @@ class Intakes:
             return None
         known = self._known.get(group)
         if known is None or known.streams is not streams:
-            known = self._known[group] = MemberIntake(streams, self._groups.guarded, self._log)
+            known = self._known[group] = MemberIntake(
+                streams, self._groups.guarded, self._log, self._deciders
+            )
             known.connect(self._store)
         return known
 

@@ -16,6 +16,7 @@ from holdfast.sim.scenarios.groups.host import Host
 from holdfast.sim.scenarios.groups.observer import Book
 from holdfast.sim.scenarios.groups.setup import Stage
 from holdfast.sim.scenarios.streams.books import class_of
+from holdfast.sim.scenarios.streams.deciders import JudgeAtHost
 from holdfast.sim.scenarios.streams.observer import Key, StreamBook
 from holdfast.sim.scenarios.streams.sources import SourceStore
 from holdfast.streams.annex import Streams
@@ -128,8 +129,10 @@ class StreamHost(Host):
             return None
         found = streams_of(hosted)
         if found is not None and found.places.source is None:
+            judge = self._stream_book.judges.get(group)
             found.connect(
-                source=SourceStore(self.book.world, self._name, self._stream_book.sources), log=None
+                source=SourceStore(self.book.world, self._name, self._stream_book.sources),
+                decider=None if judge is None else JudgeAtHost(self._name, judge, found),
             )
         return found
 

@@ -6,6 +6,7 @@ from holdfast.authority.groups import GroupRecord
 from holdfast.model.ids import GroupId
 from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.streams.books import Noted
+from holdfast.sim.scenarios.streams.deciders import BY, Judge
 from holdfast.sim.scenarios.streams.sources import Source
 from holdfast.streams.ledger import Ledger
 from holdfast.streams.records import Began, Decided, Deliver, Lacked, Ordered, Passed
@@ -19,6 +20,8 @@ class StreamBook:
 
     world: World
     sources: dict[str, Source] = field(default_factory=dict)
+    judges: dict[GroupId, Judge] = field(default_factory=dict)
+    """Those that decide for groups of the run."""
     delivered: dict[Key, str] = field(default_factory=dict)
     """What a member has delivered: only what is committed is. And by whom first."""
     passed: dict[Key, str] = field(default_factory=dict)
@@ -31,8 +34,9 @@ class StreamBook:
 
     def on_applied(self, record: GroupRecord, process: str, ordered: Ordered, lacking: set[Key]) -> None:
         """A member applies a record: no member may pass over what another delivers, and nothing is dropped
-        without a decision."""
+        without a decision, which is about what the one that decided was told."""
         group = record.group
+        self._check_decider(record, ordered)
         decided = [
             (each.origin, each.first, each.last) for each in ordered.entries if isinstance(each, Decided)
         ]
@@ -66,6 +70,15 @@ class StreamBook:
                     self.world.violation("LOSS-106", f"{said} and passed over on the other")
                 if key not in lacking:
                     mine.setdefault(key, process)
+
+    def _check_decider(self, record: GroupRecord, ordered: Ordered) -> None:
+        for each in ordered.entries:
+            if not isinstance(each, Decided) or each.by != BY:
+                continue
+            self.world.sometimes("a group decided about a loss of another")
+            if not self.judges[record.group].has_said(each):
+                said = f"{record.name}: {each.action} of {each.origin.stream} {each.first} to {each.last}"
+                self.world.violation("LOSS-84", f"{said} is not what {BY} has said")
 
     # --- in the end
 

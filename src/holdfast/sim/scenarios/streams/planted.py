@@ -13,6 +13,7 @@ from holdfast.streams.gaps import SequenceGaps
 from holdfast.streams.information import LossInfo
 from holdfast.streams.ledger import Ledger, StreamMark
 from holdfast.streams.ordering import Ordering
+from holdfast.streams.peers import Answer
 from holdfast.streams.records import Began, Deliver, Entry, Passed
 from holdfast.streams.runs import Listed, Run
 from holdfast.streams.suspending import Suspending
@@ -50,6 +51,12 @@ def _plan_of_what_is_executed(ordering: Ordering, ledger: Ledger, now: int) -> N
 def _no_default(deciding: Deciding, loss: Loss, why: str) -> None:
     if "in time" not in why:
         _take_default(deciding, loss, why)
+
+
+def _any_answer(streams: Streams, answer: Answer) -> None:
+    for loss in streams.ordering.losses.values():
+        if loss.question:
+            loss.answer = answer
 
 
 def _same_mark(ledger: Ledger, entry: Entry) -> None:
@@ -131,6 +138,22 @@ PLANTED = (
         Deciding,
         "_take_default",
         _no_default,
+    ),
+    _bug(
+        "answer-to-another-question",
+        "LOSS-84",
+        "what a decider elsewhere says is taken for the answer to whatever is asked now",
+        Streams,
+        "_take_answer",
+        _any_answer,
+    ),
+    _bug(
+        "decision-about-more",
+        "LOSS-84",
+        "what is lost while a decider elsewhere thinks is treated as what it was asked about",
+        Loss,
+        "left_of",
+        lambda loss, gap: gap,
     ),
     _bug(
         "new-life-old-mark",

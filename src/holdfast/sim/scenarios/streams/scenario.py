@@ -2,7 +2,8 @@
 
 There are three hosts, one or two active groups of different policies and settings, and up to three sources
 for each. Every link of a source loses, delays and repeats messages by itself; hosts become deaf to a stream
-for a while; sources end and return; leaders hand over, are killed and cut off. Checked: no member delivers
+for a while; sources end and return; leaders hand over, are killed and cut off; the group that decides in
+place of another one's object is late, silent, or not to be reached. Checked: no member delivers
 what another passes over; what was delivered anywhere is in every object in the end; each stream's order is
 kept and nothing comes twice; ``on_loss`` changes nothing; no divergence is reported; the states, ledgers and
 notices of all members are equal in the end. After healing every stream goes on to its end, except where the
@@ -29,6 +30,7 @@ from holdfast.sim.scenarios.groups.setup import HOSTS
 from holdfast.sim.scenarios.sequence.heart import Agents
 from holdfast.sim.scenarios.sequence.observer import LeaderWatch
 from holdfast.sim.scenarios.streams.books import NEVER_STOPS, Noted
+from holdfast.sim.scenarios.streams.deciders import Judge
 from holdfast.sim.scenarios.streams.host import StreamHost, definition_of, streams_of
 from holdfast.sim.scenarios.streams.observer import StreamBook
 from holdfast.sim.scenarios.streams.setup import drawn_sources, drawn_stage, group_of, kind_of
@@ -74,6 +76,10 @@ class StreamsScenario(Groups):
         self.truth = truth = Truth(world)
         self.book = book = Book(world, History(world.time), Deaths(world, stage.hosts), Losses(world, truth))
         self.streams = StreamBook(world)
+        for record in stage.groups:
+            if kind_of(record).settings.decider_group:
+                rng = world.rng(f"judge/{record.group}")
+                self.streams.judges[record.group] = Judge(world, rng, kind_of(record).policy)
         world.network.codec = Codec()
         truth.watchers.append(LeaderWatch(world).on_commit)
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=LeaseBook(world)))
@@ -84,6 +90,8 @@ class StreamsScenario(Groups):
 
     def healed(self, world: World) -> None:
         super().healed(world)
+        for judge in self.streams.judges.values():
+            judge.is_healed = True
         for source in self.streams.sources.values():
             source.is_healed = True
             source.deaf.clear()

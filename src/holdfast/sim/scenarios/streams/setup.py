@@ -1,6 +1,7 @@
 """The domain of one run: groups that take part in streams, with their policies, and the sources of these."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +12,7 @@ from holdfast.model.ids import MILLISECOND, GroupId, HostId, Nonce, StoreId
 from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.groups.setup import HOSTS, Stage
 from holdfast.sim.scenarios.streams.books import POLICIES, BookKind
+from holdfast.sim.scenarios.streams.deciders import GROUP
 from holdfast.sim.scenarios.streams.host import finder
 from holdfast.sim.scenarios.streams.observer import StreamBook
 from holdfast.sim.scenarios.streams.sources import Source
@@ -20,6 +22,8 @@ from holdfast.streams.config import StreamSettings
 GROUPS_MAX: Final = 2
 LOSSES: Final = (0.0, 0.0, 0.02, 0.1, 0.3, 0.5)
 """How often messages are lost on the way to one host."""
+JUDGED: Final = 0.25
+"""How many of the groups leave their losses to another group."""
 UNCOMMITTED_MAX: Final = 4_000
 LOG_BYTES: Final = 150_000
 """Messages are many: the log may have more of them than other scenarios' calls."""
@@ -31,6 +35,7 @@ def drawn_stage(world: World) -> Stage:
     base = Stage.drawn(rng, (3,))
     hosts = tuple(HostId(name) for name in HOSTS[:3])
     groups = tuple(_record(rng, number, hosts) for number in range(1, 1 + rng.choice((1, 1, GROUPS_MAX))))
+    groups = tuple(_judged(world.rng("deciders"), groups))
     style = msgspec.structs.replace(
         base.config.style,
         uncommitted_max=UNCOMMITTED_MAX,
@@ -83,6 +88,18 @@ def _record(rng: random.Random, number: int, hosts: tuple[HostId, ...]) -> Group
         durability=MEMORY if is_in_memory else DISK,
         on_total_loss=WAIT,
     )
+
+
+def _judged(rng: random.Random, records: tuple[GroupRecord, ...]) -> Iterator[GroupRecord]:
+    """Leave the losses of some groups to another group."""
+    for record in records:
+        kind = kind_of(record)
+        if kind.policy == "none" or rng.random() >= JUDGED:
+            yield record
+            continue
+        settings = msgspec.structs.replace(kind.settings, decider="", decider_group=GROUP)
+        kind = msgspec.structs.replace(kind, settings=settings)
+        yield msgspec.structs.replace(record, class_name=kind.class_name)
 
 
 def kind_of(record: GroupRecord) -> BookKind:
