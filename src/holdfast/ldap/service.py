@@ -114,7 +114,8 @@ class Service:
     def add(self, replica: Replica, second_store: SecondStore | None = None) -> None:
         """Serve one more suffix."""
         made = NamingContext(replica, self.ports.now, second_store, anonymous_read=self.policy.anonymous_read)
-        self.contexts = (*self.contexts, made)
+        # In the order of their names, so that a host that starts again says the same.
+        self.contexts = tuple(sorted((*self.contexts, made), key=lambda each: each.suffix.text))
         self._names.clear()  # some may be below it
 
     def name(self, text: str) -> NamedDn:

@@ -21,7 +21,7 @@ from holdfast.storage.lock import LockWatch, seize
 
 def explained(directory: Path, suffix: str) -> list[str]:
     """Lines for people. Raises ``InvalidRequest`` if the files are of something else."""
-    with reading(directory) as snapshot:
+    with reading(directory, suffix) as snapshot:
         if Dn.parse(suffix).key(snapshot.schema) != snapshot.suffix.key:
             raise InvalidRequest(f"{directory} holds {snapshot.suffix.text}, not {suffix}")
         return [
