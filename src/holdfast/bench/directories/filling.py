@@ -28,7 +28,6 @@ from holdfast.directory.master import ABOUT, About
 from holdfast.directory.operations import AddRequest
 from holdfast.directory.reading import reading
 from holdfast.ldap.client import LdapClient
-from holdfast.settings.file import FILE as SETTINGS_FILE
 
 KEPT: Final = 100
 """How many changes are kept for a master that lacks them, in this run."""
@@ -39,6 +38,7 @@ tick = "200 ms"
 log_updates = {KEPT}
 """
 SECOND: Final = "host2"
+SETTINGS_FILE: Final = "holdfast.toml"
 WAIT_S: Final = 900.0
 LOOK_S: Final = 0.2
 FACTOR: Final = 3.0
