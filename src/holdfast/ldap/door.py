@@ -157,6 +157,8 @@ class LdapDoor:
     async def on_replica(self, suffix: str, served: ServedReplica | None) -> None:
         """Another replica of *suffix* serves, or none."""
         async with self._changing:
+            if served is not None and self._served.get(suffix) is served:
+                return  # told twice
             gone = self._served.pop(suffix, None)
             if served is not None:
                 self._served[suffix] = served

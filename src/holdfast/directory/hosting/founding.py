@@ -21,7 +21,7 @@ from holdfast.authority.recipe import (
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import HostId, Nonce
 
-SUFFIXES_MAX: Final = 64
+SUFFIXES_MAX: Final = 16
 """How many directories a domain may have: each costs every host of them a store, three threads, and a
 connection to each other host."""
 

@@ -1,8 +1,7 @@
 """One directory of the domain on this host: its replica lives while the domain wants one here.
 
 What the domain knows of it says so: the host has not left the directory, which has its first entries or is
-begun here. The replica's files, its links to other masters and its orders are its own; a failure of it stops
-no other directory.
+begun here. The replica's files, its links to other masters and its orders are its own.
 """
 
 import asyncio
@@ -11,9 +10,21 @@ from collections.abc import Awaitable, Callable
 from holdfast.directory.hosting.administration import Administration
 from holdfast.directory.hosting.hosted_replica import HostedReplica, ReplicaSurroundings
 from holdfast.directory.hosting.serving import ServedReplica
+from holdfast.model.ports import Trace
 
 Door = Callable[[str, ServedReplica | None], Awaitable[None]]
 """Is told which replica of a suffix serves, and None when it stops."""
+
+
+class SuffixTrace:
+    """Says with every note of which suffix it is."""
+
+    def __init__(self, trace: Trace, suffix: str) -> None:
+        self._trace = trace
+        self._suffix = suffix
+
+    def note(self, kind: str, **fields: object) -> None:
+        self._trace.note(kind, suffix=self._suffix, **fields)
 
 
 class HostedDirectory:

@@ -19,7 +19,7 @@ from holdfast.authority.recipe import Seen, perform
 from holdfast.directory.hosting.arrivals import Arrival
 from holdfast.directory.hosting.following import DirectoryFollower, DomainDirectories
 from holdfast.directory.hosting.founding import begin_directory
-from holdfast.directory.hosting.hosted_directory import Door, HostedDirectory
+from holdfast.directory.hosting.hosted_directory import Door, HostedDirectory, SuffixTrace
 from holdfast.directory.hosting.hosted_replica import ReplicaSurroundings
 from holdfast.directory.hosting.orders import (
     Answer,
@@ -149,7 +149,7 @@ class DirectoryService:
     async def set_door(self, door: Door) -> None:
         """Tell *door* which replicas serve, now and whenever that changes."""
         self._door = door
-        for suffix, each in self.hosted.items():
+        for suffix, each in tuple(self.hosted.items()):
             served = None if each.replica is None else each.replica.served
             if served is not None and served.is_replicating:
                 await door(suffix, served)
@@ -187,7 +187,7 @@ class DirectoryService:
             change=partial(self._domain.change, follower),
             take=self._domain.take,
             links=PeerLinks(context.host, self._endpoint, self._where, random=MachineRandom().stream(NAME)),
-            trace=context.trace,
+            trace=SuffixTrace(context.trace, record.suffix),
             on_disk_failed=context.on_disk_failed,
             masters=partial(self._masters, follower),
             clock=context.config.clock,
