@@ -11,7 +11,5 @@ every pair of operations comes to. Equal sets of changes give equal bytes on eve
 a value means is in :mod:`.syntaxes`, :mod:`.string_preparation` and :mod:`.matching`; :mod:`.schema` says
 which attributes and classes there are. :mod:`.normal_form` makes of them what changes carry.
 
-*Files.* :mod:`.places` says where a host has those of each suffix; :mod:`.reading` looks at them.
-
-All of it is pure but those two and :mod:`.lmdb_store`: the wire is in :mod:`holdfast.ldap`.
+All of it is pure but :mod:`.lmdb_store`: the wire is in :mod:`holdfast.ldap`.
 """

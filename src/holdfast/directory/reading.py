@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.directory.dn import Dn
+from holdfast.directory.hosting.places import STORE, places
 from holdfast.directory.lmdb_store import FILE, read_store
-from holdfast.directory.places import STORE, places
 from holdfast.directory.replica.maps import FORMAT, IDENTITY, MAPS, REPLICA, Identity
 from holdfast.directory.replica.snapshot import Snapshot, Suffix
 from holdfast.directory.schema.standard import standard_schema

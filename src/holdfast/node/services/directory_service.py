@@ -32,9 +32,9 @@ from holdfast.directory.hosting.orders import (
     encode,
 )
 from holdfast.directory.hosting.peer_links import PeerLinks
+from holdfast.directory.hosting.places import place_of
 from holdfast.directory.hosting.serving import ServedReplica
 from holdfast.directory.master import top_entry
-from holdfast.directory.places import place_of
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.machine import MachineRandom

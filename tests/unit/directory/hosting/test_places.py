@@ -6,7 +6,7 @@ import pytest
 from directory_pair import SUFFIX, filled
 
 from holdfast.cli.directory.commands import init
-from holdfast.directory.places import place_of
+from holdfast.directory.hosting.places import place_of
 from holdfast.directory.reading import directory_of, files_of, reading
 from holdfast.model.errors import InvalidRequest
 
