@@ -58,9 +58,15 @@ class Master:
     """One master with a disk of its own."""
 
     def __init__(
-        self, number: int = 1, world: World | None = None, generation: str = "g", purge_rows: int = 1000
+        self,
+        number: int = 1,
+        world: World | None = None,
+        generation: str = "g",
+        purge_rows: int = 1000,
+        suffix: str = SUFFIX,
     ) -> None:
         self.purge_rows = purge_rows
+        self.suffix = suffix
         self.world = world or World(Options(scenario="", seed=0))
         self.image = StoreImage(MAPS)
         self.generation = generation
@@ -88,7 +94,7 @@ class Master:
         self.generator = generator
         self.store = MemoryStore(self.image, lambda token, ok: self.replica.on_committed(token, ok))
         ports = ReplicaPorts(self.store, generator, self.random, NoTrace())
-        self.replica = Replica(ports, standard_schema(), SUFFIX, purge_rows=self.purge_rows)
+        self.replica = Replica(ports, standard_schema(), self.suffix, purge_rows=self.purge_rows)
         self.told = Told()
         self.replica.listen(self.told)
         self.replica.open(generation=self.generation)

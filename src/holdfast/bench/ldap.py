@@ -4,8 +4,9 @@ All servers are loaded with the same persons and serve side by side; ``ldclt`` a
 same, in short windows, so that each window of Holdfast has its peers' a few seconds beside it. The command
 line is the same for all but for the port, and is part of the result.
 
-More is measured of Holdfast alone: how long a change takes to a second master, what a group beside a
-directory notices of its searches, and what becomes of searches in a directory that is many times as large.
+More is measured of Holdfast alone: how long a change takes to a second master, how long one that was away for
+too long takes to be filled anew, what a group beside a directory notices of its searches, and what becomes of
+searches in a directory that is many times as large. Each part can be run by itself.
 """
 
 import os
@@ -22,6 +23,7 @@ import msgspec
 from holdfast.bench import Progress, Result, compare, within
 from holdfast.bench.directories import DirectoryServer, RunningDirectory
 from holdfast.bench.directories.dirsrv import DirectoryServer389
+from holdfast.bench.directories.filling import Filling, measure_filling
 from holdfast.bench.directories.lag import measure_lag
 from holdfast.bench.directories.ldclt import (
     BASE_SEARCH,
@@ -44,6 +46,9 @@ from holdfast.bench.systems import Absent
 SLAPD: Final = Slapd().name
 DIRSRV: Final = DirectoryServer389().name
 MEGABYTE: Final = 1 << 20
+PARTS: Final = ("searches", "modifies", "memory", "lag", "filling", "beside", "grown")
+"""What can be chosen. ``memory`` is the bulk load and what is resident after it; the first three are beside
+peers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class Alone(msgspec.Struct, kw_only=True):
     """What is measured of Holdfast without a peer."""
 
     lags_ms: list[float] = msgspec.field(default_factory=list)
+    filling: Filling | None = None
     beside: list[Beside] = msgspec.field(default_factory=list)
     grown_persons: int = 0
     small: list[float] = msgspec.field(default_factory=list)
@@ -117,17 +123,67 @@ def run_ldap_bench(
     seconds: float = 3.0,
     persons: int = 10_000,
     grown: int = 0,
+    parts: Sequence[str] = (),
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
     """Measure every server; *seconds* is the length of each window. A peer that cannot be set up is left out,
-    with the reason; without the load generator nothing is measured. With *grown*, searches are also measured
-    in a directory of so many persons."""
+    with the reason; without the load generator nothing is measured that needs it. With *grown*, searches are
+    also measured in a directory of so many persons. *parts* are some of :data:`PARTS`; none are all but
+    filling, which takes minutes."""
+    chosen = frozenset(parts or (each for each in PARTS if each != "filling"))
     try:
         check_is_here()
     except Absent as why:
         progress(f"not measured: {why}")
-        return {"results": [], "absent": str(why)}
+        if not chosen & {"memory", "lag", "filling"}:
+            return {"results": [], "absent": str(why)}
+        chosen &= {"memory", "lag", "filling"}
+    cells = [each for each in CELLS if ("modifies" if each.work is MODIFY else "searches") in chosen]
+    measured: list[Measured] = []
+    alone = Alone(grown_persons=grown if "grown" in chosen else 0)
+    if cells or "memory" in chosen or alone.grown_persons:
+        measured = _measure_servers(alone, cells, "memory" in chosen, rounds, seconds, persons, progress)
+    if "lag" in chosen:
+        _measure_lag(alone, progress)
+    if "filling" in chosen:
+        _measure_filling(alone, persons, progress)
+    if "beside" in chosen:
+        _measure_beside(alone, rounds, seconds, progress)
+    results = [
+        *(judged(measured, persons, is_loaded="memory" in chosen) if measured else ()),
+        *_told_alone(alone),
+    ]
+    return {
+        "results": [msgspec.to_builtins(each) for each in results],
+        "servers": [msgspec.to_builtins(each) for each in measured],
+        "commands": [" ".join(command(each.work, each.shape, persons, "PORT")) for each in cells],
+        "failures": [
+            *([measured[0].absent] if measured and measured[0].absent else []),
+            *(measured[0].failures if measured else ()),
+            *alone.failures,
+        ],
+        "machine": {
+            "cpus": os.cpu_count(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "load_average": os.getloadavg(),
+        },
+    }
+
+
+def _measure_servers(
+    alone: Alone,
+    cells: Sequence[Cell],
+    has_peers: bool,
+    rounds: int,
+    seconds: float,
+    persons: int,
+    progress: Progress,
+) -> list[Measured]:
+    """Load every server and put the loads on all in turn; of Holdfast alone if nothing is compared."""
     servers: tuple[DirectoryServer, ...] = (HoldfastDirectory(), Slapd(), DirectoryServer389())
+    if not cells and not has_peers:
+        servers = servers[:1]
     measured = [Measured(name=each.name) for each in servers]
     with tempfile.TemporaryDirectory(prefix="holdfast-ldap-") as made, ExitStack() as stack:
         directory = Path(made)
@@ -139,7 +195,7 @@ def run_ldap_bench(
             for server, found in zip(servers, measured, strict=True)
         ]
         for number in range(1, rounds + 1):
-            for cell in CELLS:
+            for cell in cells:
                 for where, found in zip(running, measured, strict=True):
                     if where is not None:
                         _round(cell, found, where, persons, seconds)
@@ -147,27 +203,9 @@ def run_ldap_bench(
         for where, found in zip(running, measured, strict=True):
             if where is not None:
                 found.afterwards_mb = footprint(where.pid).resident_bytes / MEGABYTE
-        alone = Alone(grown_persons=grown)
-        if grown and running[0] is not None:
+        if alone.grown_persons and running[0] is not None:
             _measure_grown(alone, running[0], directory, persons, rounds, seconds, progress)
-    _measure_lag(alone, progress)
-    _measure_beside(alone, rounds, seconds, progress)
-    return {
-        "results": [msgspec.to_builtins(each) for each in (*judged(measured, persons), *_told_alone(alone))],
-        "servers": [msgspec.to_builtins(each) for each in measured],
-        "commands": [" ".join(command(each.work, each.shape, persons, "PORT")) for each in CELLS],
-        "failures": [
-            *([measured[0].absent] if measured[0].absent else []),
-            *measured[0].failures,
-            *alone.failures,
-        ],
-        "machine": {
-            "cpus": os.cpu_count(),
-            "kernel": platform.release(),
-            "python": platform.python_version(),
-            "load_average": os.getloadavg(),
-        },
-    }
+    return measured
 
 
 def _start(
@@ -234,6 +272,14 @@ def _measure_lag(alone: Alone, progress: Progress) -> None:
     progress(f"lag of a change: {alone.lags_ms[len(alone.lags_ms) // 2]:.2f} ms (median)")
 
 
+def _measure_filling(alone: Alone, persons: int, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix="holdfast-filling-") as made:
+        try:
+            alone.filling = measure_filling(Path(made), persons, progress)
+        except Absent as why:
+            alone.failures.append(f"a master that is filled anew: {why}")
+
+
 def _measure_beside(alone: Alone, rounds: int, seconds: float, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-beside-") as made:
         try:
@@ -284,6 +330,10 @@ def _told_alone(alone: Alone) -> list[Result]:
         results.append(
             within("lag of a change to a second master, median", alone.lags_ms, unit="ms", limit=LAG_MS)
         )
+    if alone.filling is not None:
+        found = alone.filling
+        name = f"a master of {found.persons:,} filled anew (3 x cp and fsync, + 1 s)"
+        results.append(within(name, [found.took_s], unit="s", limit=found.limit_s))
     if alone.beside:
         results.append(
             compare(
@@ -313,14 +363,15 @@ def _told_alone(alone: Alone) -> list[Result]:
 # --- what it comes to
 
 
-def judged(measured: Sequence[Measured], persons: int) -> list[Result]:
-    """Holdfast beside each peer: rates and CPU time of each load, the bulk load, memory."""
+def judged(measured: Sequence[Measured], persons: int, *, is_loaded: bool = True) -> list[Result]:
+    """Holdfast beside each peer: rates and CPU time of each load; if *is_loaded* is wanted, the bulk load and
+    memory."""
     ours, *peers = measured
     results = []
     for cell in CELLS:
         results += [row for peer in peers for row in _beside(cell, ours, peer)]
     for peer in peers:
-        if ours.absent or peer.absent:
+        if not is_loaded or ours.absent or peer.absent:
             continue
         results.append(
             compare(

@@ -73,7 +73,7 @@ class Binding:
         if self._service.policy.require_tls and not is_tls:
             raise wrong(ResultCode.CONFIDENTIALITY_REQUIRED, "passwords are taken over TLS alone")
         dn = Dn.parse(name)
-        stored = self._stored(dn) or (NOBODYS,)
+        stored = self._stored(name) or (NOBODYS,)
 
         def judge(is_right: Any) -> None:
             if is_right:
@@ -85,10 +85,11 @@ class Binding:
         if not self._service.ports.hasher.submit(work, judge):
             raise wrong(ResultCode.BUSY, "too many passwords wait to be checked; try again")
 
-    def _stored(self, dn: Dn) -> tuple[bytes, ...]:
-        snapshot = self._service.replica.snapshot()
+    def _stored(self, name: str) -> tuple[bytes, ...]:
+        named = self._service.name(name)
+        snapshot = named.context.replica.snapshot()
         try:
-            view = snapshot.view(snapshot.find(dn))
+            view = snapshot.view(snapshot.find(named.dn, named.key))
             return () if view is None else view.attributes.get(PASSWORD, ())
         except DirectoryError:
             return ()
@@ -148,7 +149,7 @@ class Binding:
             except DirectoryError as error:
                 refused(error)
 
-        if not service.ports.hasher.submit(any_verified(old, self._stored(dn)), judge):
+        if not service.ports.hasher.submit(any_verified(old, self._stored(str(dn))), judge):
             raise wrong(ResultCode.BUSY, "too many passwords wait to be checked; try again")
 
 

@@ -34,8 +34,9 @@ from holdfast.ldap.controls import (
     write_entry_read,
 )
 from holdfast.ldap.messages import Control, SearchResultEntry
+from holdfast.ldap.naming_context import NamingContext
 from holdfast.ldap.search_task import Referral, referrals_of
-from holdfast.ldap.service import Service
+from holdfast.ldap.service import NamedDn, Service
 from holdfast.model.csn import Csn
 from holdfast.model.errors import HoldfastError, Overloaded
 
@@ -68,33 +69,35 @@ class Changing:
         if (
             named.is_server_s
             and service.entries.is_private(named.dn)
-            and self._resolve(identity, request, named.dn, self._committed(controls, done, refused))
+            and self._resolve(identity, request, named.dn, controls, done, refused)
         ):
             return
         if named.is_server_s:
             raise DirectoryError(
                 ResultCode.UNWILLING_TO_PERFORM, "the server's own entries cannot be changed"
             )
-        self._check_access(identity, request, named.key)
+        self._check_access(identity, request, named)
         work = self._hashing(request)
         if work is None:
-            self._execute(identity, request, named.dn, controls, done, refused)
+            self._execute(identity, request, named, controls, done, refused)
             return
 
         def then(result: Any) -> None:
             try:
                 if isinstance(result, DirectoryError):
                     raise result
-                self._execute(identity, result, named.dn, controls, done, refused)
+                self._execute(identity, result, named, controls, done, refused)
             except DirectoryError as error:
                 refused(error)
 
         if not service.ports.hasher.submit(work, then):
             raise DirectoryError(ResultCode.BUSY, "too many passwords wait to be hashed; try again")
 
-    def _committed(self, controls: RequestControls, done: Answer, refused: Refuse) -> Committed:
+    def _committed(
+        self, context: NamingContext, controls: RequestControls, done: Answer, refused: Refuse
+    ) -> Committed:
         """What happens when the change is on the disk: it is answered, or a second store is waited for."""
-        second, wanted = self._service.second_store, controls.acknowledge
+        second, wanted = context.second_store, controls.acknowledge
         if wanted == 1 or (wanted is None and (second is None or not second.is_asked)):
             return lambda csn: done(())
         if second is None:
@@ -114,14 +117,25 @@ class Changing:
 
         return lambda csn: second.wait(csn, answer)
 
-    def _resolve(self, identity: Identity, request: Change, dn: Dn, committed: Committed) -> bool:
+    def _resolve(
+        self,
+        identity: Identity,
+        request: Change,
+        dn: Dn,
+        controls: RequestControls,
+        done: Answer,
+        refused: Refuse,
+    ) -> bool:
         """Resolve a conflict, if the request is about one."""
         service = self._service
-        if not service.is_administrator(identity, service.replica.suffix_name.key):
+        administered = service.administered(identity)
+        if not administered:
             raise DirectoryError(
                 ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may resolve conflicts"
             )
-        csn = service.config.resolve(request, dn, committed)
+        csn = service.config.resolve(
+            request, dn, administered, lambda context: self._committed(context, controls, done, refused)
+        )
         if csn is not None:
             service.ports.note("directory_conflict_resolved", csn=csn.text(), dn=request.dn, who=identity.dn)
         return csn is not None
@@ -130,12 +144,13 @@ class Changing:
         self,
         identity: Identity,
         request: Change,
-        dn: Dn,
+        named: NamedDn,
         controls: RequestControls,
         done: Answer,
         refused: Refuse,
     ) -> None:
-        service, replica = self._service, self._service.replica
+        service, context, dn = self._service, named.context, named.dn
+        replica = context.replica
         before = None
         if not isinstance(request, AddRequest) and (
             controls.assertion is not None
@@ -150,32 +165,41 @@ class Changing:
             if not matches(controls.assertion, attributes, service.schema, dn):
                 raise DirectoryError(ResultCode.ASSERTION_FAILED, "the entry does not match the assertion")
         answers: list[Control] = []
-        committed = self._committed(controls, lambda _: done(tuple(answers)), refused)
+        committed = self._committed(context, controls, lambda _: done(tuple(answers)), refused)
         if controls.pre_read is not None and before is not None:
-            answers.append(write_entry_read(PRE_READ, self._read(identity, before, controls.pre_read)))
+            read = self._read(context, identity, before, controls.pre_read)
+            answers.append(write_entry_read(PRE_READ, read))
         who = identity.dn
         csn = replica.execute(request, who, committed)
         if controls.post_read is not None and not isinstance(request, DeleteRequest):
             after = replica.view_now(_name_after(request, dn))
-            answers.append(write_entry_read(POST_READ, self._read(identity, after, controls.post_read)))
+            read = self._read(context, identity, after, controls.post_read)
+            answers.append(write_entry_read(POST_READ, read))
         service.ports.note(
             "directory_change", csn=csn.text(), operation=type(request).__name__, dn=request.dn, who=who
         )
 
-    def _read(self, identity: Identity, view: EntryView, attributes: tuple[str, ...]) -> SearchResultEntry:
-        service = self._service
-        sees_all = service.is_administrator(identity, view.dn_key)
-        selection = service.selection(attributes, types_only=False, sees_all=sees_all)
+    def _read(
+        self, context: NamingContext, identity: Identity, view: EntryView, attributes: tuple[str, ...]
+    ) -> SearchResultEntry:
+        sees_all = context.is_administrator(identity, view.dn_key)
+        selection = self._service.selection(attributes, types_only=False, sees_all=sees_all)
         chosen = selection.of(view.attributes, view.operational())
         return SearchResultEntry(view.dn, tuple(Attribute(name, values) for name, values in chosen))
 
     # --- who may
 
-    def _check_access(self, identity: Identity, request: Change, key: bytes) -> None:
-        rules = self._service.rules
+    def _check_access(self, identity: Identity, request: Change, named: NamedDn) -> None:
+        rules, key = named.context.rules, named.key
         names = [key]
         if isinstance(request, ModifyDnRequest) and request.new_superior is not None:
-            names.append(Dn.parse(request.new_superior).key(self._service.schema))
+            above = self._service.name(request.new_superior)
+            if above.context is not named.context:
+                # Each suffix replicates by itself, so no change can be of two.
+                raise DirectoryError(
+                    ResultCode.AFFECTS_MULTIPLE_DSAS, "an entry stays within its suffix: add it there anew"
+                )
+            names.append(above.key)
         if all(rules.is_administrator(identity, each) for each in names):
             return
         if (
@@ -217,7 +241,8 @@ class Changing:
         return None
 
     def _stored(self, dn: str) -> tuple[bytes, ...]:
-        return self._service.replica.view_now(Dn.parse(dn)).attributes.get(PASSWORD, ())
+        named = self._service.name(dn)
+        return named.context.replica.view_now(named.dn).attributes.get(PASSWORD, ())
 
     def _hash(self) -> Callable[[bytes], bytes]:
         random_bytes, rounds = self._service.ports.random_bytes, self._service.policy.password_rounds

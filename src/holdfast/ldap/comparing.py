@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from holdfast.directory.dn import Dn
 from holdfast.directory.matching import NotComparable
 from holdfast.directory.operations import CompareRequest
 from holdfast.directory.replica.access import INTERNAL, SECRET, Identity
@@ -17,19 +16,20 @@ COMPARE_CONTROLS: Final = (MANAGE_DSA_IT,)
 
 def compared(service: Service, identity: Identity, request: CompareRequest) -> bool:
     """Whether it has. Raises ``DirectoryError`` if that cannot be told, or not to this client."""
-    dn = Dn.parse(request.dn)
+    named = service.name(request.dn)
+    context = named.context
     described = service.schema.describe(request.description)
     if described.type.equality is None:
         raise DirectoryError(
             ResultCode.INAPPROPRIATE_MATCHING, f"values of {described.name} have no equality"
         )
-    snapshot = service.replica.snapshot()
+    snapshot = context.replica.snapshot()
     try:
-        view = snapshot.view(snapshot.find(dn))
-        if view is None or not service.rules.may_read(identity, view.dn_key):
+        view = snapshot.view(snapshot.find(named.dn, named.key))
+        if view is None or not context.rules.may_read(identity, view.dn_key):
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "there is no such entry")
         is_secret = described.type.name in (*SECRET, *INTERNAL)
-        if is_secret and not service.is_administrator(identity, view.dn_key):
+        if is_secret and not context.is_administrator(identity, view.dn_key):
             raise DirectoryError(
                 ResultCode.INSUFFICIENT_ACCESS_RIGHTS, f"only administrators may compare {described.name}"
             )

@@ -1,7 +1,8 @@
-"""The LDAP door of a host: it serves whichever replica the host has, and nobody while it has none.
+"""The LDAP door of a host: it serves whichever replicas the host has, and nobody while it has none.
 
-The port is the host's own for as long as the host has its files; between replicas it is closed, so that
-clients go to another master instead of waiting.
+The port is the host's own for as long as the host has its files; while there is no replica it is closed, so
+that clients go to another master instead of waiting. When one of several suffixes leaves, all clients are
+told to come again: their searches may hold what goes.
 """
 
 import asyncio
@@ -82,6 +83,11 @@ class LdapDoor:
         self._server: LdapServer | None = None
         self._hasher: PasswordThreads | None = None
         self._entering: asyncio.Task[None] | None = None
+        self._served: dict[str, ServedReplica] = {}
+        """What is served, by suffix."""
+        self._changing = asyncio.Lock()
+        """Of several replicas one begins or ends at a time."""
+        self._is_closed = False
 
     async def open(self) -> Mapping[str, str]:
         try:
@@ -134,6 +140,7 @@ class LdapDoor:
             self._entering = asyncio.get_running_loop().create_task(service.set_door(self.on_replica))
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._entering is not None:
             self._entering.cancel()
             await asyncio.gather(self._entering, return_exceptions=True)
@@ -147,29 +154,49 @@ class LdapDoor:
 
     # --- replicas
 
-    async def on_replica(self, served: ServedReplica | None) -> None:
-        """Another replica serves, or none."""
-        await self._leave()
-        if served is None:
-            return
+    async def on_replica(self, suffix: str, served: ServedReplica | None) -> None:
+        """Another replica of *suffix* serves, or none."""
+        async with self._changing:
+            if served is not None and self._served.get(suffix) is served:
+                return  # told twice
+            gone = self._served.pop(suffix, None)
+            if served is not None:
+                self._served[suffix] = served
+            if gone is not None:
+                await self._leave()
+            if self._service is not None and served is not None:
+                self._add(self._service, served)
+            elif self._served and self._service is None and not self._is_closed:
+                await self._enter()
+            if served is not None:
+                spare_what_stays()  # the tree and the schema, of which collections would find nothing
+
+    def _add(self, service: Service, served: ServedReplica) -> None:
+        served.replica.gate = lambda: check_write(served)
+        service.add(served.replica, OtherMasters(served))
+
+    async def _enter(self) -> None:
+        """Serve all that there is."""
         loop = asyncio.get_running_loop()
         self._hasher = hasher = PasswordThreads(loop)
-        served.replica.gate = lambda: check_write(served)
+        first, *others = self._served.values()
+        first.replica.gate = lambda: check_write(first)
         service = Service(
-            served.replica,
+            first.replica,
             DoorPorts(monotonic, secrets.token_bytes, hasher, changes.info),
             DoorLimits(connections=CLIENTS_MAX),
             DoorPolicy(require_tls=self._must_be_secure),
             __version__,
-            OtherMasters(served),
+            OtherMasters(first),
         )
+        for each in others:
+            self._add(service, each)
         self._service = service
         self._server = LdapServer(service, loop, None if self._tls is None else self._tls.context)
         assert self._address is not None, "it is told of replicas once it has an address"
         await self._listen(self._server, self._address)
         if self._secure is not None:
             await self._listen(self._server, self._secure, is_tls=True)
-        spare_what_stays()  # the tree and the schema, of which collections would find nothing
 
     async def _listen(self, server: LdapServer, at: Address, *, is_tls: bool = False) -> None:
         for _ in range(TRIES):

@@ -23,6 +23,7 @@ from holdfast.ldap.ber import INTEGER, OCTETS, length_bytes
 from holdfast.ldap.decoding import decode
 from holdfast.ldap.encoding import operation_bytes
 from holdfast.ldap.messages import MESSAGE_ID_MAX, SUCCESS, MalformedMessage, SearchResultDone, Tag
+from holdfast.ldap.naming_context import NamingContext
 from holdfast.ldap.rendering import ENCODED_MAX, Selection, rendered
 from holdfast.ldap.service import Service
 
@@ -76,13 +77,13 @@ class Form:
 
 
 class QuickSearches:
-    """Answers those of one service. Between two calls of :meth:`rest` all see the same snapshot."""
+    """Answers those of one service. Between two calls of :meth:`rest` all of a suffix see one snapshot."""
 
     def __init__(self, service: Service, *, forms_max: int = FORMS_MAX) -> None:
         self._service = service
         self._forms_max = forms_max
         self._forms: dict[tuple[bytes, bytes, bytes], Form] = {}
-        self._snapshot: Snapshot | None = None
+        self._snapshots: dict[NamingContext, Snapshot] = {}
 
     @property
     def forms(self) -> int:
@@ -91,9 +92,10 @@ class QuickSearches:
 
     def rest(self) -> None:
         """The turn is over: what was looked at is let go."""
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
+        if self._snapshots:
+            for each in self._snapshots.values():
+                each.close()
+            self._snapshots.clear()
 
     def answer(self, data: bytes, identity: Identity, under_way: dict[int, str]) -> bytes | None:
         """The whole answer to the message *data* of someone whose messages *under_way* have none yet; None
@@ -155,14 +157,15 @@ class QuickSearches:
         self, form: Form, base: bytes, value: bytes, identity: Identity, numbered: bytes
     ) -> bytes | None:
         service = self._service
-        rules = service.rules
         try:
             named = service.name(base.decode())
             if named.is_server_s:
                 return None
-            snapshot = self._snapshot
+            context = named.context
+            rules = context.rules
+            snapshot = self._snapshots.get(context)
             if snapshot is None:
-                snapshot = self._snapshot = service.replica.snapshot()
+                snapshot = self._snapshots[context] = context.replica.snapshot()
             base_face = snapshot.face(snapshot.find(named.dn, named.key))
             if base_face is None or base_face.is_elsewhere:
                 return None

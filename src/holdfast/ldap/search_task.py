@@ -157,14 +157,14 @@ def begin(
     service: Service, identity: Identity, request: SearchRequest, named: NamedDn, controls: RequestControls
 ) -> Walk:
     """The walk of a new search. Raises ``DirectoryError``; then no snapshot is held."""
-    rules = service.rules
+    rules = named.context.rules
     sees_all = rules.is_administrator(identity, named.key)
     selection = service.selection(request.attributes, types_only=request.types_only, sees_all=sees_all)
 
     def readable(view: EntryView) -> bool:
         return rules.may_read(identity, view.dn_key)
 
-    snapshot = service.snapshot()
+    snapshot = service.snapshot(named.context)
     try:
         try:
             base = base_of(snapshot, named.dn, named.key, request.dereference, readable)

@@ -43,16 +43,14 @@ class ServerEntries:
     def __init__(
         self,
         schema: Schema,
-        suffixes: tuple[str, ...],
-        csnstate: Callable[[], str],
+        suffixes: Callable[[], tuple[str, ...]],
+        csnstates: Callable[[], tuple[str, ...]],
         version: str,
-        below_config: Callable[[], dict[str, Attributes]] = dict,
     ) -> None:
-        """*below_config* gives further entries below ``cn=config``, as they are now, by name."""
+        """*csnstates* gives the state of each suffix's generator."""
         self._schema = schema
         self._suffixes = suffixes
-        self._csnstate = csnstate
-        self._below_config = below_config
+        self._csnstates = csnstates
         self._version = version
         self._keys = {
             Dn.parse(each).key(schema): each for each in ("", SUBSCHEMA_DN, CONFIG_DN, GENERATOR_DN)
@@ -79,12 +77,13 @@ class ServerEntries:
         request: SearchRequest,
         dn: Dn,
         selection: Selection,
+        further: dict[str, Attributes],
         *,
         can_start_tls: bool,
         has_certificate: bool,
     ) -> list[bytes]:
-        """What a search that begins at one of them finds, encoded."""
-        further = self._below_config() if self.is_private(dn) else {}
+        """What a search that begins at one of them finds, encoded. *further* are more entries below
+        ``cn=config``, by name."""
         base = self.name_of(dn)
         if base is None:
             key = dn.key(self._schema)
@@ -107,7 +106,8 @@ class ServerEntries:
         end = f",{base}"
         below = [each for each in (GENERATOR_DN, *further) if base and each.endswith(end)]
         if scope is Scope.ONE_LEVEL:
-            below = [each for each in below if "," not in each.removesuffix(end)]
+            depth = len(Dn.parse(base)) + 1
+            below = [each for each in below if len(Dn.parse(each)) == depth]
         return [base, *below] if scope is Scope.SUBTREE else below
 
     def _entry(self, name: str, *, can_start_tls: bool, has_certificate: bool) -> ServerEntry:
@@ -127,7 +127,7 @@ class ServerEntries:
         user = {
             "objectClass": (b"top", b"csnGenerator"),
             "cn": (b"csnGenerator",),
-            "csnstate": (self._csnstate().encode(),),
+            "csnstate": tuple(each.encode() for each in self._csnstates()),
         }
         return ServerEntry(name, user, common)
 
@@ -135,7 +135,7 @@ class ServerEntries:
         # StartTLS cannot be done twice, and EXTERNAL needs a certificate.
         extensions = [WHO_AM_I, PASSWORD_MODIFY, CANCEL, *([START_TLS] if can_start_tls else [])]
         found: Attributes = {
-            "namingContexts": tuple(each.encode() for each in self._suffixes),
+            "namingContexts": tuple(each.encode() for each in self._suffixes()),
             "subschemaSubentry": (SUBSCHEMA_DN.encode(),),
             "supportedLDAPVersion": (str(VERSION).encode(),),
             "supportedControl": tuple(each.encode() for each in CONTROLS),

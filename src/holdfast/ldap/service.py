@@ -1,21 +1,19 @@
-"""What all connections of one door share: the replica, the access rules, bounds, and a few ports."""
+"""What all connections of one door share: the suffixes that it serves, bounds, and a few ports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.directory.dn import Dn
-from holdfast.directory.replica.access import AccessRules, Identity
-from holdfast.directory.replica.commit_times import CommitTimes
+from holdfast.directory.replica.access import Identity
 from holdfast.directory.replica.replica import Replica
 from holdfast.directory.replica.snapshot import Snapshot
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.ldap.config_entries import ConfigEntries
 from holdfast.ldap.limits import DoorLimits
+from holdfast.ldap.naming_context import NamingContext, SecondStore
 from holdfast.ldap.rendering import Selection
 from holdfast.ldap.server_entries import ServerEntries
-from holdfast.model.csn import Csn
-from holdfast.model.errors import HoldfastError
 
 SELECTIONS_MAX: Final = 1_000
 """How many different lists of attributes are kept ready."""
@@ -34,6 +32,8 @@ class NamedDn(NamedTuple):
     key: bytes
     is_server_s: bool
     """Whether it is one of the server's own entries."""
+    context: NamingContext
+    """The suffix that it is below; any if it is below none."""
 
 
 class Hasher(Protocol):
@@ -57,22 +57,6 @@ class DoorPorts:
     """Writes a line of the log: a word, and fields. Never a password."""
 
 
-class SecondStore(Protocol):
-    """Another store that confirms changes (``acknowledge=2``)."""
-
-    is_asked: bool
-    """Whether every change waits for it, unless its client says otherwise."""
-
-    def check_room(self) -> None:
-        """Raise ``Overloaded`` before a change is begun that could not wait."""
-        ...
-
-    def wait(self, csn: Csn, answer: Callable[[HoldfastError | None], None]) -> None:
-        """Call *answer* once, when another store has *csn*, which is committed here, or with the error that
-        says that none has confirmed it in time."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class DoorPolicy:
     """What the door demands of clients."""
@@ -89,7 +73,11 @@ DEFAULT_POLICY: Final = DoorPolicy()
 
 
 class Service:
-    """One suffix behind one door."""
+    """The suffixes behind one door, each a naming context of its own, and what all connections share.
+
+    Begins with one; more may come (:meth:`add`). A suffix leaves only with the whole service, because
+    searches hold its snapshots.
+    """
 
     def __init__(
         self,
@@ -100,54 +88,47 @@ class Service:
         version: str,
         second_store: SecondStore | None = None,
     ) -> None:
-        """*second_store*: None for a directory of one master alone."""
+        """*replica* is the first one; *second_store* is its, None for a directory of one master alone."""
         limits.validate()
-        self.replica = replica
         self.schema = replica.schema
         self.ports = ports
         self.limits = limits
         self.policy = policy
-        self.second_store = second_store
-        self.times = CommitTimes(replica.generator.assignments, ports.now)
-        self.config = ConfigEntries(replica, self.times)
-        self.entries = ServerEntries(
-            replica.schema, (replica.suffix,), self._csnstate, version, self.config.entries
-        )
+        self.contexts: tuple[NamingContext, ...] = ()
         self.searches = 0
         """How many hold a snapshot now."""
         self.pages = 0
         self.operations = 0
         self.connections = 0
-        self._rules = AccessRules(anonymous_read=policy.anonymous_read)
-        self._rules_of = -1
         self._selections: dict[object, Selection] = {}
         self._names: dict[str, NamedDn] = {}
+        self.add(replica, second_store)
+        self.config = ConfigEntries(lambda: self.contexts)
+        self.entries = ServerEntries(
+            replica.schema,
+            lambda: tuple(each.suffix.text for each in self.contexts),
+            lambda: tuple(each.csnstate() for each in self.contexts),
+            version,
+        )
 
-    def _csnstate(self) -> str:
-        """One value for each suffix, as each has a generator of its own."""
-        return f"{self.replica.generator.csnstate()} replica={self.replica.id} suffix={self.replica.suffix}"
-
-    @property
-    def rules(self) -> AccessRules:
-        """The access rules, as they are committed."""
-        if self._rules_of != self.replica.rules_changed:
-            self._rules_of = self.replica.rules_changed
-            snapshot = self.replica.snapshot()
-            try:
-                self._rules.load(snapshot)
-            finally:
-                snapshot.close()
-        return self._rules
+    def add(self, replica: Replica, second_store: SecondStore | None = None) -> None:
+        """Serve one more suffix."""
+        made = NamingContext(replica, self.ports.now, second_store, anonymous_read=self.policy.anonymous_read)
+        # In the order of their names, so that a host that starts again says the same.
+        self.contexts = tuple(sorted((*self.contexts, made), key=lambda each: each.suffix.text))
+        self._names.clear()  # some may be below it
 
     def name(self, text: str) -> NamedDn:
         """A name that a client wrote, with its key. Programs ask about the same names again and again."""
         found = self._names.get(text)
         if found is None:
             dn = Dn.parse(text)
+            context = self._context_of(dn)
             found = NamedDn(
                 dn,
-                self.replica.suffix_name.key_of(dn, self.schema),
+                context.suffix.key_of(dn, self.schema),
                 self.entries.is_below_config(dn) or not dn.rdns,
+                context,
             )
             if len(self._names) >= NAMES_MAX:
                 for each in list(self._names)[: NAMES_MAX // 8]:
@@ -156,11 +137,18 @@ class Service:
                 self._names[text] = found
         return found
 
-    def snapshot(self) -> Snapshot:
+    def _context_of(self, dn: Dn) -> NamingContext:
+        """Of suffixes below each other, the nearest above the name."""
+        if len(self.contexts) == 1:
+            return self.contexts[0]
+        above = [each for each in self.contexts if each.suffix.covers(dn, self.schema)]
+        return max(above, key=lambda each: len(each.suffix.dn), default=self.contexts[0])
+
+    def snapshot(self, context: NamingContext) -> Snapshot:
         """A snapshot for a search, which must give it back with :meth:`release`."""
         if self.searches >= self.limits.searches:
             raise DirectoryError(ResultCode.BUSY, f"{self.searches} searches are under way; try again")
-        snapshot = self.replica.snapshot()
+        snapshot = context.replica.snapshot()
         self.searches += 1
         return snapshot
 
@@ -181,5 +169,6 @@ class Service:
     def identity(self, dn: Dn) -> Identity:
         return Identity(str(dn), dn.key(self.schema))
 
-    def is_administrator(self, identity: Identity, key: bytes) -> bool:
-        return self.rules.is_administrator(identity, key)
+    def administered(self, identity: Identity) -> tuple[NamingContext, ...]:
+        """The suffixes that someone administers from their tops."""
+        return tuple(each for each in self.contexts if each.rules.is_administrator(identity, each.suffix.key))

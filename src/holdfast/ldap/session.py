@@ -295,9 +295,9 @@ class Session:
 
     def _search_server(self, number: int, request: SearchRequest, dn: Dn) -> None:
         service = self.service
-        key = service.replica.suffix_name.key
-        is_administrator = service.is_administrator(self.identity, key)
-        if service.entries.is_private(dn) and not is_administrator:
+        is_private = service.entries.is_private(dn)
+        administered = service.administered(self.identity) if is_private else ()
+        if is_private and not administered:
             raise DirectoryError(
                 ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may read the server's own entries"
             )
@@ -306,6 +306,7 @@ class Session:
             request,
             dn,
             selection,
+            service.config.entries(administered) if is_private else {},
             can_start_tls=self._can_start_tls and not self.is_tls,
             has_certificate=self.certified is not None,
         ):

@@ -164,13 +164,7 @@ class _Host(Collector):
             return
         if not isinstance(service, DirectoryService):
             return
-        info, clients = service.show(), service.count_clients()
-        yield _gauge("directory_serving", "Whether the replica here serves", info.state == "serving")
-        yield _gauge("directory_may_write", "Whether clients may write at it", info.may_write)
-        yield _gauge("directory_pending", "Transactions on their way to its disk", info.pending)
-        yield _gauge("directory_conflicts", "That nobody has resolved", info.conflicts)
-        needing = "Replicas that lack what is kept nowhere any more: `holdfast directory initialise`"
-        yield _gauge("directory_needs_initialisation", needing, len(info.needs_initialisation))
+        clients = service.count_clients()
         yield _gauge("ldap_clients", "Connected to the LDAP door", clients.connections)
         yield _gauge("ldap_searches", "Under way at the LDAP door", clients.searches)
         yield CounterMetricFamily(
@@ -179,20 +173,28 @@ class _Host(Collector):
             value=clients.operations,
         )
         named = {
-            name: GaugeMetricFamily(f"holdfast_directory_{name}", text, labels=("peer",))
-            for name, text in _PER_LINK.items()
+            name: GaugeMetricFamily(f"holdfast_directory_{name}", text, labels=labels)
+            for per, labels in ((_PER_SUFFIX, ("suffix",)), (_PER_LINK, ("suffix", "peer")))
+            for name, text in per.items()
         }
-        for link in info.links:
-            label = (link.peer,)
-            named["link_open"].add_metric(label, link.state == "open")
-            named["link_refused"].add_metric(label, bool(link.problem) and link.state != "open")
-            named["behind_seconds"].add_metric(label, link.behind_ms / 1000)
-            for name, measured in (
-                ("lag_p50_seconds", link.lag_p50_ms),
-                ("lag_p99_seconds", link.lag_p99_ms),
-            ):
-                if measured is not None:
-                    named[name].add_metric(label, measured / 1000)
+        for info in service.shown():
+            of = (info.suffix,)
+            named["serving"].add_metric(of, info.state == "serving")
+            named["may_write"].add_metric(of, info.may_write)
+            named["pending"].add_metric(of, info.pending)
+            named["conflicts"].add_metric(of, info.conflicts)
+            named["needs_initialisation"].add_metric(of, len(info.needs_initialisation))
+            for link in info.links:
+                label = (info.suffix, link.peer)
+                named["link_open"].add_metric(label, link.state == "open")
+                named["link_refused"].add_metric(label, bool(link.problem) and link.state != "open")
+                named["behind_seconds"].add_metric(label, link.behind_ms / 1000)
+                for name, measured in (
+                    ("lag_p50_seconds", link.lag_p50_ms),
+                    ("lag_p99_seconds", link.lag_p99_ms),
+                ):
+                    if measured is not None:
+                        named[name].add_metric(label, measured / 1000)
         yield from named.values()
 
     def _about_streams(self) -> Iterator[Metric]:
@@ -276,6 +278,16 @@ _PER_GROUP: Final = {
     "committed": "The last position of its sequence known here to be final: operations so far",
 }
 
+
+_PER_SUFFIX: Final = {
+    "serving": "Whether the replica here serves",
+    "may_write": "Whether clients may write at it",
+    "pending": "Transactions on their way to its disk",
+    "conflicts": "That nobody has resolved",
+    "needs_initialisation": (
+        "Replicas that lack what is kept nowhere any more: `holdfast directory initialise`"
+    ),
+}
 
 _PER_LINK: Final = {
     "link_open": "Whether this master replicates with that peer",

@@ -1,7 +1,11 @@
 """Which master a person means, and what is said where there is none."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from directory_pair import SUFFIX, filled
+
+from holdfast.cli.directory.explaining import explained
 from holdfast.cli.directory.masters import Master, named, reachable, with_gone
 from holdfast.directory.hosting.orders import LinkInfo, ReplicaInfo
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -42,3 +46,18 @@ def test_a_master_that_is_gone_is_known_by_the_others() -> None:
         ("host2", True),
         ("host3", True),
     ]
+
+
+def test_a_suffix_is_explained_of_every_host_that_has_it(tmp_path: Path) -> None:
+    """`explain` is given the directory of a domain, as all commands are, and finds the hosts' files there."""
+    for host in ("host1", "host2"):
+        (tmp_path / "hosts" / host / "services").mkdir(parents=True)
+        filled(tmp_path / "hosts" / host / "services" / "directory")
+    (tmp_path / "hosts" / "host3" / "services" / "directory").mkdir(parents=True)  # still has nothing
+    lines = explained(tmp_path, SUFFIX.upper())
+    assert [each.split(", in ")[0] for each in lines if each.startswith(SUFFIX)] == [
+        f"{SUFFIX}: the replica of {host}" for host in ("host1", "host2")
+    ]
+    assert len([each for each in lines if "the changelog has" in each]) == 2
+    with pytest.raises(InvalidRequest, match="o=elsewhere"):
+        explained(tmp_path, "o=elsewhere")

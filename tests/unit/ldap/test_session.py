@@ -362,7 +362,7 @@ def test_encoded_entries_are_kept_until_they_change(door: Door, client: Client) 
         return entry.dn, entry.attributes[0].values
 
     before = shown()
-    (face,) = (each for each in door.service.replica.cache.faces.values() if each.encoded)
+    (face,) = (each for each in door.service.contexts[0].replica.cache.faces.values() if each.encoded)
     kept = list(face.encoded.values())
     assert shown() == before
     assert len(kept) == 1

@@ -57,11 +57,13 @@ class Directory(DirectoryService):
 
     def __init__(self) -> None:
         link = LinkInfo(peer=HostId("b"), state="open", lag_p50_ms=2.0, lag_p99_ms=8.0, behind_ms=0.0)
-        self._info = ReplicaInfo(host=HostId("a"), state="serving", conflicts=3, links=(link,))
+        self._info = ReplicaInfo(
+            host=HostId("a"), state="serving", suffix="dc=example", conflicts=3, links=(link,)
+        )
         self.count_clients = lambda: ClientCounts(7, 1000, 1)
 
-    def show(self) -> ReplicaInfo:
-        return self._info
+    def shown(self) -> tuple[ReplicaInfo, ...]:
+        return (self._info,)
 
 
 def test_what_is_told_of_a_directory() -> None:
@@ -69,10 +71,10 @@ def test_what_is_told_of_a_directory() -> None:
     metrics.watch(host_context())
     told = metrics.text().decode().splitlines()
     for line in (
-        "holdfast_directory_serving 1.0",
-        "holdfast_directory_conflicts 3.0",
-        'holdfast_directory_link_open{peer="b"} 1.0',
-        'holdfast_directory_lag_p50_seconds{peer="b"} 0.002',
+        'holdfast_directory_serving{suffix="dc=example"} 1.0',
+        'holdfast_directory_conflicts{suffix="dc=example"} 3.0',
+        'holdfast_directory_link_open{peer="b",suffix="dc=example"} 1.0',
+        'holdfast_directory_lag_p50_seconds{peer="b",suffix="dc=example"} 0.002',
         "holdfast_ldap_clients 7.0",
         "holdfast_ldap_operations_total 1000.0",
     ):

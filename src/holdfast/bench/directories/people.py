@@ -21,10 +21,11 @@ SURNAMES: Final = (
 )
 
 
-def write_people(file: Path, persons: int) -> None:
-    """Write the suffix, the unit and *persons* entries of eleven attributes."""
+def write_people(file: Path, persons: int, *, is_whole: bool = True) -> None:
+    """Write the suffix, unless it *is not whole*, the unit and *persons* entries of eleven attributes."""
     with file.open("w", encoding="ascii") as out:
-        out.write(f"dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n")
+        if is_whole:
+            out.write(f"dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n")
         out.write(f"dn: {PEOPLE}\nobjectClass: organizationalUnit\nou: people\n\n")
         for number in range(persons):
             out.write(person(number))

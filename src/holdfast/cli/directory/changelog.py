@@ -36,7 +36,13 @@ app = App(name="changelog", help="The changelog as text.")
 
 
 @app.command
-def dump(file: Path = STDIO, *, dir: Path, overwrite: Annotated[bool, Parameter(negative="")] = False) -> int:
+def dump(
+    file: Path = STDIO,
+    *,
+    dir: Path,
+    suffix: str | None = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
     """Write the changelog as text, one record for each change, also while a master serves.
 
     Parameters
@@ -45,11 +51,17 @@ def dump(file: Path = STDIO, *, dir: Path, overwrite: Annotated[bool, Parameter(
         Where to, readable by this user alone; `-` is the standard output.
     dir
         Where the directory keeps its files.
+    suffix
+        Of which suffix, if there are several.
     overwrite
         Replace the file if it is there.
     """
     count = 0
-    with reading(dir) as snapshot, opened_output(file, overwrite=overwrite) as out, bar("dump", None) as show:
+    with (
+        reading(dir, suffix) as snapshot,
+        opened_output(file, overwrite=overwrite) as out,
+        bar("dump", None) as show,
+    ):
         vector = vector_in(snapshot.reader)
         if vector is None:
             raise InvalidRequest(f"{dir} holds no replica yet")

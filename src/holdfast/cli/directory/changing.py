@@ -8,7 +8,15 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.admin import endpoint_at
-from holdfast.cli.directory.masters import Master, ask, masters_at, named, reachable
+from holdfast.cli.directory.masters import (
+    Master,
+    ask,
+    directories_at,
+    directory_at,
+    masters_at,
+    named,
+    reachable,
+)
 from holdfast.cli.hosts import add
 from holdfast.cli.output import is_agreed, talk
 from holdfast.cli.where import HERE, Dir, Target, Where
@@ -38,9 +46,10 @@ EXIT_DECLINED: Final = 1
 clock = App(name="clock", help="Put the clocks of masters right.")
 
 Yes = Annotated[bool, Parameter(negative="", help="Do not ask.")]
+OfSuffix = Annotated[str | None, Parameter(help="Of this directory only; without it, of all of the domain.")]
 
 
-def cut(one: str, other: str, *, at: Where = HERE) -> int:
+def cut(one: str, other: str, *, suffix: OfSuffix = None, at: Where = HERE) -> int:
     """Stop replication between two masters, until `heal`. Both go on taking writes.
 
     Parameters
@@ -50,12 +59,12 @@ def cut(one: str, other: str, *, at: Where = HERE) -> int:
     other
         Another.
     """
-    uvloop.run(_set_link(at.target, one, other, is_cut=True))
+    uvloop.run(_set_links(at.target, suffix, one, other, is_cut=True))
     talk.print(f"{one} and {other} do not replicate with each other; `heal` lets them", markup=False)
     return 0
 
 
-def heal(one: str, other: str, *, at: Where = HERE) -> int:
+def heal(one: str, other: str, *, suffix: OfSuffix = None, at: Where = HERE) -> int:
     """Resume replication between two masters: each gets what it lacks.
 
     Parameters
@@ -65,16 +74,23 @@ def heal(one: str, other: str, *, at: Where = HERE) -> int:
     other
         Another.
     """
-    uvloop.run(_set_link(at.target, one, other, is_cut=False))
+    uvloop.run(_set_links(at.target, suffix, one, other, is_cut=False))
     talk.print(f"{one} and {other} replicate with each other", markup=False)
     return 0
 
 
-async def _set_link(target: Target, one: str, other: str, *, is_cut: bool) -> None:
-    masters = await masters_at(target)
+async def _set_links(target: Target, wanted: str | None, one: str, other: str, *, is_cut: bool) -> None:
+    directories = await directories_at(target, wanted)
+    for suffix, masters in directories.items():
+        await _set_link(target, suffix, masters, one, other, is_cut=is_cut)
+
+
+async def _set_link(
+    target: Target, suffix: str, masters: list[Master], one: str, other: str, *, is_cut: bool
+) -> None:
     a, b = named(masters, one), named(masters, other)
     kind = CutLink if is_cut else HealLink
-    order = kind(one=a.host, other=b.host)
+    order = kind(one=a.host, other=b.host, suffix=suffix)
     # Each is asked: the first writes it down for good, and each has it in force when it answers.
     asked = [each for each in (a, b) if each.address]
     if not asked:
@@ -85,6 +101,7 @@ async def _set_link(target: Target, one: str, other: str, *, is_cut: bool) -> No
 def join(
     host: str,
     *,
+    suffix: OfSuffix = None,
     read_only: Annotated[bool, Parameter(negative="")] = False,
     location: str | None = None,
     dir: Dir = DIRECTORY_DEFAULT,
@@ -101,17 +118,21 @@ def join(
         Where it is, as rack1/m2.
     """
     layout = Layout(dir)
-    uvloop.run(_admit(layout, HostId(host), is_read_only=read_only))
+    admitted = uvloop.run(_admit(layout, suffix, HostId(host), is_read_only=read_only))
     if host not in layout.read().hosts:
         add(host, location=location, roles=f"{GROUPS},{DIRECTORY}", dir=dir)
-    uvloop.run(_until(layout, HostId(host), "serving"))
+    for each in admitted:
+        uvloop.run(_until(layout, each, HostId(host), "serving"))
     talk.print(f"{host} has a replica and serves it", markup=False)
     return 0
 
 
-async def _admit(layout: Layout, host: HostId, *, is_read_only: bool) -> None:
-    order = AdmitReplica(host=host, is_read_only=is_read_only)
-    await _ask_any(layout, await masters_at(layout), order)
+async def _admit(layout: Layout, wanted: str | None, host: HostId, *, is_read_only: bool) -> tuple[str, ...]:
+    directories = await directories_at(layout, wanted)
+    for suffix, masters in directories.items():
+        order = AdmitReplica(host=host, is_read_only=is_read_only, suffix=suffix)
+        await _ask_any(layout, masters, order)
+    return tuple(directories)
 
 
 async def _ask_any(target: Target, masters: list[Master], order: Order) -> OrderDone:
@@ -127,11 +148,11 @@ async def _ask_any(target: Target, masters: list[Master], order: Order) -> Order
     raise why
 
 
-async def _until(target: Target, host: HostId, state: str) -> Master:
+async def _until(target: Target, suffix: str, host: HostId, state: str) -> Master:
     """Wait until the replica of *host* is in that state."""
     while True:
         try:
-            found = next((each for each in await masters_at(target) if each.host == host), None)
+            found = next((each for each in await masters_at(target, suffix) if each.host == host), None)
         except (NotConnected, OutcomeUnknown, Unavailable):
             found = None
         if found is not None and found.info is not None and found.info.state == state:
@@ -142,6 +163,7 @@ async def _until(target: Target, host: HostId, state: str) -> Master:
 def retire(
     host: str,
     *,
+    suffix: OfSuffix = None,
     force: Annotated[bool, Parameter(negative="")] = False,
     yes: Yes = False,
     at: Where = HERE,
@@ -159,21 +181,24 @@ def retire(
         Also if changes may be lost that only this replica has.
     """
     target = at.target
-    masters = uvloop.run(masters_at(target))
-    gone = named(masters, host)
-    if force and not yes and not is_agreed(f"retire the replica of {gone.host}, whatever it has? [y/N] "):
+    directories = uvloop.run(directories_at(target, suffix))
+    gone = {each: named(masters, host) for each, masters in directories.items()}
+    names = ", ".join(sorted({each.host for each in gone.values()}))
+    if force and not yes and not is_agreed(f"retire the replica of {names}, whatever it has? [y/N] "):
         return EXIT_DECLINED
-    talk.print(uvloop.run(_retire(target, masters, gone, force=force)), markup=False, soft_wrap=True)
+    for each, masters in directories.items():
+        said = uvloop.run(_retire(target, each, masters, gone[each], force=force))
+        talk.print(said if len(directories) == 1 else f"{each}: {said}", markup=False, soft_wrap=True)
     return 0
 
 
-async def _retire(target: Target, masters: list[Master], gone: Master, *, force: bool) -> str:
+async def _retire(target: Target, suffix: str, masters: list[Master], gone: Master, *, force: bool) -> str:
     others = [each for each in masters if each is not gone]
-    order = RetireReplica(host=gone.host, force=force)
+    order = RetireReplica(host=gone.host, force=force, suffix=suffix)
     if gone.info is not None and gone.info.state == "serving":
-        await ask(reachable(gone), endpoint_at(target), LeaveDirectory(), OrderDone)
+        await ask(reachable(gone), endpoint_at(target), LeaveDirectory(suffix=suffix), OrderDone)
         # Its last word has to reach another first.
-        order = RetireReplica(host=gone.host)
+        order = RetireReplica(host=gone.host, suffix=suffix)
     elif not force:
         return (await _ask_any(target, others, order)).text
     try:
@@ -188,12 +213,14 @@ async def _retire(target: Target, masters: list[Master], gone: Master, *, force:
     except TimeoutError:
         if not force:
             raise Unavailable(f"no other master has heard the last word of {gone.host}") from None
-    return (await _ask_any(target, others, RetireReplica(host=gone.host, force=True))).text
+    order = RetireReplica(host=gone.host, force=True, suffix=suffix)
+    return (await _ask_any(target, others, order)).text
 
 
 def initialise(
     host: str,
     *,
+    suffix: Annotated[str | None, Parameter(help="Of which directory, if there are several.")] = None,
     source: Annotated[str | None, Parameter(name="--from")] = None,
     force: Annotated[bool, Parameter(negative="")] = False,
     yes: Yes = False,
@@ -214,12 +241,12 @@ def initialise(
         Also if it has changes that no connected master has: they are lost.
     """
     target = at.target
-    masters = uvloop.run(masters_at(target))
+    name, masters = uvloop.run(directory_at(target, suffix))
     emptied = named(masters, host)
     named_source = None if source is None else named(masters, source).host
     if not yes and not is_agreed(f"throw the data of {emptied.host} away and fill it anew? [y/N] "):
         return EXIT_DECLINED
-    order = InitialiseReplica(source=named_source, force=force)
+    order = InitialiseReplica(source=named_source, force=force, suffix=name)
     uvloop.run(_initialise(target, emptied, order))
     talk.print(f"{emptied.host} is filled and serves", markup=False)
     return 0
@@ -229,32 +256,34 @@ async def _initialise(target: Target, emptied: Master, order: InitialiseReplica)
     await ask(reachable(emptied), endpoint_at(target), order, OrderDone)
     before = emptied.info.replica if emptied.info is not None else None
     while True:
-        found = await _until(target, emptied.host, "serving")
+        found = await _until(target, order.suffix, emptied.host, "serving")
         if found.info is not None and found.info.replica != before:
             return
         await asyncio.sleep(POLL_S)
 
 
 @clock.command
-def reset(*, at: Where = HERE) -> int:
+def reset(*, suffix: OfSuffix = None, at: Where = HERE) -> int:
     """Let masters whose clocks were wrong replicate again.
 
     Every master passes the newest change of all, and what peers have pulled its clock forward counts as its
     own: the limit (csn_max_skew) counts anew from here. Its time never goes back, so no CSN is given twice;
     put the machines' clocks right first.
     """
-    for line in uvloop.run(_reset(at.target)):
-        talk.print(line, markup=False, soft_wrap=True)
+    directories = uvloop.run(directories_at(at.target, suffix))
+    for name, masters in directories.items():
+        for line in uvloop.run(_reset(at.target, name, masters)):
+            talk.print(line if len(directories) == 1 else f"{name}: {line}", markup=False, soft_wrap=True)
     return 0
 
 
-async def _reset(target: Target) -> list[str]:
-    masters = [each for each in await masters_at(target) if each.info is not None and each.info.vector]
+async def _reset(target: Target, suffix: str, known: list[Master]) -> list[str]:
+    masters = [each for each in known if each.info is not None and each.info.vector]
     if not masters:
         raise Unavailable("no master of the directory serves")
     vectors = [Vector.parse(each.info.vector) for each in masters if each.info is not None]
     newest = max((csn for vector in vectors for csn in vector), default=None)
-    order = ResetClock(newest="" if newest is None else newest.text())
+    order = ResetClock(newest="" if newest is None else newest.text(), suffix=suffix)
     given: list[Coroutine[object, object, OrderDone]] = [
         ask(each.address, endpoint_at(target), order, OrderDone) for each in masters
     ]

@@ -18,6 +18,7 @@ def check(
     first: str,
     second: str,
     *,
+    suffix: str | None = None,
     wait: float = 30.0,
     bind_dn: str | None = None,
     password_file: Path | None = None,
@@ -34,6 +35,8 @@ def check(
         A master: its address, such as ldap://127.0.0.1:1389, or the directory of its files.
     second
         The other.
+    suffix
+        Of which suffix, if they have several.
     wait
         For how many seconds to look again while changes are on their way.
     bind_dn
@@ -49,7 +52,7 @@ def check(
     comparing = Comparing()
     end = monotonic() + wait
     while True:
-        found = comparing.look(moment_of(first, who), moment_of(second, who))
+        found = comparing.look(moment_of(first, who, suffix), moment_of(second, who, suffix))
         if not found.open or monotonic() >= end:
             break
         sleep(PAUSE_S)

@@ -15,7 +15,7 @@ from holdfast.directory.conflict_text import KEPT, LOST, ConflictText, chosen, t
 from holdfast.directory.master import Master
 from holdfast.directory.operations import Modification, ModificationKind, ModifyRequest, Scope
 from holdfast.directory.primitives import EntryId, uuid_text
-from holdfast.directory.reading import reading
+from holdfast.directory.reading import files_of, reading
 from holdfast.directory.replica.stored_state import stored_conflicts
 from holdfast.ldap.config_entries import CONFLICTS_DN, find_conflict
 from holdfast.model.csn import Csn
@@ -179,6 +179,11 @@ def _conflicts(dir: Path | None, url: str | None, who: Administrator) -> list[Co
 
 
 def _stored(directory: Path) -> Iterator[ConflictText]:
+    for each in files_of(directory).values() or (directory,):
+        yield from _stored_of(each)
+
+
+def _stored_of(directory: Path) -> Iterator[ConflictText]:
     with reading(directory) as snapshot:
 
         def dn_of(entry: EntryId) -> str:

@@ -20,8 +20,27 @@ from holdfast.storage.lock import LockWatch, seize
 
 
 def explained(directory: Path, suffix: str) -> list[str]:
-    """Lines for people. Raises ``InvalidRequest`` if the files are of something else."""
-    with reading(directory) as snapshot:
+    """Lines for people: of one replica's files, or of a domain's hosts on this machine. Raises
+    ``InvalidRequest`` if the files are of something else."""
+    hosts = sorted(directory.glob("hosts/*/services/directory"))
+    if not hosts:
+        return _explained(directory, suffix)
+    lines: list[str] = []
+    reasons: list[str] = []
+    for each in hosts:
+        try:
+            with reading(each, suffix) as snapshot:
+                lines.append(f"{snapshot.suffix.text}: the replica of {each.parent.parent.name}, in {each}")
+                lines += _lines(snapshot, stored_conflicts(snapshot.reader), each)
+        except InvalidRequest as error:
+            reasons.append(str(error))
+    if not lines:
+        raise InvalidRequest(f"no host in {directory} has a replica of {suffix}: {'; '.join(reasons)}")
+    return lines
+
+
+def _explained(directory: Path, suffix: str) -> list[str]:
+    with reading(directory, suffix) as snapshot:
         if Dn.parse(suffix).key(snapshot.schema) != snapshot.suffix.key:
             raise InvalidRequest(f"{directory} holds {snapshot.suffix.text}, not {suffix}")
         return [

@@ -46,6 +46,7 @@ def export(
     file: Path = STDIO,
     *,
     dir: Path,
+    suffix: str | None = None,
     state: Annotated[bool, Parameter(negative="")] = False,
     base: str | None = None,
     operational: Annotated[bool, Parameter(negative="")] = False,
@@ -60,6 +61,8 @@ def export(
         default, is the standard output.
     dir
         Where the directory keeps its files.
+    suffix
+        Of which suffix, if there are several; --base says it as well.
     state
         Write all that the master knows: CSNs, removed values, attributes and entries. `directory import`
         makes an equal replica of it.
@@ -73,7 +76,7 @@ def export(
     if state and (base is not None or operational):
         raise InvalidRequest("an export with --state has everything: --base and --operational are for others")
     with (
-        reading(dir) as snapshot,
+        reading(dir, suffix or base) as snapshot,
         opened_output(file, overwrite=overwrite) as out,
         bar("export", None) as show,
     ):

@@ -1,6 +1,7 @@
-"""Finds the masters of a domain's directory, and asks them."""
+"""Finds the masters of a domain's directories, and asks them."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -17,6 +18,8 @@ from holdfast.directory.hosting.orders import (
     decode_answer,
     encode,
 )
+from holdfast.directory.replica.snapshot import Suffix
+from holdfast.directory.schema.standard import standard_schema
 from holdfast.model.admin.hosts import HostInfo
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.host_roles import DIRECTORY
@@ -87,9 +90,41 @@ async def ask(
     return answer
 
 
-async def masters_at(target: Target) -> list[Master]:
-    """The domain's hosts with the role `directory`, and how their replicas are. Raises ``InvalidRequest`` if
-    there is none."""
+async def directories_at(target: Target, wanted: str | None = None) -> dict[str, list[Master]]:
+    """The masters of each directory of the domain by suffix, or of the wanted one alone. A domain that has
+    none yet shows its hosts under an empty suffix."""
+    first = await masters_at(target)
+    known = next((each.info.suffixes for each in first if each.info is not None and each.info.suffixes), ())
+    if wanted is not None:
+        chosen: tuple[str, ...] = (_meant(known, wanted),)
+    else:
+        chosen = known or ("",)
+    return {
+        each: first if len(known) < 2 or each == known[0] else await masters_at(target, each)
+        for each in chosen
+    }
+
+
+async def directory_at(target: Target, wanted: str | None = None) -> tuple[str, list[Master]]:
+    """The only directory of the domain, or the wanted one. Raises ``InvalidRequest`` if that is not clear."""
+    found = await directories_at(target, wanted)
+    if len(found) > 1:
+        raise InvalidRequest(f"this domain has several suffixes; say --suffix: {', '.join(found)}")
+    return next(iter(found.items()))
+
+
+def _meant(known: Sequence[str], wanted: str) -> str:
+    schema = standard_schema()
+    key = Suffix(wanted, schema).key
+    for each in known:
+        if Suffix(each, schema).key == key:
+            return each
+    raise InvalidRequest(f"this domain has no directory {wanted}; it has: {', '.join(known) or 'none'}")
+
+
+async def masters_at(target: Target, suffix: str = "") -> list[Master]:
+    """The domain's hosts with the role `directory`, and how their replicas of *suffix* are; without one, of
+    the first in the order of their names. Raises ``InvalidRequest`` if there is no such host."""
     endpoint = endpoint_at(target)
     hosts = [each for each in await hosts_at(target) if DIRECTORY in each.roles]
     if not hosts:
@@ -97,7 +132,7 @@ async def masters_at(target: Target) -> list[Master]:
             "no host of this domain has the role directory: `holdfast directory start` makes such a domain, "
             "`holdfast directory join` adds one"
         )
-    return with_gone(list(await asyncio.gather(*(_master(each, endpoint) for each in hosts))))
+    return with_gone(list(await asyncio.gather(*(_master(each, endpoint, suffix) for each in hosts))))
 
 
 def with_gone(found: list[Master]) -> list[Master]:
@@ -109,7 +144,7 @@ def with_gone(found: list[Master]) -> list[Master]:
     return sorted([*found, *gone], key=lambda each: each.host)
 
 
-async def _master(host: HostInfo, endpoint: ConnectionSettings) -> Master:
+async def _master(host: HostInfo, endpoint: ConnectionSettings, suffix: str) -> Master:
     if not host.is_alive:
         return Master(host.host, is_alive=False, why="it does not live")
     try:
@@ -121,7 +156,7 @@ async def _master(host: HostInfo, endpoint: ConnectionSettings) -> Master:
             service = next((each for each in report.services if each.name == NAME), None)
             why = "it runs no directory" if service is None else f"{service.state}: {service.why}"
             return replace(found, why=why)
-        return replace(found, info=await ask(address, endpoint, ShowReplica(), ReplicaInfo))
+        return replace(found, info=await ask(address, endpoint, ShowReplica(suffix=suffix), ReplicaInfo))
     except HoldfastError as error:
         return Master(host.host, is_alive=True, why=str(error))
 

@@ -13,10 +13,10 @@ from holdfast.directory.operations import Scope
 from holdfast.directory.primitives import uuid_text
 from holdfast.directory.reading import reading
 from holdfast.directory.replica.changelog import vector_in
-from holdfast.directory.replica.snapshot import Snapshot
+from holdfast.directory.replica.snapshot import Snapshot, Suffix
+from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.client import LdapClient
 from holdfast.ldap.config_entries import REPLICA_DN
-from holdfast.ldap.messages import SearchResultEntry
 from holdfast.model.errors import InvalidRequest
 
 PASSWORD_BYTES_MAX = 1_024
@@ -52,12 +52,12 @@ def bound(url: str, who: Administrator) -> Iterator[LdapClient]:
         yield client
 
 
-def moment_of(source: str, who: Administrator) -> Moment:
-    """What a master shows now, and what it has."""
+def moment_of(source: str, who: Administrator, suffix: str | None = None) -> Moment:
+    """What a master shows now, and what it has; of which suffix, if there are several."""
     if is_url(source):
         with bound(source, who) as client:
-            return _asked(client)
-    with reading(Path(source)) as snapshot:
+            return _asked(client, suffix)
+    with reading(Path(source), suffix) as snapshot:
         vector = vector_in(snapshot.reader)
         if vector is None:
             raise InvalidRequest(f"{source} holds no replica yet")
@@ -72,23 +72,31 @@ def _stored(snapshot: Snapshot) -> Iterator[tuple[str, Facts]]:
             yield uuid_text(each), facts(view.dn, _compared({**view.attributes, **view.operational()}))
 
 
-def _asked(client: LdapClient) -> Moment:
-    before, suffix = _replica(client)
+def _asked(client: LdapClient, wanted: str | None) -> Moment:
+    before, suffix = _replica(client, wanted)
     entries = {}
     for entry in client.search(suffix, attributes=("*", "+")):
         values = {each.description: each.values for each in entry.attributes}
         (uuid,) = values.get("entryUUID", (b"",))
         entries[uuid.decode()] = facts(entry.dn, _compared(values))
-    after, _ = _replica(client)
+    after, _ = _replica(client, suffix)
     return Moment(entries, before, after)
 
 
-def _replica(client: LdapClient) -> tuple[Vector, str]:
-    entry = next(client.search(REPLICA_DN, Scope.BASE), None)
-    if not isinstance(entry, SearchResultEntry):
-        raise InvalidRequest(f"{client.url} does not say which changes it has")
-    values = {each.description: each.values for each in entry.attributes}
-    return Vector.parse(values["replicaVector"][0].decode()), values["replicaSuffix"][0].decode()
+def _replica(client: LdapClient, wanted: str | None) -> tuple[Vector, str]:
+    schema = standard_schema()
+    found: dict[str, Vector] = {}
+    for entry in client.search(REPLICA_DN, Scope.SUBTREE, "(objectClass=replica)"):
+        values = {each.description: each.values for each in entry.attributes}
+        found[values["replicaSuffix"][0].decode()] = Vector.parse(values["replicaVector"][0].decode())
+    if wanted is not None:
+        key = Suffix(wanted, schema).key
+        found = {each: vector for each, vector in found.items() if Suffix(each, schema).key == key}
+    if len(found) > 1:
+        raise InvalidRequest(f"{client.url} serves several suffixes; say --suffix: {', '.join(found)}")
+    for suffix, vector in found.items():
+        return vector, suffix
+    raise InvalidRequest(f"{client.url} does not say which changes it has")
 
 
 def _compared(attributes: dict[str, tuple[bytes, ...]]) -> dict[str, tuple[bytes, ...]]:

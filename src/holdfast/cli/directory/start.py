@@ -1,4 +1,4 @@
-"""`holdfast directory start`: a domain whose hosts are the masters of one directory, in the foreground.
+"""`holdfast directory start`: a domain whose hosts are the masters of a directory, in the foreground.
 
 The one JSON line is an interface, which scripts outside read: it does not change.
 """
@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -55,11 +55,32 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     admin_password: str | None
 
 
+class Admins(Admin, frozen=True, kw_only=True, omit_defaults=True):
+    """What a start keeps of them: the first one's, and those of further suffixes."""
+
+    further: tuple[Admin, ...] = ()
+
+    @classmethod
+    def of(cls, admins: Sequence[Admin]) -> "Admins":
+        first, *further = admins
+        return cls(
+            suffix=first.suffix,
+            admin_dn=first.admin_dn,
+            admin_password=first.admin_password,
+            further=tuple(further),
+        )
+
+    @property
+    def all(self) -> tuple[Admin, ...]:
+        first = Admin(suffix=self.suffix, admin_dn=self.admin_dn, admin_password=self.admin_password)
+        return (first, *self.further)
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is to be started."""
 
-    suffix: str | None
+    suffixes: tuple[str, ...]
     consumers: tuple[HostId, ...]
     password: bytes | None
     has_sample: bool = False
@@ -68,7 +89,7 @@ class Wanted:
 def start(
     *,
     dir: Dir = DIRECTORY_DEFAULT,
-    suffix: str | None = None,
+    suffix: list[str] | None = None,
     masters: int | None = None,
     consumers: int | None = None,
     admin_password_file: Path | None = None,
@@ -84,7 +105,9 @@ def start(
     Parameters
     ----------
     suffix
-        The name of the tree's top, such as dc=example,dc=com; may be left out if the directory is there.
+        The name of the tree's top, such as dc=example,dc=com; may be left out if the directory is there. Said
+        several times, every master serves all of them, each replicated by itself; to add one to those that
+        are there, name one of them as well.
     masters
         How many masters a new directory gets (default 2). Each takes writes; all end with the same entries.
     consumers
@@ -105,10 +128,10 @@ def start(
     if count is not None and known is None:
         count += consumers or 0
     check_hosts(count)
-    if suffix is not None:
+    for each in suffix or ():
         # Before any file is made: a name that cannot be a suffix, or has no class for its top.
-        top_entry(Suffix(suffix, standard_schema()).dn, suffix)
-    elif known is None:
+        top_entry(Suffix(each, standard_schema()).dn, each)
+    if not suffix and known is None:
         raise InvalidRequest(f"{layout.directory} holds no directory yet: say --suffix dc=example,dc=com")
     password = None if admin_password_file is None else first_line(admin_password_file)
     settings_file.check(layout.directory, os.environ).insist()
@@ -123,18 +146,19 @@ def start(
             roles=[f"{GROUPS},{DIRECTORY}={count}"] if known is None else (),
         )
         last = description.hosts[len(description.hosts) - (consumers or 0) :] if known is None else ()
-        wanted = Wanted(suffix, tuple(last) if consumers else (), password, sample)
+        wanted = Wanted(tuple(suffix or ()), tuple(last) if consumers else (), password, sample)
         agent = start_agent(layout, with_parent=True)
         return uvloop.run(_run(layout, description, agent, wanted, _teller(output)))
     finally:
         lock.release()
 
 
-Tell = Callable[[list[Master], Admin, tuple[HostId, ...]], None]
+Tell = Callable[[list[Master], Sequence[Admin], tuple[HostId, ...]], None]
 
 
 def _teller(output: Output) -> Tell:
-    def tell(masters: list[Master], admin: Admin, consumers: tuple[HostId, ...]) -> None:
+    def tell(masters: list[Master], admins: Sequence[Admin], consumers: tuple[HostId, ...]) -> None:
+        admin = admins[0]
         rows = [{"id": each.host, "ldap": each.ldap, "pid": each.pid} for each in masters]
         if output == "json":
             line: dict[str, object] = {
@@ -142,14 +166,18 @@ def _teller(output: Output) -> Tell:
                 "admin_dn": admin.admin_dn,
                 "admin_password": admin.admin_password,
             }
+            if len(admins) > 1:
+                line["suffixes"] = admins
             if consumers:
                 line["consumers"] = [each for each in rows if each["id"] in consumers]
             print_json(line)
             return
         for each in masters:
             kind = "read-only at" if each.host in consumers else "at"
-            say(f"{each.host} serves {admin.suffix} {kind} ldap://{each.ldap}")
-        say(f"administrator: {admin.admin_dn}", f"password: {admin.admin_password or '(as it was given)'}")
+            names = " and ".join(each.suffix for each in admins)
+            say(f"{each.host} serves {names} {kind} ldap://{each.ldap}")
+        for who in admins:
+            say(f"administrator: {who.admin_dn}", f"password: {who.admin_password or '(as it was given)'}")
         say(f"try: ldapsearch -x -H ldap://{masters[0].ldap} -b {admin.suffix}")
 
     return tell
@@ -183,57 +211,85 @@ async def _run(
 
 async def _begin(
     layout: Layout, description: Description, agent: "subprocess.Popen[bytes]", wanted: Wanted
-) -> tuple[list[Master], Admin, tuple[HostId, ...]]:
+) -> tuple[list[Master], Sequence[Admin], tuple[HostId, ...]]:
     status = await start_hosts(layout, description, agent)
     if not all(host.alive for host in status.hosts):
         talk.print(why_not_alive(layout, status), markup=False, soft_wrap=True)
     alive = frozenset(host.id for host in status.hosts if host.alive)
     masters = await _until(layout, alive, _is_listed, "answer")
-    admin = await _ensure_directory(layout, masters, wanted)
-    masters = await _until(layout, alive, _is_ready, "serve")
+    admins = await _ensure_directories(layout, masters, wanted)
+    for each in reversed(admins):
+        masters = await _until(layout, alive, _is_ready, "serve", each.suffix)
     read_only = tuple(each.host for each in masters if each.info is not None and each.info.is_read_only)
-    return masters, admin, read_only
+    return masters, admins, read_only
 
 
-async def _ensure_directory(layout: Layout, masters: list[Master], wanted: Wanted) -> Admin:
-    """Begin the directory, unless it is there; the administrator that it has."""
+async def _ensure_directories(layout: Layout, masters: list[Master], wanted: Wanted) -> list[Admin]:
+    """Begin the directories that are not there yet; returns the administrators of all, in order."""
+    schema = standard_schema()
     infos = [each.info for each in masters if each.info is not None]
-    there = next((each.suffix for each in infos if each.suffix), "")
-    half = next((each for each in masters if each.info is not None and each.info.state == FOUNDING), None)
-    if there and wanted.suffix is not None and _key(wanted.suffix) != _key(there):
-        raise InvalidRequest(f"{layout.directory} holds the directory {there}, not {wanted.suffix}")
-    kept = _read_admin(layout)
-    if there and half is None:
-        return kept or Admin(suffix=there, admin_dn=f"cn=admin,{there}", admin_password=None)
-    if wanted.suffix is None and not there:
+    there = {_key(each): each for info in infos for each in info.suffixes}
+    named = {_key(each): Suffix(each, schema).text for each in wanted.suffixes}
+    if not there and not named:
         raise InvalidRequest(f"{layout.directory} holds no directory yet: say --suffix dc=example,dc=com")
+    if there and named and not there.keys() & named.keys():
+        known = ", ".join(sorted(there.values()))
+        raise InvalidRequest(
+            f"{layout.directory} holds the directory {known}, not {wanted.suffixes[0]}; name both"
+        )
+    kept = {_key(each.suffix): each for each in _read_admins(layout)}
     password = wanted.password or secrets.token_urlsafe(12).encode()
-    suffix = Suffix(wanted.suffix or there, standard_schema()).text
-    admin = Admin(
-        suffix=suffix, admin_dn=f"cn=admin,{suffix}", admin_password=password.decode("utf-8", "replace")
-    )
-    if wanted.password is None:
+    admins: dict[bytes, Admin] = {}
+    begun: list[tuple[Admin, Master]] = []
+    for key in dict.fromkeys((*named, *kept, *there)):
+        if key not in there and key not in named:
+            continue  # the file is of a start that never came so far
+        suffix = there.get(key) or named[key]
+        founder = await _founder(layout, masters, suffix if key in there else "")
+        if founder is None:
+            admins[key] = kept.get(key) or Admin(
+                suffix=suffix, admin_dn=f"cn=admin,{suffix}", admin_password=None
+            )
+            continue
+        admins[key] = Admin(
+            suffix=suffix, admin_dn=f"cn=admin,{suffix}", admin_password=password.decode("utf-8", "replace")
+        )
+        begun.append((admins[key], founder))
+    found = list(admins.values())
+    if begun and wanted.password is None:
         # Before the password is anybody's: a start that is cut short must not leave one that nobody knows.
-        write_durably(layout.directory / ADMIN_FILE, msgspec.json.encode(admin) + b"\n")
-    endpoint = endpoint_at(layout)
-    secret = await asyncio.to_thread(hashed, password, secrets.token_bytes(SALT_BYTES))
-    first = reachable(half or next(each for each in masters if each.is_alive))
-    order = FoundDirectory(
-        suffix=suffix, secret=secret, read_only=wanted.consumers, has_sample=wanted.has_sample
-    )
-    await ask(first, endpoint, order, OrderDone, within_s=FOUND_S)
-    return admin
+        write_durably(layout.directory / ADMIN_FILE, msgspec.json.encode(Admins.of(found)) + b"\n")
+    read_only = wanted.consumers or tuple(info.host for info in infos if info.is_read_only)
+    for admin, founder in begun:
+        secret = await asyncio.to_thread(hashed, password, secrets.token_bytes(SALT_BYTES))
+        order = FoundDirectory(
+            suffix=admin.suffix, secret=secret, read_only=read_only, has_sample=wanted.has_sample
+        )
+        await ask(reachable(founder), endpoint_at(layout), order, OrderDone, within_s=FOUND_S)
+    return found
 
 
-def _read_admin(layout: Layout) -> Admin | None:
+async def _founder(layout: Layout, masters: list[Master], suffix: str) -> Master | None:
+    """Who is to begin a directory: whoever began to, if it is there but in part; None if it is there."""
+    if not suffix:
+        return next(each for each in masters if each.is_alive and each.address)
+    found = await _masters(layout, suffix)
+    return next((each for each in found if each.info is not None and each.info.state == FOUNDING), None)
+
+
+def _read_admins(layout: Layout) -> tuple[Admin, ...]:
     try:
-        return msgspec.json.decode((layout.directory / ADMIN_FILE).read_bytes(), type=Admin)
+        return msgspec.json.decode((layout.directory / ADMIN_FILE).read_bytes(), type=Admins).all
     except (OSError, msgspec.DecodeError):
-        return None
+        return ()
 
 
 async def _until(
-    layout: Layout, alive: frozenset[HostId], is_so: Callable[[Master], bool], what: str
+    layout: Layout,
+    alive: frozenset[HostId],
+    is_so: Callable[[Master], bool],
+    what: str,
+    suffix: str = "",
 ) -> list[Master]:
     """Wait until it is so of the directory of each host that came up."""
     found: dict[HostId, Master] = {}
@@ -241,16 +297,16 @@ async def _until(
         async with asyncio.timeout(SERVE_S):
             while not found or not all(each in found and is_so(found[each]) for each in alive):
                 await asyncio.sleep(POLL_S)
-                found = {each.host: each for each in await _masters(layout) if each.host in alive}
+                found = {each.host: each for each in await _masters(layout, suffix) if each.host in alive}
     except TimeoutError:
         late = [f"{host}: {_state(found.get(host))}" for host in sorted(alive)]
         raise Unavailable(f"not all masters {what} after {SERVE_S:g} s: {'; '.join(late)}") from None
     return list(found.values())
 
 
-async def _masters(layout: Layout) -> list[Master]:
+async def _masters(layout: Layout, suffix: str = "") -> list[Master]:
     try:
-        return await masters_at(layout)
+        return await masters_at(layout, suffix)
     except InvalidRequest:
         raise
     except HoldfastError:

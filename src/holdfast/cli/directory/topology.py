@@ -1,35 +1,38 @@
 """`holdfast directory status`, `lag`, `ruv`: what the masters of a directory say of each other."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import uvloop
 
-from holdfast.cli.directory.masters import Master, masters_at
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.directory.masters import Master, directories_at
+from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.cli.where import HERE, Where
 from holdfast.clock.vector import Vector
-from holdfast.directory.hosting.orders import LinkInfo, ReplicaInfo
+from holdfast.directory.hosting.orders import LinkInfo
 
 
-def status(*, at: Where = HERE, output: Output = "table") -> int:
+def status(*, suffix: str | None = None, at: Where = HERE, output: Output = "table") -> int:
     """Show the whole topology: each master with its links, and how far each peer is behind, as measured.
 
     The lag is the time from a commit at the master to the peer's word that the change is on its disk.
 
     Parameters
     ----------
+    suffix
+        Of this directory only; without it, of all that the domain has.
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(masters_at(at.target))
+    found = uvloop.run(directories_at(at.target, suffix))
     if output == "json":
-        print_json([as_json(each) for each in found])
+        print_json([as_json(each) for masters in found.values() for each in masters])
         return 0
-    print_table(
+    _print(
+        found,
         ("master", "replica", "state", "ldap", "peer", "link", "lag ms p50", "p99", "behind ms", ""),
-        (row for each in found for row in _rows(each)),
+        _rows,
     )
-    for each in found:
+    for each in (each for masters in found.values() for each in masters):
         if each.info is not None and each.info.needs_initialisation:
             numbers = ", ".join(map(str, each.info.needs_initialisation))
             talk.print(
@@ -40,55 +43,81 @@ def status(*, at: Where = HERE, output: Output = "table") -> int:
     return 0
 
 
-def lag(*, at: Where = HERE, output: Output = "table") -> int:
+def lag(*, suffix: str | None = None, at: Where = HERE, output: Output = "table") -> int:
     """Show how far each master's peers are behind it, in milliseconds as measured.
 
     Parameters
     ----------
+    suffix
+        Of this directory only; without it, of all that the domain has.
     output
         `table` for people, `json` for machines.
     """
-    found = uvloop.run(masters_at(at.target))
-    rows = [(each.host, link) for each in found if each.info is not None for link in each.info.links]
+    found = uvloop.run(directories_at(at.target, suffix))
     if output == "json":
         print_json(
             [
                 {
-                    "from": host,
+                    "suffix": name,
+                    "from": each.host,
                     "to": link.peer,
                     "p50_ms": link.lag_p50_ms,
                     "p99_ms": link.lag_p99_ms,
                     "behind_ms": link.behind_ms,
                 }
-                for host, link in rows
+                for name, masters in found.items()
+                for each in masters
+                for link in _links(each)
             ]
         )
         return 0
-    print_table(
+    _print(
+        found,
         ("from", "to", "lag ms p50", "p99", "behind ms"),
-        ((host, link.peer, *_lag(link)) for host, link in rows),
+        lambda each: ((each.host, link.peer, *_lag(link)) for link in _links(each)),
     )
     return 0
 
 
-def ruv(*, at: Where = HERE, output: Output = "table") -> int:
+def ruv(*, suffix: str | None = None, at: Where = HERE, output: Output = "table") -> int:
     """Show each master's vector: the newest change that it has of each replica.
 
     Parameters
     ----------
+    suffix
+        Of this directory only; without it, of all that the domain has.
     output
         `table` for people, `json` for machines.
     """
-    found = [each.info for each in uvloop.run(masters_at(at.target)) if each.info is not None]
-    known = [each for each in found if each.vector]
+    found = uvloop.run(directories_at(at.target, suffix))
     if output == "json":
-        print_json([{"master": each.host, "replica": each.replica, "ruv": each.vector} for each in known])
+        print_json(
+            [
+                {"suffix": name, "master": each.host, "replica": each.info.replica, "ruv": each.info.vector}
+                for name, masters in found.items()
+                for each in masters
+                if each.info is not None and each.info.vector
+            ]
+        )
         return 0
-    print_table(
-        ("master", "replica", "of replica", "newest change", "at"),
-        (row for each in known for row in _vector(each)),
-    )
+    _print(found, ("master", "replica", "of replica", "newest change", "at"), _vector)
     return 0
+
+
+def _print(
+    found: dict[str, list[Master]],
+    columns: tuple[str, ...],
+    rows: Callable[[Master], Iterable[tuple[object, ...]]],
+) -> None:
+    """One table for each suffix, with its name above it if there are several."""
+    for suffix, masters in found.items():
+        if len(found) > 1:
+            say(suffix)
+        print_table(columns, (row for each in masters for row in rows(each)))
+
+
+def _links(master: Master) -> tuple[LinkInfo, ...]:
+    return () if master.info is None else master.info.links
 
 
 def _rows(master: Master) -> Iterator[tuple[object, ...]]:
@@ -117,7 +146,10 @@ def _lag(link: LinkInfo) -> tuple[object, ...]:
     )
 
 
-def _vector(info: ReplicaInfo) -> Iterator[tuple[object, ...]]:
+def _vector(master: Master) -> Iterator[tuple[object, ...]]:
+    info = master.info
+    if info is None or not info.vector:
+        return
     head: tuple[object, ...] = (info.host, info.replica or "-")
     for csn in Vector.parse(info.vector):
         yield (*head, csn.replica, csn.text(), csn.describe())

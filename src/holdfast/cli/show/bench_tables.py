@@ -50,6 +50,8 @@ def show_ldap(found: dict[str, Any], output: Output) -> None:
         talk.print(styled((server["name"], "bold"), f": {how}"))
         for failure in server["failures"]:
             talk.print(styled(("failed:", "bold red"), f" {failure}"))
+    shown = {failure for server in found.get("servers", ()) for failure in server["failures"]}
+    tell_failures([each for each in found.get("failures", ()) if each not in shown])
     if found.get("absent"):
         talk.print(styled(("NOT MEASURED:", "bold red"), f" {found['absent']}"))
     _tell_missed(results)

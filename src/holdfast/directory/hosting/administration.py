@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import structlog
@@ -10,17 +9,13 @@ import structlog
 from holdfast.authority.directories import (
     DirectoryRecord,
     Edit,
-    OtherDirectory,
     as_founded,
-    found_directory,
     with_cut,
     with_left,
     with_read_only,
     with_returned,
     without_cut,
 )
-from holdfast.authority.driver import insist
-from holdfast.authority.recipe import Seen, perform
 from holdfast.directory.hosting.hosted_replica import HostedReplica, ReplicaSurroundings
 from holdfast.directory.hosting.orders import (
     AdmitReplica,
@@ -76,7 +71,7 @@ class Administration:
             case ShowReplica():
                 return self.show()
             case FoundDirectory():
-                return await self._found(order)
+                return await self.plant(order)
             case CutLink(one=one, other=other):
                 return await self._edit_link(with_cut(one, other), one, other)
             case HealLink(one=one, other=other):
@@ -95,35 +90,21 @@ class Administration:
 
     # --- the directory
 
-    async def _found(self, order: FoundDirectory) -> Answer:
+    async def plant(self, order: FoundDirectory) -> Answer:
+        """Make the first entries, if this host is to begin the directory."""
         around = self._around
-        suffix = Suffix(order.suffix, standard_schema())
-        admin = f"cn=admin,{suffix.text}"
-        top = top_entry(suffix.dn, admin)
-        nonce = around.nonces()
-        # The nonce is the mark of the new data as well: nobody else has it.
-        recipe = partial(
-            found_directory,
-            suffix.text,
-            generation=nonce[:16],
-            founder=around.host,
-            read_only=order.read_only,
-            nonce=nonce,
-        )
-        found = await insist(lambda: perform(around.authority, recipe()), Seen, OtherDirectory)
-        if isinstance(found, OtherDirectory):
-            raise InvalidRequest(f"this domain has the directory {found.record.suffix} already")
-        around.follower.take(found)
-        record: DirectoryRecord = found.value
+        record = around.follower.known()
         if record.is_founded or record.founder != around.host:
             return OrderDone(f"{record.suffix} is there")
+        suffix = Suffix(record.suffix, standard_schema())
+        admin = f"cn=admin,{suffix.text}"
         served = await self._until_served()
         if served.replica.sight.top() is None:
-            await served.execute(top)
+            await served.execute(top_entry(suffix.dn, admin))
             await served.execute(admin_entry(admin, order.secret))
             for entry in sample_entries(suffix.text) if order.has_sample else ():
                 await served.execute(entry)
-        await around.follower.change(as_founded)
+        await around.change(as_founded)
         return OrderDone(admin)
 
     async def _until_served(self) -> ServedReplica:
@@ -135,9 +116,9 @@ class Administration:
                 await asyncio.sleep(0.02)
 
     async def _admit(self, order: AdmitReplica) -> Answer:
-        await self._around.follower.change(with_returned(order.host))
+        await self._around.change(with_returned(order.host))
         if order.is_read_only:
-            await self._around.follower.change(with_read_only(order.host))
+            await self._around.change(with_read_only(order.host))
         return OrderDone()
 
     # --- links
@@ -151,7 +132,7 @@ class Administration:
                 )
         if one == other:
             raise InvalidRequest("a link is between two hosts")
-        await self._around.follower.change(edit)
+        await self._around.change(edit)
         return OrderDone()
 
     # --- replicas
@@ -169,7 +150,7 @@ class Administration:
             for each in record.ids_of(host)
             if each in replicator.roster.live
         ]
-        await around.follower.change(with_left(host))
+        await around.change(with_left(host))
         return OrderDone("; ".join(losses) or "nothing is lost")
 
     async def _initialise(self, order: InitialiseReplica) -> Answer:
@@ -231,7 +212,7 @@ class Administration:
     def show(self) -> ReplicaInfo:
         around, replica = self._around, self._replica()
         record = around.follower.record
-        if record is None or replica is None:
+        if replica is None:
             return ReplicaInfo(host=around.host, state="none")
         served, copying = replica.served, replica.copying
         if served is None or not served.is_replicating:

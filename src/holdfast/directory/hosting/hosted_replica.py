@@ -12,7 +12,8 @@ from typing import Final
 
 import structlog
 
-from holdfast.authority.recipe import Authority
+from holdfast.authority.directories import DirectoryRecord, Edit
+from holdfast.authority.recipe import Authority, Seen
 from holdfast.clock import ClockConfig
 from holdfast.directory.hosting.copy_offers import CopyOffers
 from holdfast.directory.hosting.copying import Copying
@@ -49,6 +50,10 @@ class ReplicaSurroundings:
     authority: Authority
     nonces: Callable[[], Nonce]
     follower: DirectoryFollower
+    change: Callable[[Edit], Awaitable[DirectoryRecord]]
+    """Changes what the domain knows of the directory, and takes that in."""
+    take: Callable[[Seen[DirectoryRecord]], None]
+    """Takes in what another change made of it."""
     links: PeerLinks
     trace: Trace
     on_disk_failed: Callable[[HoldfastError], None]
@@ -81,7 +86,7 @@ class HostedReplica:
             surroundings.authority,
             surroundings.nonces,
             surroundings.follower.known,
-            surroundings.follower.take,
+            surroundings.take,
         )
 
     async def run(self) -> None:

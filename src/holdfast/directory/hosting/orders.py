@@ -18,10 +18,14 @@ FOUNDING: Final = "founding"
 
 _Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 _Host = Annotated[HostId, Meta(max_length=100)]
+_Suffix = Annotated[str, Meta(max_length=TEXT_MAX)]
+"""Of which directory an order is, as it is written at the authority; empty if the domain has only one."""
 
 
-class ShowReplica(Struct, frozen=True, tag="show"):
-    """Say how the replica is."""
+class ShowReplica(Struct, frozen=True, kw_only=True, tag="show"):
+    """Say how the replica is: without a suffix, that of the first in the order of their names."""
+
+    suffix: _Suffix = ""
 
 
 class FoundDirectory(Struct, frozen=True, kw_only=True, tag="found"):
@@ -41,6 +45,7 @@ class CutLink(Struct, frozen=True, kw_only=True, tag="cut"):
 
     one: _Host
     other: _Host
+    suffix: _Suffix = ""
 
 
 class HealLink(Struct, frozen=True, kw_only=True, tag="heal"):
@@ -48,6 +53,7 @@ class HealLink(Struct, frozen=True, kw_only=True, tag="heal"):
 
     one: _Host
     other: _Host
+    suffix: _Suffix = ""
 
 
 class AdmitReplica(Struct, frozen=True, kw_only=True, tag="admit"):
@@ -55,10 +61,13 @@ class AdmitReplica(Struct, frozen=True, kw_only=True, tag="admit"):
 
     host: _Host
     is_read_only: bool = False
+    suffix: _Suffix = ""
 
 
-class LeaveDirectory(Struct, frozen=True, tag="leave"):
+class LeaveDirectory(Struct, frozen=True, kw_only=True, tag="leave"):
     """Say the last word: nothing more is issued here."""
+
+    suffix: _Suffix = ""
 
 
 class RetireReplica(Struct, frozen=True, kw_only=True, tag="retire"):
@@ -66,6 +75,7 @@ class RetireReplica(Struct, frozen=True, kw_only=True, tag="retire"):
 
     host: _Host
     force: bool = False
+    suffix: _Suffix = ""
 
 
 class InitialiseReplica(Struct, frozen=True, kw_only=True, tag="initialise"):
@@ -75,6 +85,7 @@ class InitialiseReplica(Struct, frozen=True, kw_only=True, tag="initialise"):
     """From whom; anybody if it is None."""
     force: bool = False
     """Also if something is lost that only this replica has."""
+    suffix: _Suffix = ""
 
 
 class ResetClock(Struct, frozen=True, kw_only=True, tag="reset-clock"):
@@ -82,6 +93,7 @@ class ResetClock(Struct, frozen=True, kw_only=True, tag="reset-clock"):
 
     newest: _Text = ""
     """The newest CSN that any replica has."""
+    suffix: _Suffix = ""
 
 
 Order = (
@@ -121,6 +133,8 @@ class ReplicaInfo(Struct, frozen=True, kw_only=True, tag="replica"):
     state: str
     """none, opening, being filled, founding, catching up, serving."""
     suffix: str = ""
+    suffixes: tuple[str, ...] = ()
+    """All directories of the domain."""
     replica: ReplicaId | None = None
     is_read_only: bool = False
     is_leaving: bool = False

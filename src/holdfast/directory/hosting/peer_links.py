@@ -1,4 +1,4 @@
-"""The connections between masters: one for each pair, made by the one whose name comes first.
+"""The connections between masters of one suffix: one for each pair, made by the one whose name comes first.
 
 They are connections of their own, with the identity of the host (certificates or the domain's secret) and
 the bounds of all connections; what may be on its way is bounded by the window that each end gives

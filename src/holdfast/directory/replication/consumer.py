@@ -56,9 +56,13 @@ class Consumer:
 
     def take(self, batch: Updates) -> dict[ReplicaId, Csn]:
         """Apply a batch, and return the newest CSNs that it had. Raises :class:`PeerRefused`."""
+        # What a batch has beside its updates is written before the vector moves on. Most have nothing: then
+        # one transaction is all of it, and the next batch does not wait behind a second sync.
+        is_plain = not batch.introductions and not batch.statements
         try:
             updates = self._checked(batch)
-            self._ports.replica.apply(self._peer, updates, self._new_token(_nothing))
+            token = self._new_token(self._committed if is_plain else _nothing)
+            self._ports.replica.apply(self._peer, updates, token)
         except SkewTooLarge as fault:
             raise PeerRefused(Refused(Reason.SKEW, shortened(fault))) from None
         except NeedsInitialisation as fault:
@@ -70,7 +74,8 @@ class Consumer:
         self._received |= newest
         self._taken = batch.number
         self._on_their_way.append(batch)
-        self._take_statements(batch)
+        if not is_plain:
+            self._take_statements(batch)
         return newest
 
     def _take_statements(self, batch: Updates) -> None:

@@ -19,6 +19,14 @@ MENDED_BY_ITSELF: Final = ("retired", "not-ready")
 """Reasons to refuse a peer that nobody need look at: it takes a new id, or waits."""
 
 
+_Link = tuple[str, str]
+"""A suffix, which is empty where nothing says it, and a peer: each suffix has links of its own."""
+
+
+def _suffix(fields: Mapping[str, object]) -> str:
+    return str(fields.get("suffix", ""))
+
+
 class DirectoryFaults:
     """Reports for one host. *later* calls a function after so many seconds."""
 
@@ -35,9 +43,9 @@ class DirectoryFaults:
         self._location = location
         self._reports = reports
         self._later = later
-        self._refused: dict[str, str] = {}
+        self._refused: dict[_Link, str] = {}
         """The peers that are refused, as was told, and why."""
-        self._is_short: dict[str, None] = {}
+        self._is_short: dict[_Link, None] = {}
         """The peers that cannot bring this replica up to date, as was told."""
         self._crowd = 0
         """How many conflicts were found since one was reported."""
@@ -47,42 +55,46 @@ class DirectoryFaults:
         """Hear what this host's parts note (:class:`holdfast.machine.trace.CountingTrace`)."""
         match kind, fields:
             case "directory_peer_refused", {"peer": str(peer), "reason": str(reason), "why": str(why)}:
-                self._on_refused(peer, reason, why)
+                self._on_refused((_suffix(fields), peer), reason, why)
             case "directory_link_open", {"peer": str(peer)}:
-                self._on_open(peer)
+                self._on_open((_suffix(fields), peer))
             case "directory_needs_initialisation", {"replica": int(replica)}:
                 why = (
                     f"replica {replica} was away for longer than changes are kept: initialise it when it is "
                     "back (`holdfast directory initialise`)"
                 )
-                self._report(FaultKind.NEEDS_INITIALISATION, {"Replica": replica}, why)
+                self._report(FaultKind.NEEDS_INITIALISATION, {"Replica": replica}, why, _suffix(fields))
             case "directory_cannot_be_supplied", {"peer": str(peer), "replica": int(replica)}:
-                if peer not in self._is_short:
-                    self._is_short[peer] = None
+                link = (_suffix(fields), peer)
+                if link not in self._is_short:
+                    self._is_short[link] = None
                     why = f"{peer}: {fields.get('why')}"
-                    self._report(FaultKind.NEEDS_INITIALISATION, {"Replica": replica}, why)
+                    self._report(FaultKind.NEEDS_INITIALISATION, {"Replica": replica}, why, link[0])
             case "directory_conflict", {"conflict": str(conflict)}:
                 self._on_conflict(conflict)
 
-    def _on_refused(self, peer: str, reason: str, why: str) -> None:
-        if self._refused.get(peer) == reason or reason in MENDED_BY_ITSELF:
+    def _on_refused(self, link: _Link, reason: str, why: str) -> None:
+        suffix, peer = link
+        if self._refused.get(link) == reason or reason in MENDED_BY_ITSELF:
             return
-        self._refused[peer] = reason
+        self._refused[link] = reason
         if reason == "skew":
-            self._report(FaultKind.CLOCK_SKEW, {"HostId": peer}, why)
+            self._report(FaultKind.CLOCK_SKEW, {"HostId": peer}, why, suffix)
         else:
             details: dict[str, Simple] = {"HostId": self._me, "Peer": peer, "Reason": reason}
-            self._report(FaultKind.PEER_REFUSED, details, why)
+            self._report(FaultKind.PEER_REFUSED, details, why, suffix)
 
-    def _on_open(self, peer: str) -> None:
-        self._is_short.pop(peer, None)
-        reason = self._refused.pop(peer, None)
+    def _on_open(self, link: _Link) -> None:
+        suffix, peer = link
+        self._is_short.pop(link, None)
+        reason = self._refused.pop(link, None)
         if reason is not None:
             kind = FaultKind.CLOCK_SKEW if reason == "skew" else FaultKind.PEER_REFUSED
             self._report(
                 FaultKind.RECOVERED,
                 {"HostId": peer, "From": kind.value},
                 f"{self._me} replicates with {peer} again",
+                suffix,
             )
 
     def _on_conflict(self, conflict: str) -> None:
@@ -108,7 +120,11 @@ class DirectoryFaults:
                 f"{crowd} more were found within {CROWD_S:g} s: `holdfast directory conflicts list`",
             )
 
-    def _report(self, kind: FaultKind, details: Mapping[str, Simple], why: str, *, once: str = "") -> None:
+    def _report(
+        self, kind: FaultKind, details: Mapping[str, Simple], why: str, suffix: str = "", *, once: str = ""
+    ) -> None:
+        if suffix:
+            why = f"{suffix}: {why}"
         if "HostId" not in details and kind is FaultKind.NEEDS_INITIALISATION:
             details = {"HostId": self._me, **details}
         self._reports.report(

@@ -1,25 +1,42 @@
-"""The directory as a service of a host: it runs where the role `directory` is, on the host's loop.
+"""Directories as a service of a host: it runs where the role `directory` is, on the host's loop.
 
 It listens on a port of its own for other masters and for people's orders, follows what the domain knows of
-the directory, and keeps this host's replica (:mod:`holdfast.directory.hosting`). The LDAP door is told which
-replica serves.
+its directories, and keeps this host's replica of each (:mod:`holdfast.directory.hosting`). The LDAP door is
+told which replicas serve.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 import structlog
 
-from holdfast.authority.directories import DirectoryRecord
-from holdfast.directory.hosting.administration import Administration
-from holdfast.directory.hosting.following import DirectoryFollower
-from holdfast.directory.hosting.hosted_replica import HostedReplica, ReplicaSurroundings
-from holdfast.directory.hosting.orders import Answer, OrderFailed, ReplicaInfo, decode_order, encode
+from holdfast.authority.driver import insist
+from holdfast.authority.recipe import Seen, perform
+from holdfast.directory.hosting.arrivals import Arrival
+from holdfast.directory.hosting.following import DirectoryFollower, DomainDirectories
+from holdfast.directory.hosting.founding import begin_directory
+from holdfast.directory.hosting.hosted_directory import Door, HostedDirectory, SuffixTrace
+from holdfast.directory.hosting.hosted_replica import ReplicaSurroundings
+from holdfast.directory.hosting.orders import (
+    Answer,
+    FoundDirectory,
+    Order,
+    OrderFailed,
+    ReplicaInfo,
+    ShowReplica,
+    decode_order,
+    encode,
+)
 from holdfast.directory.hosting.peer_links import PeerLinks
+from holdfast.directory.hosting.places import place_of
 from holdfast.directory.hosting.serving import ServedReplica
+from holdfast.directory.master import top_entry
+from holdfast.directory.replica.snapshot import Suffix
+from holdfast.directory.schema.standard import standard_schema
 from holdfast.machine import MachineRandom
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.model.errors import (
@@ -67,7 +84,6 @@ HANDSHAKES_MAX: Final = 64
 ORDERS_MAX: Final = 32
 """The most orders that are carried out at a time."""
 
-Door = Callable[[ServedReplica | None], Awaitable[None]]
 log: Final = structlog.get_logger("holdfast.directory")
 
 
@@ -87,36 +103,16 @@ class DirectoryService:
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._endpoint = replace(context.endpoint, limits=_bounded(context.endpoint.limits))
-        self._links = PeerLinks(
-            context.host, self._endpoint, self._where, random=MachineRandom().stream(NAME)
-        )
-        self._follower = DirectoryFollower(context.authority, fresh_nonce, self._on_record)
-        self._around = ReplicaSurroundings(
-            host=context.host,
-            directory=context.directory,
-            authority=context.authority,
-            nonces=fresh_nonce,
-            follower=self._follower,
-            links=self._links,
-            trace=context.trace,
-            on_disk_failed=context.on_disk_failed,
-            masters=self._masters,
-            clock=context.config.clock,
-            replication=context.config.directory,
-            shipping=self._shipping,
-            shelf=context.directory.with_name(SHIPPING),
-        )
-        self._administration = Administration(self._around, lambda: self.replica)
+        self._domain = DomainDirectories(context.authority, fresh_nonce, self._on_record)
         self._orders: dict[asyncio.Task[None], None] = {}
         self._server: Server | None = None
         self._following: asyncio.Task[None] | None = None
-        self._living: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
         self._door: Door | None = None
         self._is_open = False
         self.count_clients: Callable[[], ClientCounts] = lambda: ClientCounts(0, 0, 0)
         """Set by the door."""
-        self.replica: HostedReplica | None = None
+        self.hosted: dict[str, HostedDirectory] = {}
+        """The directories of the domain, by suffix."""
 
     # --- its life
 
@@ -134,48 +130,72 @@ class DirectoryService:
         for task in (self._following, *self._orders):
             if task is not None:
                 task.cancel()
-        await self._stop_replica()
-        await self._links.shut()
+        await asyncio.gather(*(each.close() for each in self.hosted.values()))
         if self._server is not None:
             await self._server.close()
 
-    def show(self) -> ReplicaInfo:
-        return self._administration.show()
+    def show(self, suffix: str = "") -> ReplicaInfo:
+        """How this host's replica of that suffix is; without one, of the first."""
+        suffixes = tuple(self._domain.followers)
+        found = self.hosted.get(suffix or next(iter(suffixes), ""))
+        if found is None:
+            return ReplicaInfo(host=self._context.host, state="none", suffix=suffix, suffixes=suffixes)
+        return msgspec.structs.replace(found.administration.show(), suffixes=suffixes)
+
+    def shown(self) -> tuple[ReplicaInfo, ...]:
+        """How all of them are."""
+        return tuple(map(self.show, self._domain.followers))
 
     async def set_door(self, door: Door) -> None:
-        """Tell *door* which replica serves, now and whenever that changes."""
+        """Tell *door* which replicas serve, now and whenever that changes."""
         self._door = door
-        served = None if self.replica is None else self.replica.served
-        if served is not None and served.is_replicating:
-            await door(served)
+        for suffix, each in tuple(self.hosted.items()):
+            served = None if each.replica is None else each.replica.served
+            if served is not None and served.is_replicating:
+                await door(suffix, served)
 
     async def _follow(self) -> None:
         try:
-            await self._follower.follow()
+            await self._domain.follow()
         except Exception as error:  # whatever it was: nobody else hears of it, and people must
             self._fail(error)
 
-    # --- the replica
+    # --- the replicas
 
-    def _on_record(self, record: DirectoryRecord) -> None:
-        host = self._context.host
-        is_wanted = host not in record.left and (record.is_founded or record.founder == host)
-        if not self._is_open or self._stopping is not None:
+    def _on_record(self, follower: DirectoryFollower) -> None:
+        if not self._is_open:
             return
-        if is_wanted and self._living is None:
-            self.replica = HostedReplica(self._around, self._on_serving)
-            self._living = asyncio.get_running_loop().create_task(self._live(self.replica))
-        elif not is_wanted and self._living is not None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop_replica())
-        elif self.replica is not None and (self.replica.served or self.replica.copying):
-            self._links.set_peers(record.peers_of(host))
+        suffix = follower.record.suffix
+        hosted = self.hosted.get(suffix)
+        if hosted is None:
+            try:
+                hosted = self._host(follower)
+            except OSError as error:
+                self._fail(DiskFailed(f"no directory can be made for {suffix}: {error}"))
+                return
+            self.hosted[suffix] = hosted
+        hosted.on_record()
 
-    async def _live(self, replica: HostedReplica) -> None:
-        try:
-            await replica.run()
-        except Exception as error:  # as above
-            replica.state = "failed"
-            self._fail(error)
+    def _host(self, follower: DirectoryFollower) -> HostedDirectory:
+        context, record = self._context, follower.record
+        around = ReplicaSurroundings(
+            host=context.host,
+            directory=place_of(context.directory, record.suffix, was_here=bool(record.ids_of(context.host))),
+            authority=context.authority,
+            nonces=fresh_nonce,
+            follower=follower,
+            change=partial(self._domain.change, follower),
+            take=self._domain.take,
+            links=PeerLinks(context.host, self._endpoint, self._where, random=MachineRandom().stream(NAME)),
+            trace=SuffixTrace(context.trace, record.suffix),
+            on_disk_failed=context.on_disk_failed,
+            masters=partial(self._masters, follower),
+            clock=context.config.clock,
+            replication=context.config.directory,
+            shipping=self._shipping,
+            shelf=context.directory.with_name(SHIPPING),
+        )
+        return HostedDirectory(around, self._on_serving, self._fail)
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, DiskFailed | NoSpace):
@@ -186,18 +206,9 @@ class DirectoryService:
             log.error("the directory has failed", error=repr(error), exc_info=error)
             self._context.on_failed(Unavailable(f"the directory has failed: {error!r}"))
 
-    async def _stop_replica(self) -> None:
-        living, self._living, self.replica = self._living, None, None
-        if living is not None:
-            living.cancel()
-            await asyncio.gather(living, return_exceptions=True)
-        self._stopping = None
-        if self._follower.record is not None:
-            self._on_record(self._follower.record)  # it may be wanted again by now
-
-    async def _on_serving(self, served: ServedReplica | None) -> None:
+    async def _on_serving(self, suffix: str, served: ServedReplica | None) -> None:
         if self._door is not None:
-            await self._door(served)
+            await self._door(suffix, served)
 
     def _where(self, host: HostId) -> Address | None:
         try:
@@ -211,11 +222,9 @@ class DirectoryService:
             raise Unavailable("this host ships no files")
         return found.thread
 
-    def _masters(self) -> Sequence[str]:
+    def _masters(self, follower: DirectoryFollower) -> Sequence[str]:
         """Where clients may write."""
-        record = self._follower.record
-        if record is None:
-            return ()
+        record = follower.record
         hosts = [each for each in record.members if each not in record.read_only]
         doors = [self._context.detail_of(each, LDAP) for each in hosts if each != self._context.host]
         return tuple(f"ldap://{each}" for each in doors if each)
@@ -227,8 +236,12 @@ class DirectoryService:
 
     def _receiver(self, connection: Connection) -> Receiver:
         if connection.peer.role is Role.HOST:
-            return self._links.accepted(connection)
+            return Arrival(self._links_of)
         return _Orders(self)
+
+    def _links_of(self, suffix: str) -> PeerLinks | None:
+        found = self.hosted.get(suffix)
+        return None if found is None else found.links
 
     def take_order(self, connection: Connection, payload: bytes) -> None:
         """Carry out an order, and answer it. Raises ``msgspec.DecodeError``."""
@@ -240,9 +253,9 @@ class DirectoryService:
             try:
                 if len(self._orders) > ORDERS_MAX:
                     raise Overloaded(f"{ORDERS_MAX} orders are being carried out; try again")
-                if not self._follower.is_listed.is_set():
+                if not self._domain.is_listed.is_set():
                     raise Unavailable("this host has not heard from the authority yet")
-                answer = await self._administration.do(order)
+                answer = await self._done(order)
             except HoldfastError as error:
                 answer = OrderFailed(error.code, str(error), is_final=isinstance(error, InvalidRequest))
             except TimeoutError:
@@ -252,6 +265,52 @@ class DirectoryService:
         task = asyncio.get_running_loop().create_task(work())
         self._orders[task] = None
         task.add_done_callback(self._order_ended)
+
+    async def _done(self, order: Order) -> Answer:
+        """Have the directory that is meant carry out an order. Raises ``HoldfastError`` that says why not."""
+        if isinstance(order, ShowReplica):
+            return self.show(order.suffix)
+        if isinstance(order, FoundDirectory):
+            suffix = await self._found(order)
+        else:
+            suffix = order.suffix or self._only_suffix()
+        hosted = self.hosted.get(suffix)
+        if hosted is None:
+            known = ", ".join(self._domain.followers)
+            raise InvalidRequest(f"this domain has no directory {suffix}; it has: {known or 'none'}")
+        return await hosted.administration.do(order)
+
+    def _only_suffix(self) -> str:
+        match tuple(self._domain.followers):
+            case ():
+                raise InvalidRequest(
+                    "this domain has no directory yet: `holdfast directory start` begins one"
+                )
+            case (suffix,):
+                return suffix
+            case several:
+                raise InvalidRequest(f"this domain has several suffixes; say which: {', '.join(several)}")
+
+    async def _found(self, order: FoundDirectory) -> str:
+        """Note a new directory, unless it is there; its suffix as it is written from now on."""
+        schema = standard_schema()
+        suffix = Suffix(order.suffix, schema)
+        top_entry(suffix.dn, "")  # refused before anything is noted, if there is no class for it
+        for known in self._domain.followers:
+            if Suffix(known, schema).key == suffix.key:
+                return known
+        nonce = fresh_nonce()
+        # The nonce is the mark of the new data as well: nobody else has it.
+        recipe = partial(
+            begin_directory,
+            suffix.text,
+            generation=nonce[:16],
+            founder=self._context.host,
+            read_only=order.read_only,
+            nonce=nonce,
+        )
+        self._domain.take(await insist(lambda: perform(self._context.authority, recipe()), Seen))
+        return suffix.text
 
     def _order_ended(self, task: "asyncio.Task[None]") -> None:
         del self._orders[task]

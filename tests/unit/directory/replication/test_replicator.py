@@ -92,6 +92,23 @@ def test_what_is_on_its_way_to_the_disk_is_neither_sent_nor_claimed() -> None:
     assert sent == [first, second]
 
 
+def test_a_change_of_another_is_one_transaction_and_is_confirmed_when_it_is_on_the_disk() -> None:
+    """What comes next does not wait behind a second sync, and nothing is confirmed before the first."""
+    mesh = populated(2, ((1, 2),))
+    mesh[1].master.do(person("ann"))
+    batches = [data for peer, data in mesh[1].wires.queue if isinstance(decode_message(data), Updates)]
+    mesh[1].wires.queue.clear()
+    assert len(batches) == 1
+    receiver = mesh[2]
+    receiver.replicator.on_message("m1", decode_message(batches[0]))
+    assert receiver.master.store.on_its_way == 1
+    number = decode_message(batches[0]).number
+    link = receiver.replicator.links["m1"]
+    assert link.consumer.done == number - 1
+    receiver.master.store.commit()
+    assert link.consumer.done == number
+
+
 @pytest.mark.covers("CSN-62")
 def test_a_change_is_not_sent_back_to_whom_it_came_from() -> None:
     """Also before the sender has said that it has it: it does not say so of its own changes."""

@@ -47,6 +47,21 @@ def test_a_refused_peer_is_told_once_and_once_more_when_it_is_back() -> None:
     assert scene.told() == []
 
 
+def test_links_of_two_suffixes_to_one_peer_are_told_apart() -> None:
+    scene = Scene()
+    for suffix in ("o=one", "o=two"):
+        scene.faults.on_note(
+            "directory_peer_refused", {"suffix": suffix, "peer": "b", "reason": "skew", "why": "2 h ahead"}
+        )
+    scene.faults.on_note("directory_link_open", {"suffix": "o=two", "peer": "b", "replica": 2})
+    scene.faults.on_note("directory_link_open", {"suffix": "o=third", "peer": "b", "replica": 2})
+    assert [(each.kind, each.why) for _, each in scene.reports] == [
+        (FaultKind.CLOCK_SKEW, "o=one: 2 h ahead"),
+        (FaultKind.CLOCK_SKEW, "o=two: 2 h ahead"),
+        (FaultKind.RECOVERED, "o=two: a replicates with b again"),
+    ]
+
+
 def test_a_replica_that_nobody_can_supply_is_told() -> None:
     scene = Scene()
     short = {"peer": "b", "replica": 3, "why": "the changelog begins after what you lack"}

@@ -1,0 +1,54 @@
+"""Where on a host's disk the files of a suffix are.
+
+The first suffix of a host has the service's own directory, as hosts always had it; each further one has a
+directory below it. Which is the first is written down before its files are made.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from holdfast.machine.files import make_durably, write_durably
+
+OWNER: Final = "suffix"
+"""The file that says whose the service's own directory is."""
+FURTHER: Final = "suffixes"
+IDENTITY: Final = "identity"
+STORE: Final = "store"
+WORD_MAX: Final = 200
+"""A file's name has 255 bytes at most."""
+
+
+def place_of(directory: Path, suffix: str, *, was_here: bool) -> Path:
+    """Where the files of *suffix* are or shall be, below the service's *directory*. *was_here* says whether
+    this host had a replica of it before. Raises ``OSError``."""
+    owner = _owner(directory)
+    if owner is None and (was_here or not (directory / IDENTITY).exists()):
+        # Files without an owner are those of the only suffix that there was when they were made.
+        write_durably(directory / OWNER, suffix.encode())
+        owner = suffix
+    if owner == suffix:
+        return directory
+    word = quote(suffix, safe="=,")
+    if len(word) > WORD_MAX:
+        word = sha256(suffix.encode()).hexdigest()
+    place = directory / FURTHER / word
+    make_durably(place)
+    return place
+
+
+def places(directory: Path) -> Iterator[Path]:
+    """The directories of all suffixes whose files are below *directory*."""
+    yield directory
+    further = directory / FURTHER
+    if further.is_dir():
+        yield from sorted(further.iterdir())
+
+
+def _owner(directory: Path) -> str | None:
+    try:
+        return (directory / OWNER).read_bytes().decode()
+    except FileNotFoundError:
+        return None
