@@ -111,6 +111,7 @@ SIMULATED: Final = (
     "ldap/filter_ber.py",
     "ldap/limits.py",
     "ldap/messages.py",
+    "ldap/naming_context.py",
     "ldap/quick_search.py",
     "ldap/rendering.py",
     "ldap/search_task.py",

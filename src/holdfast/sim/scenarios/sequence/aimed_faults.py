@@ -316,17 +316,21 @@ class _Load:
 def _lags_behind(world: World, view: View) -> Iterator[tuple[HostId, int]]:
     """Yield the backups that the primary should drop, and by how much they lag.
 
-    The primary sees a larger lag, since a backup may not have acknowledged all that it has received.
+    The primary sees a larger lag, since a backup may not have acknowledged all that it has received. The
+    others count by what they have acknowledged: one with a slow disk has received more than another that had
+    to ask again, and is the one that lags.
     """
     cores = {each.host: world.nodes[each.host].core for each in view.members}
-    tails = {host: core.members[view.group].tail for host, core in cores.items() if _has(core, view.group)}
-    if len(tails) < len(view.members) or len(tails) <= CONFIG.min_in_sync:
+    members = {host: core.members[view.group] for host, core in cores.items() if _has(core, view.group)}
+    if len(members) < len(view.members) or len(members) <= CONFIG.min_in_sync:
         return
-    for host, tail in tails.items():
-        behind = min(other for each, other in tails.items() if each != host) - tail
-        if host != view.primary and behind > CONFIG.lag_limit:
+    acknowledged_by = members[view.primary]._submission.acknowledged_by
+    for each in view.members:
+        others = (acknowledged_by(other) for other in view.members if other.host != each.host)
+        behind = min(others) - members[each.host].tail
+        if each.host != view.primary and behind > CONFIG.lag_limit:
             world.sometimes("a listed backup lags")
-            yield host, behind
+            yield each.host, behind
 
 
 def _has(core: Host | None, group: GroupId) -> bool:
