@@ -1,9 +1,9 @@
 """One connection's conversation (RFC 4511): requests in, answers out, without IO.
 
 The driver hands over what arrived (:meth:`Session.receive`), gives the session turns while it has work
-(:meth:`Session.work`), and writes what it says. A session does nothing while a bind or StartTLS is under way,
-while its client does not read, or while too many of its operations are: then what arrives waits in the
-socket. Changes are answered when they are on the disk, searches as they go, each under its own number.
+(:meth:`Session.work`), and writes what it says. A session does nothing while a bind or StartTLS, or too many
+operations are under way, or its client does not read: then what arrives waits in the socket. Changes are
+answered when they are on the disk, searches as they go, each under its own number.
 """
 
 from collections import deque
@@ -63,7 +63,7 @@ from holdfast.ldap.search_task import SEARCH_CONTROLS, Pages, Referral, SearchTa
 from holdfast.ldap.service import Service
 
 WRITE_BYTES: Final = 64 << 10
-"""How many bytes of answers are written at once; then the driver may say that the client does not read."""
+"""How many bytes are written at once; then the driver may say that the client does not read."""
 
 
 class Channel(Protocol):
@@ -73,11 +73,9 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Send what was written, and close."""
-        ...
 
     def start_tls(self) -> None:
         """Send what was written, then begin TLS; the session hears ``on_tls``."""
-        ...
 
 
 class Session:

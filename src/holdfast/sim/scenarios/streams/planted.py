@@ -1,11 +1,12 @@
 """Bugs planted in the order of streams, and in what becomes of loss (section O)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from holdfast.execution.annex import AnnexOperation
-from holdfast.sim.runner.planted import Planting
-from holdfast.sim.scenarios.streams import books
+from holdfast.sim.runner.planted import Planted, Planting, replacing
+from holdfast.sim.scenarios.streams import books, setup
 from holdfast.streams.annex import Streams
 from holdfast.streams.deciding import Deciding, Loss, Phase
 from holdfast.streams.delivering import StreamState
@@ -104,6 +105,13 @@ def _own_arrivals(state: StreamState, entry: Deliver) -> Sequence[Run]:
     return [Listed(found)] if found else _content(state, entry)
 
 
+@contextmanager
+def _decide_about_more() -> Iterator[None]:
+    """Few losses grow while somebody elsewhere decides, so all groups leave theirs to a group."""
+    with replacing(Loss, "left_of", lambda loss, gap: gap), replacing(setup, "JUDGED", 1.0):
+        yield
+
+
 _bug: Final = Planting("streams", runs_max=60)
 
 PLANTED = (
@@ -147,13 +155,13 @@ PLANTED = (
         "_take_answer",
         _any_answer,
     ),
-    _bug(
-        "decision-about-more",
-        "LOSS-84",
-        "what is lost while a decider elsewhere thinks is treated as what it was asked about",
-        Loss,
-        "left_of",
-        lambda loss, gap: gap,
+    Planted(
+        name="streams-decision-about-more",
+        rule="LOSS-84",
+        scenario="streams",
+        summary="what is lost while a decider elsewhere thinks is treated as what it was asked about",
+        plant=_decide_about_more,
+        runs_max=300,
     ),
     _bug(
         "new-life-old-mark",
