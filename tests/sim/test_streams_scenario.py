@@ -14,7 +14,7 @@ QUICK = ("streams-range-backwards",)
 @pytest.mark.covers("LOSS-106", "LOSS-107", "LOSS-108")
 def test_all_members_deliver_the_same_whatever_is_lost(rounds: Callable[..., int], jobs: int) -> None:
     """No rule of the scenario is broken, and it reaches the situations it aims at."""
-    summary = run_seeds("streams", range(rounds(short=4, long=2000)), jobs=jobs)
+    summary = run_seeds("streams", range(rounds(short=12, long=2000)), jobs=jobs)
     assert summary.violations == []
     assert "an application was asked: answered" in summary.sometimes
 
