@@ -34,6 +34,10 @@ from holdfast.model.ids import HostId, Nonce, ReplicaId
 IDS_OF_HOST_MAX: Final = 4096
 """How many replica ids one host may have had: each store that was wiped, restored or filled anew took one."""
 
+SUFFIXES_MAX: Final = 16
+"""How many directories a domain may have: each costs every host of them a store, three threads, and a
+connection to each other host."""
+
 Pair = tuple[HostId, HostId]
 
 
@@ -101,29 +105,24 @@ class NoDirectory(msgspec.Struct, frozen=True, tag="no_directory"):
     suffix: str
 
 
-class OtherDirectory(msgspec.Struct, frozen=True, tag="other_directory"):
-    """The domain has a directory already; its hosts serve one."""
-
-    record: DirectoryRecord
-
-
 @answering
-def found_directory(
+def begin_directory(
     suffix: str, *, generation: str, founder: HostId, nonce: Nonce, read_only: tuple[HostId, ...] = ()
-) -> Recipe[Seen[DirectoryRecord] | OtherDirectory | Contended | InDoubt]:
-    """Note a new directory; one of the same suffix stays as it is."""
+) -> Recipe[Seen[DirectoryRecord] | Contended | InDoubt]:
+    """Note a new directory; one of the same suffix stays as it is. Raises ``Overloaded`` if there are too
+    many."""
     for _ in range(ATTEMPTS_MAX):
         guard = yield from read(keys.DIRECTORY_GUARD, Guard)
         listing = yield from read_all(keys.DIRECTORIES, DirectoryRecord)
         found = yield from read(keys.directory(suffix), DirectoryRecord)
         if found.value is not None:
             return Seen(found.key, found.value, found.modified)
-        if listing.items:
-            return OtherDirectory(listing.items[0].value)
+        if len(listing.items) >= SUFFIXES_MAX:
+            raise Overloaded(f"a domain has at most {SUFFIXES_MAX} suffixes")
         record = DirectoryRecord(
             suffix=suffix, generation=generation, founder=founder, nonce=nonce, read_only=read_only
         )
-        # The guard keeps two directories from being begun at once.
+        # The guard keeps two that are begun at once from both being the last one.
         result = yield from change(
             [found.unchanged(), guard.unchanged()],
             [put(found.key, record), put(guard.key, Guard(nonce=nonce))],

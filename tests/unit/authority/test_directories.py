@@ -1,13 +1,16 @@
-"""What the domain knows of its directory: replica ids are given once (G3), and there is one directory."""
+"""What the domain knows of its directories: each suffix is noted once, and its replica ids are given once
+(G3)."""
+
+import pytest
 
 from holdfast.authority.directories import (
+    SUFFIXES_MAX,
     DirectoryRecord,
     NoDirectory,
-    OtherDirectory,
     allot_replica,
     as_founded,
+    begin_directory,
     edit_directory,
-    found_directory,
     list_directories,
     with_cut,
     with_left,
@@ -16,15 +19,17 @@ from holdfast.authority.directories import (
     without_cut,
 )
 from holdfast.authority.recipe import Listing, Seen
+from holdfast.model.errors import Overloaded
 from holdfast.model.ids import HostId
 from recipe_bench import Bench
 
 A, B, C = HostId("a"), HostId("b"), HostId("c")
 SUFFIX = "dc=example,dc=com"
+FIRST, SECOND = SUFFIX, "o=other"
 
 
 def found(bench: Bench, suffix: str = SUFFIX) -> object:
-    return bench.run(found_directory(suffix, generation="g", founder=A, nonce=bench.nonce()))
+    return bench.run(begin_directory(suffix, generation="g", founder=A, nonce=bench.nonce()))
 
 
 def allot(bench: Bench, host: HostId) -> int:
@@ -40,20 +45,57 @@ def record(bench: Bench) -> DirectoryRecord:
     return seen.value
 
 
-def test_a_domain_has_one_directory(bench: Bench) -> None:
+def test_a_second_founding_changes_nothing(bench: Bench) -> None:
     assert isinstance(found(bench), Seen)
     before = record(bench)
     assert isinstance(found(bench), Seen)
-    assert record(bench) == before  # the second founding changes nothing
-    other = found(bench, "dc=other")
-    assert isinstance(other, OtherDirectory)
-    assert other.record.suffix == SUFFIX
+    assert record(bench) == before
 
 
-def test_two_that_begin_at_once_do_not_both_do_so(bench: Bench) -> None:
-    race = bench.race(lambda: found(bench))
-    second = found_directory("dc=other", generation="h", founder=B, nonce=bench.nonce())
-    assert isinstance(bench.run(second, race), OtherDirectory)
+def begin(bench: Bench, suffix: str, founder: HostId = A) -> Seen:  # type: ignore[type-arg]
+    found = bench.run(
+        begin_directory(suffix, generation=f"of {suffix}", founder=founder, nonce=bench.nonce())
+    )
+    assert isinstance(found, Seen)
+    return found
+
+
+def suffixes(bench: Bench) -> list[str]:
+    listing = bench.run(list_directories())
+    assert isinstance(listing, Listing)
+    return sorted(each.value.suffix for each in listing.items)
+
+
+def test_each_suffix_is_noted_once(bench: Bench) -> None:
+    begin(bench, FIRST)
+    begin(bench, SECOND, B)
+    again = begin(bench, FIRST, B)
+    assert (again.value.founder, again.value.generation) == (A, f"of {FIRST}")
+    assert suffixes(bench) == [FIRST, SECOND]
+
+
+def test_two_that_begin_at_once_are_both_noted(bench: Bench) -> None:
+    second = begin_directory(SECOND, generation="h", founder=B, nonce=bench.nonce())
+    found = bench.run(second, bench.race(lambda: begin(bench, FIRST)))
+    assert isinstance(found, Seen)
+    assert suffixes(bench) == [FIRST, SECOND]
+
+
+def test_replica_ids_of_one_suffix_say_nothing_of_another(bench: Bench) -> None:
+    for suffix in (FIRST, SECOND):
+        begin(bench, suffix)
+    for suffix, host, replica in ((FIRST, A, 1), (FIRST, B, 2), (SECOND, B, 1), (FIRST, B, 3)):
+        found = bench.run(allot_replica(suffix, host, nonce=bench.nonce()))
+        assert isinstance(found, Seen)
+        assert found.value.ids_of(host)[-1] == replica
+
+
+def test_there_is_a_bound(bench: Bench) -> None:
+    for number in range(SUFFIXES_MAX):
+        begin(bench, f"o={number}")
+    with pytest.raises(Overloaded):
+        begin(bench, "o=one more")
+    begin(bench, "o=3")  # one that is there stays
 
 
 def test_a_replica_id_is_given_once(bench: Bench) -> None:

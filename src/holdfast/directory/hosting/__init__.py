@@ -1,7 +1,7 @@
 """How a host has replicas of directories: their files, links to other masters, lives and orders.
 
 Drivers, but for ``orders``, the values in which people ask, and ``sample``. A domain may have several
-directories, each of one suffix: ``founding`` notes a new one, ``places`` says where its files are,
+directories, each of one suffix: ``places`` says where its files are,
 ``hosted_directory`` is one of them on this host, and ``arrivals`` finds out which a connection is for.
 ``hosted_replica`` is the life of one replica: who its store is (``opening``), a copy if it needs one, then
 the replica with its links (``serving``); ``files`` binds its ports to the machine. A copy is another's file

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
+from holdfast.authority.directories import begin_directory
 from holdfast.authority.driver import insist
 from holdfast.authority.recipe import Seen, perform
 from holdfast.directory.hosting.arrivals import Arrival
 from holdfast.directory.hosting.following import DirectoryFollower, DomainDirectories
-from holdfast.directory.hosting.founding import begin_directory
 from holdfast.directory.hosting.hosted_directory import Door, HostedDirectory, SuffixTrace
 from holdfast.directory.hosting.hosted_replica import ReplicaSurroundings
 from holdfast.directory.hosting.orders import (
