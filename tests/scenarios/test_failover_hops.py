@@ -10,6 +10,7 @@ from telling import primary, told
 
 from holdfast.model.ids import MILLISECOND
 from holdfast.sim.engine.options import NetworkOptions
+from holdfast.sim.scenarios.authority.server import AUTHORITY
 from holdfast.sim.scenarios.sequence import disk_damage
 
 HOP_NS = 20 * MILLISECOND
@@ -65,6 +66,36 @@ def test_a_new_call_is_answered_a_round_trip_later(style: str) -> None:
     told(domain, f"kill {primary(domain)}")
     claimant, _ = backups(domain)
     assert 5.0 < hops_of(domain, claimant, "2 append two") < 6.5
+
+
+def take(domain: CalledDomain, hops: dict[tuple[str, str], float]) -> None:
+    """From now on these links take so many times as long as others."""
+    network = domain.world.network
+    deliver_after = network._deliver_after
+
+    def deliver(delay_ns: int, source: str, target: str, payload: object) -> None:
+        deliver_after(round(delay_ns * hops.get((source, target), 1)), source, target, payload)
+
+    network._deliver_after = deliver  # type: ignore[method-assign]  # links are alike but in these tests
+
+
+def test_what_is_acknowledged_before_the_claimant_knows_that_it_has_won_counts() -> None:
+    """The authority is near the other backup, or busy with the claimant: its answer is the last to come, and
+    nothing is left to wait for then."""
+    domain = apart("warm_passive")
+    told(domain, f"call {primary(domain)} 2 append two", "run 200ms", f"kill {primary(domain)}")
+    claimant, _ = backups(domain)
+    take(domain, {(AUTHORITY, claimant): 3})
+    assert hops_of(domain, claimant, "2 append two") < 5.5
+
+
+def test_a_tail_that_comes_after_its_view_counts_at_once() -> None:
+    """The other backup hears of the new view before what was sent ahead of it is there."""
+    domain = apart("warm_passive")
+    told(domain, f"call {primary(domain)} 2 append two", "run 200ms", f"kill {primary(domain)}")
+    claimant, other = backups(domain)
+    take(domain, {(AUTHORITY, other): 0.05, (claimant, other): 2})
+    assert hops_of(domain, claimant, "2 append two") < 4.5
 
 
 @pytest.mark.parametrize("style", ["warm_passive", "active"])
