@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from holdfast.authority import keys
 from holdfast.authority.contract import (
+    Applied,
     Change,
     Get,
     Got,
@@ -65,7 +66,7 @@ class Bench:
     def lose_answer(self, request: Request) -> Result:
         """A transaction is applied, but its sender never hears so."""
         result = self.ask(request)
-        return Unknown("the answer was lost") if isinstance(request, Txn) else result
+        return Unknown("the answer was lost") if isinstance(result, Applied) else result
 
     def delay(self, request: Request) -> Result:
         """A transaction is kept back; its sender times out. :meth:`release` applies it."""

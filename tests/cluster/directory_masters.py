@@ -28,8 +28,10 @@ from holdfast.cli.directory.masters import masters_at
 from holdfast.cli.directory.topology import as_json
 from holdfast.cli.where import Where
 from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import HostId
 from holdfast.node.layout import Layout
 from holdfast.storage.lock import holder_of
+from holdfast.web.door import ADDRESS
 
 with warnings.catch_warnings():
     # ldap3 imports names of pyasn1 that are deprecated.
@@ -157,6 +159,10 @@ class Masters:
     def address(self, id: str) -> str:
         (found,) = (str(each["ldap"]) for each in self.everybody if each["id"] == id)
         return found
+
+    def http(self, id: str) -> str:
+        """Where that host's HTTP door is."""
+        return "http://" + (Layout(self.directory).host(HostId(id)) / ADDRESS).read_text().strip()
 
     def pid(self, id: str) -> int | None:
         """The process that runs that master now; None if it is not known at the moment."""

@@ -35,7 +35,7 @@ from holdfast.authority.contract import (
     WatchEvent,
 )
 from holdfast.authority.etcd.backend import Assembler, EtcdAuthority
-from holdfast.authority.etcd.gateway import Deadlines
+from holdfast.authority.etcd.gateway import Deadlines, EtcdGateway
 from holdfast.authority.etcd.wire import (
     COMPARISONS_MAX,
     Header,
@@ -112,15 +112,20 @@ async def test_a_read_is_answered_elsewhere_when_its_endpoint_hangs(
 
 
 async def test_a_change_to_an_endpoint_that_hangs_is_unknown_and_not_sent_again(
-    etcd_backend: EtcdBackend,
+    etcd_backend: EtcdBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The change may be applied when the endpoint wakes, so another endpoint must not apply it now (A1)."""
     cluster = etcd_backend.cluster
     leader = cluster.leader()
     follower = next(member for member in cluster.members if member is not leader)
     endpoints = [follower.client, leader.client]
-    # Long timeouts for each endpoint; otherwise a busy machine would switch to the leader before the test
-    # begins.
+
+    async def stay_there(gateway: EtcdGateway) -> None:
+        return
+
+    # Long timeouts for each endpoint and no look for a nearer one; otherwise a busy machine would switch to
+    # the leader before the test begins.
+    monkeypatch.setattr(EtcdGateway, "_stay_near", stay_there)
     authority = etcd_backend.connect_to(endpoints, "hung-change/", attempt_s=10, connect_s=10, call_s=1.5)
     assert isinstance(await authority.ask(Get("a")), Got)
     cluster.pause(follower)

@@ -1,4 +1,4 @@
-"""`holdfast demo`: real kills and a pause under load, nothing lost, and nothing left behind."""
+"""`holdfast demo`: kills, a pause and lost datagrams under load, nothing lost, and nothing left behind."""
 
 import os
 import signal
@@ -83,6 +83,43 @@ def test_nothing_is_lost_on_three_machines_that_are_killed_and_cut_off(
     assert (found["calls_lost"], found["calls_duplicated"], found["replies_wrong"]) == (0, 0, 0)
     assert found["members_counted"]
     assert "kill" in [fault["kind"] for fault in found["faults"]]
+    assert list(tmp_path.iterdir()) == []
+    assert of_domains_in(tmp_path) == []
+
+
+def test_the_books_of_an_exchange_are_equal_after_lost_datagrams_and_a_killed_leader(tmp_path: Path) -> None:
+    """Every host throws datagrams away, and the leader is killed. Decisions about both streams are shown as
+    they are taken; in the end every member has the same book, with every order, and the destination every
+    trade."""
+    command = [*HOLDFAST, "demo", "--scenario", "exchange", "--seconds", "6", "--loss", "0.03"]
+    done = subprocess.run(
+        [*command, "--output", "json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=surroundings(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    found = msgspec.json.decode(done.stdout)
+    assert found["is_whole"]
+    books = list(found["books"].values())
+    assert len(books) == 3
+    assert all(book == books[0] for book in books), "the digest is the first"
+    _, orders, traded, quotes, problems = books[0]
+    assert orders == found["orders"] > 0, "an order is never given up"
+    assert traded == found["trades"] > 0
+    assert 0 < quotes < found["quotes"], "quotes were lost, and that was decided"
+    assert not problems
+    said = done.stderr.splitlines()
+    (killed,) = [number for number, line in enumerate(said) if line.startswith("kill -9 of ")]
+    assert found["killed"] in said[killed]
+    decided = [number for number, line in enumerate(said) if line.startswith("  decided: ")]
+    assert decided[0] < killed, "they are shown as they are taken"
+    assert any(": drop" in said[number] for number in decided)
+    assert any("orders " in said[number] and ": recover" in said[number] for number in decided)
+    assert found["losses"]["orders"] > 0
+    assert found["losses"]["quotes"] > 0
     assert list(tmp_path.iterdir()) == []
     assert of_domains_in(tmp_path) == []
 

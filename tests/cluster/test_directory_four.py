@@ -8,9 +8,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Set
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from directory_masters import (
     GONE,
@@ -168,6 +170,25 @@ def test_a_conflict_is_told_to_people(four: Masters) -> None:
     wait_until("all list the same", lambda: len({str(listed(each)) for each in four.ids}) == 1)
     assert any(f"by {a}" in str(each) and f"by {b}" in str(each) for each in listed(d))
     wait_until("people are told", lambda: four.faults("Conflict") != [])
+
+    def at_the_door(master: str) -> list[dict[str, str]]:
+        found = httpx.get(f"{four.http(master)}/v1/directory/conflicts", params={"suffix": SUFFIX})
+        assert found.status_code == HTTPStatus.OK, found.text
+        return list(found.json()["conflicts"])
+
+    (told,) = (each for each in at_the_door(c) if each["dn"] == dn)
+    assert (told["kept"], told["lost"]) in listed(c)
+    path = f"/v1/directory/conflicts/{told['id']}"
+    assert httpx.post(four.http(c) + path, json={"take": "nothing"}).status_code == HTTPStatus.BAD_REQUEST
+    assert told in at_the_door(c), "bad input changes nothing"
+    assert httpx.post(four.http(c) + path, json={"take": "lost"}).status_code == HTTPStatus.OK
+    wait_until(
+        "it is resolved everywhere", lambda: all(told not in at_the_door(each) for each in (a, b, c, d))
+    )
+    (name,) = shown(four, a, dn)["displayName"]
+    assert name in told["lost"]
+    assert name not in told["kept"]
+    assert httpx.post(four.http(c) + path, json={"take": "lost"}).status_code == HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.covers("CSN-61", "CSN-62", "CSN-65", "CSN-69", "CSN-111")

@@ -11,9 +11,10 @@ import holdfast as hf
 from holdfast.groups.host_groups import HostGroups
 from holdfast.model.ids import GroupId, HostId
 from holdfast.node.streams.intake import Intakes
-from holdfast.streams.message import Origin
+from holdfast.streams.message import Heartbeat, Origin
 from holdfast.streams.peers import Holds, best_holder
-from holdfast.streams.records import Decided
+from holdfast.streams.records import Decided, Lacked
+from holdfast.streams.runs import MESSAGE_BYTES
 from holdfast.styles.replica import Replica
 
 
@@ -181,23 +182,51 @@ def test_a_message_is_held_until_all_servers_have_delivered_it() -> None:
     assert [made.streams[name].held(ORIGIN, 2) for name in "abc"] == [None] * 3
 
 
+@pytest.mark.covers("LOSS-100")
+def test_what_was_delivered_makes_room_for_what_comes() -> None:
+    """Also between two reports to the other servers, of which this server waits for one."""
+    made = StreamGroup(answering(hf.Drop(), retain="none", hold_messages=10, status_ms=60_000))
+    for number in range(1, 41):
+        made.send("abc", message(number))
+    assert made.object("a").numbers == list(range(1, 41))
+    held = [made.streams[name].holding.newest("gold") for name in "abc"]
+    assert [each.figures.refused for each in held if each is not None] == [0, 0, 0]
+
+
 @pytest.mark.covers("LOSS-99")
 def test_a_server_without_its_object_holds_what_it_will_need() -> None:
     """While it waits for the leader's state, messages reach it: it needs none of them from elsewhere when it
-    has the state. It holds the newest, as many as there is room for."""
-    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",), hold_messages=40))
+    has the state. It holds the newest, as many as there is room for, which is more than usual."""
+    room = {"hold_messages": 40, "hold_bytes": 60_000, "suspended_bytes": 10_000}
+    made = StreamGroup(answering(hf.Drop(), retain="none", recover_from=("log",), **room))
     made.send("ab", message(1))
     made.run(60)
     assert made.replicas["c"].execution is None
     intake = Intakes(cast(HostGroups, Hosted(made.replicas["c"])), lambda *_: False).get(GroupId(1))
     assert intake is not None
-    for number in range(2, 100):
+    for number in range(2, 900):
         intake.on_messages(ORIGIN, [message(number)], is_answer=False)
         made.send("ab", message(number))
     held = made.streams["c"].holding.newest("gold")
     assert held is not None
-    assert held.count <= 40
-    assert held.missing(85, 99) == []
+    assert 40 < held.count * MESSAGE_BYTES <= 70_000
+    assert held.missing(800, 899) == []
+
+
+@pytest.mark.covers("LOSS-85")
+def test_a_leader_that_has_let_go_of_what_it_ordered_says_that_it_is_gone() -> None:
+    """Its source began two new lives before the range was committed, so nothing of the first is held. The
+    leader serves already; whoever takes its state must not take it for one that lacks something."""
+    made = StreamGroup(answering(hf.Drop(), retain="none", give_up_ms=0))
+    leader = made.streams["a"]
+    leader.on_messages(ORIGIN, [message(1)])
+    made.replicas["a"].turn()
+    for life in (2, 3):
+        leader.on_heartbeat(Origin(ORIGIN.source, ORIGIN.stream, life), Heartbeat(0))
+    assert leader.held(ORIGIN, 1) is None
+    made.run(3_000)
+    assert any(isinstance(each.decided, Lacked) for each in made.ledger("a").audit)
+    assert made.ledger("a").lacked == []
 
 
 class Hosted:

@@ -17,7 +17,7 @@ from ldap_twins import EVERYTHING, PLAIN, Twins
 
 from holdfast.directory import operations
 from holdfast.directory.filters.text import parse_filter
-from holdfast.directory.replica.shown import decoded_shown
+from holdfast.directory.replica.ready import decoded_ready
 from holdfast.ldap import controls, extended
 from holdfast.ldap.encoding import encode
 from holdfast.ldap.messages import (
@@ -64,7 +64,7 @@ def session(data: bytes) -> None:
     assert (door.service.searches, door.service.pages) == (0, 0)
     assert door.master.generator.status().in_flight == 0
     if state.count % CHECK_EVERY == 0:
-        assert stored_rows(door.master, decoded_shown) == derived_rows(door.master.replica)
+        assert stored_rows(door.master, decoded_ready) == derived_rows(door.master.replica)
 
 
 @cache

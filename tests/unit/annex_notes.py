@@ -7,6 +7,7 @@ import msgspec
 from holdfast.execution.annex import AnnexOperation, AnnexPorts
 from holdfast.model.errors import BrokenInvariant
 from holdfast.model.ids import HostId, Position
+from holdfast.model.outcome import outcome_in_words
 from holdfast.sequence.messages import PeerMessage
 
 NAME = "notes"
@@ -34,6 +35,9 @@ class NoteState:
             for index in range(operation.positions):
                 operation.call("write", f"{text}.{index}")
 
+    def on_failed(self, method: str, arguments: msgspec.Raw | tuple[object, ...], outcome: bytes) -> None:
+        self._annex.failed.append((method, outcome_in_words(outcome)))
+
     def save(self) -> bytes:
         return msgspec.msgpack.encode(self.notes) if self.notes else b""
 
@@ -56,6 +60,8 @@ class Notes:
         """Notes for which this member is not ready."""
         self.asked = 0
         """How often it was asked whether it is ready."""
+        self.failed: list[tuple[str, str]] = []
+        """The methods that did not return."""
         self.due: list[str] = []
         """Notes to be ordered in the next turn."""
         self.heard: list[tuple[HostId, bytes]] = []

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from holdfast.clock import ClockPorts, Generator
+from holdfast.clock.vector import Vector
 from holdfast.directory.dn import Dn
 from holdfast.directory.filters.text import parse_filter
 from holdfast.directory.memory_store import MemoryStore, StoreImage
@@ -20,6 +21,7 @@ from holdfast.directory.operations import (
 )
 from holdfast.directory.replica.indexes import write_difference
 from holdfast.directory.replica.maps import INDEX, MAPS, NAMES, SHOWN
+from holdfast.directory.replica.ready import ready
 from holdfast.directory.replica.replica import Replica, ReplicaPorts
 from holdfast.directory.replica.searching import base_of, found
 from holdfast.directory.replica.shown import Shown, shown_now
@@ -62,10 +64,10 @@ class Master:
         number: int = 1,
         world: World | None = None,
         generation: str = "g",
-        purge_rows: int = 1000,
+        purge_slice: int = 1000,
         suffix: str = SUFFIX,
     ) -> None:
-        self.purge_rows = purge_rows
+        self.purge_slice = purge_slice
         self.suffix = suffix
         self.world = world or World(Options(scenario="", seed=0))
         self.image = StoreImage(MAPS)
@@ -94,7 +96,7 @@ class Master:
         self.generator = generator
         self.store = MemoryStore(self.image, lambda token, ok: self.replica.on_committed(token, ok))
         ports = ReplicaPorts(self.store, generator, self.random, NoTrace())
-        self.replica = Replica(ports, standard_schema(), self.suffix, purge_rows=self.purge_rows)
+        self.replica = Replica(ports, standard_schema(), self.suffix, purge_slice=self.purge_slice)
         self.told = Told()
         self.replica.listen(self.told)
         self.replica.open(generation=self.generation)
@@ -117,6 +119,13 @@ class Master:
         self.store.commit()
         assert heard == [csn]
         return csn
+
+    def purge(self, vector: Vector | None = None) -> None:
+        """Purge up to *vector*, or all that is here, at one go."""
+        self.replica.purge(vector or self.replica.vector, "purge")
+        while self.replica.is_purging:
+            self.replica.purge_on()
+        self.store.commit()
 
     def populate(self) -> None:
         self.do(add(SUFFIX, "domain", dc="example"))
@@ -193,9 +202,12 @@ def derived_rows(replica: Replica) -> dict[str, dict[bytes, bytes]]:
     for entry in sight.tree.visible():
         now = shown_now(sight.tree, sight.schema, entry)
         assert isinstance(now, Shown)
-        shown[bytes(entry)] = repr(now).encode()
         names[bytes(now.parent) + now.key] = bytes(entry)
-        values = visible_values(sight.state.entries.get(entry), now.oddity)
+        state = sight.state.entries.get(entry)
+        values = visible_values(state, now.oddity)
+        contents = {each: [value.content for value in found] for each, found in values.items()}
+        size = 0 if state is None else state.bytes_most()
+        shown[bytes(entry)] = repr(ready(sight.schema, now, contents, size)).encode()
         write_difference(sight.schema, entry, {}, values, batch)
     index.update({key: b"" for _, key, _ in batch.changes})
     return {SHOWN: shown, NAMES: names, INDEX: index}

@@ -158,7 +158,7 @@ class History:
     def purge(self, master: Master, this: int, that: int) -> None:
         stable = [csn for csn in sorted(each.csn for each in self.issued) if self.is_stable(master, csn)]
         if stable:
-            master.purge(stable[-1 - this % len(stable)], len(self.masters))
+            master.purge(stable[-1 - this % len(stable)], len(self.masters), is_slow=that % 2 == 0)
 
     def is_stable(self, master: Master, csn: Csn) -> bool:
         """Whether G7 lets *master* purge up to *csn*: all have all that is older, and what is still to come

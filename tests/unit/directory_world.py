@@ -22,7 +22,7 @@ from holdfast.directory.primitives import (
     decoded,
     encoded,
 )
-from holdfast.directory.purging import purge
+from holdfast.directory.purging import Purging
 from holdfast.directory.resolving import DirectoryState
 from holdfast.directory.tree import Tree
 from holdfast.model.csn import Csn
@@ -58,8 +58,11 @@ class Master:
         self.state = DirectoryState()
         self.tree = Tree()
         self.known: dict[Csn, Issued] = {}
+        self.purging: Purging | None = None
+        """A purge that goes on before each change that comes."""
 
     def take(self, issued: Issued) -> None:
+        self.purge_on()
         for change in issued.changes:
             self.apply(decoded(encoded(change)))
         self.known[issued.csn] = issued
@@ -68,6 +71,7 @@ class Master:
         self.tree.update(self.state.apply(change))
 
     def issue(self, ask: Callable[[Operation], None], *, later: int = 0) -> Issued:
+        self.purge_on()
         newest = max((csn.timestamp for csn in self.known), default=0)
         csn = Csn(newest + 1 + later, 0, self.replica)
         operation = Operation(self.state, self.tree, csn)
@@ -76,10 +80,19 @@ class Master:
         self.take(issued)
         return issued
 
-    def purge(self, upto: Csn, masters: int) -> None:
+    def purge(self, upto: Csn, masters: int, *, is_slow: bool = False) -> None:
         every = [Csn(upto.timestamp, upto.sequence, ReplicaId(1 + n)) for n in range(masters)]
-        for gone in purge(self.state, Vector.of("g", every)):
-            self.tree.forget(gone)
+        self.purging = Purging(self.state, Vector.of("g", every))
+        while self.purging is not None and not is_slow:
+            self.purge_on()
+
+    def purge_on(self) -> None:
+        """One slice of the purge that is under way, if there is one."""
+        if self.purging is not None:
+            for gone in self.purging.step(1):
+                self.tree.forget(gone)
+            if self.purging.is_done:
+                self.purging = None
 
     def view(self) -> View:
         view = View()

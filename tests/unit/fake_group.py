@@ -240,6 +240,8 @@ class FakeMember:
     """Raised by every read."""
     log_bytes_max: int = 1 << 40
     lacks_space: Callable[[], HostId | None] = lambda: None
+    is_short: bool = False
+    """Whether its own host lacks disk space."""
     unreadable: int = 0
     """How many of the next reads fail for the moment."""
     read_from: list[Position] = field(default_factory=list)
@@ -387,6 +389,7 @@ class FakeGroup:
             lambda code: self.why_not_upgrade(code),
             lambda code: self.may_replay(code),
             slow=self.slow[name] if self.is_slow_apart else None,
+            lacks_space=lambda: member.is_short,
         )
         definition = self.classes.get(name, self.definition)
         replica = self.replicas[name] = STYLES[self.style](definition, ports, self.config)
@@ -399,7 +402,9 @@ class FakeGroup:
             replica.install(member.checkpoint)
         return replica
 
-    def _pass_on(self, name: str, why: str, /, *, log_below: int | None = None) -> None:
+    def _pass_on(
+        self, name: str, why: str, /, *, log_below: int | None = None, is_trial: bool = False
+    ) -> None:
         self.passed_on.append((name, why))
         self.passed_below.append(log_below)
 

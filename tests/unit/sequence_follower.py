@@ -1,5 +1,6 @@
 """A follower of a sequence with all that is around it, by hand."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Submit
 from holdfast.sequence.ports import Durability, HostPorts
 from holdfast.sequence.store import GroupStore
+from holdfast.sequence.submission import Submission
 from holdfast.sequence.view_state import ViewState
 from holdfast.storage.record import Point
 
@@ -139,3 +141,29 @@ def submission(
         tail or claimant.tail,
         is_unproven,
     )
+
+
+A, B = HostId("a"), HostId("b")
+
+
+class Passing(Surroundings):
+    """Surroundings whose time passes."""
+
+    time_ns = 0
+
+    def now(self) -> int:
+        return self.time_ns
+
+
+def start_primary(on: MemberState, around: Passing) -> Submission:
+    """A is primary; B is listed, and an earlier process of B was heard."""
+    on.ports = dataclasses.replace(on.ports, clock=around, network=around)
+    on.me = on.standing.me = ViewMember(
+        host=A, store=StoreId("a"), incarnation=Incarnation(1), opening=Opening(1)
+    )
+    behind = ViewMember(host=B, store=StoreId("b"), incarnation=Incarnation(7), opening=Opening(1))
+    view = View(group=GROUP, epoch=E2, primary=A, members=(on.me, behind), nonce=Nonce("m"))
+    on.standing.seen, on.epoch = Seen("views/1", view, Revision(2)), E2
+    submission = Submission(on, lambda: None, lambda: None)
+    submission.begin(is_unproven=False)
+    return submission

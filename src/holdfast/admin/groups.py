@@ -20,18 +20,19 @@ from holdfast.app_code.known_code import codes_of
 from holdfast.app_code.loader import check_makes, definition_of
 from holdfast.authority.driver import insist
 from holdfast.authority.groups import (
+    UNRESERVED,
     GroupRecord,
     NameTaken,
     NoSuchName,
     Placement,
     RemovedSince,
+    Reserved,
     create_group,
     create_unbegun_group,
     find_group,
     list_groups,
     read_group,
-    read_group_guard,
-    reserve_group,
+    reserve_groups,
 )
 from holdfast.authority.placement import UNKNOWN_STORE
 from holdfast.authority.recipe import Authority, Guard, InDoubt, Listing, Recipe, Removed, Seen, perform
@@ -68,6 +69,8 @@ class Numbers:
         self._reserving = asyncio.Lock()
         self._waiting = 0
         self._issued: list[GroupId] = []
+        self.known = UNRESERVED
+        """What the authority had at the latest reservation."""
 
     async def take(self) -> GroupId:
         """A number that no other group ever has. If the caller is gone by then, its number stays unused."""
@@ -81,16 +84,17 @@ class Numbers:
             self._waiting -= 1
 
     async def _reserve(self, count: int) -> None:
-        last: GroupId = await insist(
-            lambda: perform(self._authority, reserve_group(nonce=self._nonces(), count=count)), int
+        self.known = await insist(
+            lambda: perform(self._authority, reserve_groups(self.known, nonce=self._nonces(), count=count)),
+            Reserved,
         )
-        self._issued = [GroupId(last - each) for each in range(count)]
+        self._issued = [GroupId(self.known.last - each) for each in range(count)]
 
 
 async def made(
-    authority: Authority, make: Callable[[Seen[Guard | None]], Recipe[object]]
+    authority: Authority, guard: Seen[Guard | None], make: Callable[[Seen[Guard | None]], Recipe[object]]
 ) -> Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince:
-    """Create a group at the authority, however long that takes.
+    """Create a group at the authority, however long that takes. *guard* is as known here, which may be old.
 
     ``RemovedSince`` means that the creation was in doubt and a group was removed before that was settled. It
     may have been this one, so it must not be created again (V6).
@@ -104,11 +108,11 @@ async def made(
         return answer
 
     while True:
-        guard = await insist(lambda: perform(authority, read_group_guard()), Seen)
         found = await insist(partial(attempt, guard), Seen, NameTaken, Lost, RemovedSince)
         if is_doubtful or not isinstance(found, RemovedSince):
             ended: Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince = found
             return ended
+        guard = found.guard
 
 
 class GroupsAdmin:
@@ -187,14 +191,14 @@ class GroupsAdmin:
         return drafted
 
     async def _stored(self, record: GroupRecord) -> GroupInfo | NameTaken:
-        me = self._groups.member_of(record)
+        me, known = self._groups.member_of(record), self._numbers.known
 
         def make(guard: Seen[Guard | None]) -> Recipe[object]:
             if me.host in record.leaders:
-                return create_group(record, me.host, (me,), as_of=guard)
-            return create_unbegun_group(record, as_of=guard)
+                return create_group(record, me.host, (me,), as_of=guard, known=known)
+            return create_unbegun_group(record, as_of=guard, known=known)
 
-        found = await made(self._authority, make)
+        found = await made(self._authority, known.guard, make)
         if isinstance(found, NameTaken):
             return found
         if not isinstance(found, Seen):

@@ -189,11 +189,14 @@ class Agent:
                 is_hang=death.is_hang,
                 is_crash=death.is_crash,
                 is_damaged=death.is_damaged,
+                will_be_quoted=death.will_be_quoted,
             )
             self._deaths.add(died)
             payload = _encode(died)
             for connection in tuple(self._subscribers):  # a send closes connections that are too slow
                 connection.send(Kind.AGENT_REPORT, payload)
+        if death.will_be_quoted:
+            return
         self._reports.pop(host, None)
         log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
 

@@ -21,6 +21,14 @@ class KnownDeaths:
         self._deaths: deque[tuple[int, HostDied]] = deque(maxlen=DEATHS_KEPT)
 
     def add(self, died: HostDied) -> None:
+        """Keep a death; one that is now told in full replaces its first word."""
+        if (
+            self._deaths
+            and self._deaths[-1][1].will_be_quoted
+            and _is_of_one_process(self._deaths[-1][1], died)
+        ):
+            self._deaths[-1] = (self._deaths[-1][0], died)
+            return
         self._deaths.append((self._clock.now(), died))
 
     def repeated(self) -> Iterator[HostDied]:
@@ -28,3 +36,7 @@ class KnownDeaths:
         now = self._clock.now()
         for at, died in self._deaths:
             yield msgspec.structs.replace(died, age_ns=now - at)
+
+
+def _is_of_one_process(one: HostDied, other: HostDied) -> bool:
+    return (one.host, one.incarnation) == (other.host, other.incarnation)

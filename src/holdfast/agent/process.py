@@ -9,7 +9,7 @@ proves nothing.
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -56,6 +56,8 @@ class Death:
     """The agent saw the process end, and the end was not orderly."""
     is_damaged: bool = False
     """The process ended because its stored data is not what it wrote."""
+    will_be_quoted: bool = False
+    """The same death is reported again with what the process said last, which takes a look at its output."""
 
 
 class SupervisedProcess:
@@ -92,6 +94,8 @@ class SupervisedProcess:
         self._is_damaged = False
         self._is_crash = True
         """Whether the last process, as far as is known, did not end in order."""
+        self._may_have_complained = False
+        """Whether the last process ended by itself, and may have said why."""
         self._is_first = True
         """Whether this agent has not started or found the process yet."""
         self._proven: int | None = None
@@ -178,10 +182,9 @@ class SupervisedProcess:
         ended, self._child, self.pid = self.pid, None, None
         self._is_hung = code == HUNG_STATUS
         self._is_damaged = code == DAMAGED_STATUS
-        complaint = self._output.complaint()
-        how = describe_exit(code) + (f": {complaint}" if complaint and code > 0 else "")
         self._is_crash = code != 0
-        self._seek_proof(ended, how)
+        self._may_have_complained = code > 0
+        self._seek_proof(ended, describe_exit(code))
 
     def _seek_proof(self, ended: int | None, how: str) -> None:
         """Take the lock of the child *ended*, whose note names the incarnation."""
@@ -225,7 +228,23 @@ class SupervisedProcess:
         is_hang, self._is_hung = self._is_hung, False
         is_damaged, self._is_damaged = self._is_damaged, False
         is_crash = self._is_crash and not self._is_stopping
-        self._on_death(self, Death(incarnation, proof, how, is_hang, is_crash, is_damaged))
+        may_quote, self._may_have_complained = self._may_have_complained, False
+        death = Death(incarnation, proof, how, is_hang, is_crash, is_damaged)
+        if not may_quote:
+            self._tell_and_go_on(death)
+            return
+        if incarnation is not None:
+            # Others wait for this word, and it leaves at the end of this turn: nothing is read before.
+            self._on_death(self, replace(death, will_be_quoted=True))
+        asyncio.get_running_loop().call_soon(self._quote, death)
+
+    def _quote(self, death: Death) -> None:
+        complaint = self._output.complaint()
+        self._tell_and_go_on(replace(death, how=f"{death.how}: {complaint}") if complaint else death)
+
+    def _tell_and_go_on(self, death: Death) -> None:
+        self._on_death(self, death)
+        how = death.how
         self._ended.set()
         if self._is_stopping:
             self.last_exit = how

@@ -7,10 +7,12 @@ milliseconds.
 
 from dataclasses import dataclass, replace
 
+from holdfast.model.backoff import Backoff
 from holdfast.model.ids import MILLISECOND, SECOND
 
 FIRST_DELAY_NS = 100 * MILLISECOND
 DELAY_NS_MAX = 10 * SECOND
+DELAYS = Backoff(FIRST_DELAY_NS, DELAY_NS_MAX)
 GROWN_UP_NS = 5 * SECOND
 """A process that lived this long started well: its death says nothing about the next one."""
 
@@ -30,5 +32,5 @@ class Restarts:
             return replace(self, count=self.count + 1, early_deaths=0), 0
         early = self.early_deaths + 1
         # The first early death causes no delay: a kill right after a start is as likely as a bad host.
-        delay = 0 if early == 1 else min(FIRST_DELAY_NS << min(early - 2, 16), DELAY_NS_MAX)
+        delay = 0 if early == 1 else DELAYS.delay_ns(early - 2)
         return Restarts(count=self.count + 1, early_deaths=early), delay

@@ -5,13 +5,14 @@ guard, and a removal (:mod:`.removal`) changes it, so that a delayed creation ca
 back.
 """
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.authority import keys
-from holdfast.authority.contract import Applied
-from holdfast.authority.identity import Identity, read_floors
+from holdfast.authority.contract import Applied, Refused
+from holdfast.authority.identity import Identity, floors_of, read_floors
 from holdfast.authority.recipe import (
     ATTEMPTS_MAX,
     Contended,
@@ -25,6 +26,8 @@ from holdfast.authority.recipe import (
     put,
     read,
     read_all,
+    stood,
+    unseen,
 )
 from holdfast.authority.views import Cause, Lost, NoGroup, View, ViewMember, Why
 from holdfast.model.code import UNKNOWN, Code
@@ -166,8 +169,12 @@ class Restored(msgspec.Struct, frozen=True, tag="restored"):
     """
 
 
-class RemovedSince(msgspec.Struct, frozen=True, tag="removed_since"):
-    """Groups were removed since the guard was read; a creation in doubt may be among them."""
+@dataclass(frozen=True, slots=True)
+class RemovedSince:
+    """Groups were removed since the guard was as expected; a creation in doubt may be among them."""
+
+    guard: Seen[Guard | None]
+    """As it is now."""
 
 
 class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):
@@ -198,35 +205,57 @@ class GroupCounter(msgspec.Struct, frozen=True, kw_only=True, tag="group_counter
     nonce: Nonce
 
 
-@answering
-def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended | InDoubt]:
-    """Issue *count* consecutive group ids to this caller alone and return the last.
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The highest of the ids that were reserved, and what the authority had then: the next creation begins
+    with it instead of reading."""
+
+    last: GroupId
+    counter: Seen[GroupCounter | None]
+    identity: Seen[Identity | None]
+    guard: Seen[Guard | None]
+
+
+UNRESERVED: Final = Reserved(
+    GroupId(0), unseen(keys.GROUP_COUNTER), unseen(keys.IDENTITY), unseen(keys.GROUP_GUARD)
+)
+"""Nothing is known yet. A transaction on wrong guesses is refused, and says what is right."""
+
+
+def reserve_groups(
+    known: Reserved = UNRESERVED, *, nonce: Nonce, count: int = 1
+) -> Recipe[Reserved | Contended | InDoubt]:
+    """Issue *count* consecutive group ids to this caller alone: in one round trip if what is *known* is still
+    so, in two otherwise.
 
     After an unknown outcome, reserve others: an id may stay unused.
     """
-    for _ in range(ATTEMPTS_MAX):
-        counter = yield from read(keys.GROUP_COUNTER, GroupCounter)
+    counter, identity, guard = known.counter, known.identity, known.guard
+    for attempt in range(ATTEMPTS_MAX):
         if counter.value is not None and counter.value.nonce == nonce:
-            return counter.value.last
-        floors, identity = yield from read_floors()
+            return Reserved(counter.value.last, counter, identity, guard)
         issued = counter.value.last if counter.value is not None else GroupId(0)
-        group = GroupId(max(issued, floors.group) + count)
+        last = GroupId(max(issued, floors_of(identity).group) + count)
+        wanted = GroupCounter(last=last, nonce=nonce)
+        # The creation that follows needs the guard; a reservation does not, and is refused for it only once.
+        needed = ((counter, GroupCounter), (identity, Identity), (guard, Guard))[: 2 if attempt else 3]
         result = yield from change(
-            [counter.unchanged(), identity.unchanged()],
-            [put(keys.GROUP_COUNTER, GroupCounter(last=group, nonce=nonce))],
-            nonce=nonce,
+            [seen.unchanged() for seen, _ in needed], [put(counter.key, wanted)], nonce=nonce
         )
         if isinstance(result, Applied):
-            return group
+            return Reserved(last, Seen(counter.key, wanted, result.revision), identity, guard)
         if isinstance(result, InDoubt):
             return result
+        if isinstance(result, Refused):
+            counter, identity, *rest = stood(result, *needed)
+            guard = rest[0] if rest else guard
     return Contended("the counter of groups")
 
 
-@answering
-def read_group_guard() -> Recipe[Seen[Guard | None]]:
-    """Read the guard that all runs of one creation are compared with."""
-    return (yield from read(keys.GROUP_GUARD, Guard))
+def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended | InDoubt]:
+    """As :func:`reserve_groups`; returns the last id alone."""
+    reserved = yield from reserve_groups(nonce=nonce, count=count)
+    return reserved.last if isinstance(reserved, Reserved) else reserved
 
 
 @answering
@@ -236,49 +265,43 @@ def create_group(
     members: tuple[ViewMember, ...],
     *,
     as_of: Seen[Guard | None] | None = None,
+    known: Reserved = UNRESERVED,
 ) -> Recipe[Seen[View] | Lost | NameTaken | RemovedSince | Contended | InDoubt]:
-    """Store *record*, under an id reserved for it, with its first view and its name.
+    """Store *record*, under an id reserved for it, with its first view and its name: in one round trip if
+    what is *known* is still so.
 
     When run again it returns the current view, or Lost when another group has that id. *as_of* is the guard
     before the first run; pass it when you run the recipe again after an unknown outcome. *Without it:* a
     creation is applied and its answer is lost; the group is used and then deleted; the second run creates it
     again, empty, under the number and in the epoch of the group that hosts still hold (V6).
     """
-    nonce = record.nonce
+    nonce, identity, guard = record.nonce, known.identity, as_of or known.guard
+    found: Seen[View | None] = unseen(keys.view(record.group))
+    named = [unseen(keys.group_name(record.name))] if record.name else []
     for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.view(record.group), View)
         if found.value is not None:
             current = Seen(found.key, found.value, found.modified)
             # The record says who created the group: the first primary may have replaced the view already.
             made = yield from read(keys.group(record.group), GroupRecord)
             is_mine = made.value is not None and made.value.nonce == nonce
             return current if is_mine else Lost(record.group, current)
-        floors, identity = yield from read_floors()
-        record = msgspec.structs.replace(record, generation=_generation(identity))
-        # The guard is read before the name: freeing a name in between changes the guard.
-        guard = yield from read(keys.GROUP_GUARD, Guard)
         if as_of is not None and guard.modified != as_of.modified:
-            return RemovedSince()
-        named: list[Seen[GroupName | None]] = []
-        if record.name:
-            named.append((yield from read(keys.group_name(record.name), GroupName)))
-            if (holder := named[0].value) is not None:
-                return NameTaken(record.name, holder.group)
+            return RemovedSince(guard)
+        if named and (holder := named[0].value) is not None:
+            return NameTaken(record.name, holder.group)
+        record = msgspec.structs.replace(record, generation=_generation(identity))
         view = View(
             group=record.group,
-            epoch=Epoch(floors.epoch + 1),
+            epoch=Epoch(floors_of(identity).epoch + 1),
             primary=primary,
             members=members,
             nonce=nonce,
             cause=Cause(why=Why.CREATED, host=primary, at_ns=record.created_ns),
         )
+        needed: list[tuple[Seen[Any], type[Any]]]
+        needed = [(found, View), (identity, Identity), (guard, Guard), *((e, GroupName) for e in named)]
         result = yield from change(
-            [
-                found.unchanged(),
-                identity.unchanged(),
-                guard.unchanged(),
-                *(each.unchanged() for each in named),
-            ],
+            [seen.unchanged() for seen, _ in needed],
             [
                 put(keys.group(record.group), record),
                 put(found.key, view),
@@ -290,33 +313,34 @@ def create_group(
             return Seen(found.key, view, result.revision)
         if isinstance(result, InDoubt):
             return result
+        if isinstance(result, Refused):
+            found, identity, guard, *named = stood(result, *needed)
     return Contended(f"the creation of group {record.group}")
 
 
 @answering
 def create_unbegun_group(
-    record: GroupRecord, *, as_of: Seen[Guard | None] | None = None
+    record: GroupRecord, *, as_of: Seen[Guard | None] | None = None, known: Reserved = UNRESERVED
 ) -> Recipe[Seen[GroupRecord] | NameTaken | RemovedSince | Contended | InDoubt]:
     """Store *record*, under an id reserved for it, with its name but without a view (FTC-213).
 
-    *as_of* is as in :func:`create_group`.
+    *as_of* and *known* are as in :func:`create_group`.
     """
-    nonce = record.nonce
+    nonce, identity, guard = record.nonce, known.identity, as_of or known.guard
+    found: Seen[GroupRecord | None] = unseen(keys.group(record.group))
+    named: Seen[GroupName | None] = unseen(keys.group_name(record.name))
     for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.group(record.group), GroupRecord)
         if found.value is not None:
             return Seen(found.key, found.value, found.modified)
-        _, identity = yield from read_floors()
-        record = msgspec.structs.replace(record, is_begun=False, generation=_generation(identity))
-        guard = yield from read(keys.GROUP_GUARD, Guard)
         if as_of is not None and guard.modified != as_of.modified:
-            return RemovedSince()
-        named = yield from read(keys.group_name(record.name), GroupName)
+            return RemovedSince(guard)
         if named.value is not None:
             return NameTaken(record.name, named.value.group)
+        record = msgspec.structs.replace(record, is_begun=False, generation=_generation(identity))
         name = GroupName(name=record.name, group=record.group, nonce=nonce)
+        needed = ((found, GroupRecord), (identity, Identity), (guard, Guard), (named, GroupName))
         result = yield from change(
-            [found.unchanged(), identity.unchanged(), guard.unchanged(), named.unchanged()],
+            [seen.unchanged() for seen, _ in needed],
             [put(found.key, record), put(named.key, name)],
             nonce=nonce,
         )
@@ -324,6 +348,8 @@ def create_unbegun_group(
             return Seen(found.key, record, result.revision)
         if isinstance(result, InDoubt):
             return result
+        if isinstance(result, Refused):
+            found, identity, guard, named = stood(result, *needed)
     return Contended(f"the creation of group {record.group}")
 
 

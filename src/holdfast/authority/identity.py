@@ -120,7 +120,12 @@ def check_not_behind(group: GroupId, *, log_epoch: Epoch, view_epoch: Epoch) -> 
 def read_floors() -> Recipe[tuple[Floors, Seen[Identity | None]]]:
     """Read the floors, and the identity that a transaction using them must compare."""
     found = yield from read(keys.IDENTITY, Identity)
-    return (Floors() if found.value is None else found.value.floors), found
+    return floors_of(found), found
+
+
+def floors_of(identity: Seen[Identity | None]) -> Floors:
+    """The floors of that identity; an authority that was never set up has none."""
+    return Floors() if identity.value is None else identity.value.floors
 
 
 def _seen(identity: Identity, modified: Revision) -> Seen[Identity]:

@@ -20,7 +20,7 @@ Values are JSON, so that people can read them with ``etcdctl`` and ``sqlite3``.
 from collections.abc import AsyncIterator, Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -66,6 +66,13 @@ class Authority(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class CallsBack(Protocol):
+    """An authority that answers a core directly, without a task for each request."""
+
+    def request(self, request: Request, then: Callable[[Result], None]) -> None: ...
 
 
 class AuthorityPort(Protocol):
@@ -258,6 +265,20 @@ def change(
         case Invalid(reason=reason):
             raise InvalidRequest(reason)
     raise BrokenInvariant(f"a transaction was answered with {result}")
+
+
+def unseen(key: str) -> Seen[Any | None]:
+    """The guess that there is nothing at *key*: a transaction that is refused says what is there."""
+    return Seen(key, None, Revision(0))
+
+
+def stood(refused: Refused, *compared: tuple[Seen[Any], type[Any]]) -> tuple[Seen[Any], ...]:
+    """What a refused transaction found at the keys that it *compared*, each of one kind, as :func:`read`
+    would give it: without a round trip, and all of it from one moment."""
+    return tuple(
+        unseen(seen.key) if item is None else decoded(item, kind)
+        for item, (seen, kind) in zip(refused.found, compared, strict=True)
+    )
 
 
 def edited(

@@ -39,7 +39,7 @@ class RemoteAuthority:
         where: Callable[[], Address] = partial(_itself, address) if isinstance(address, Address) else address
         self._loop = asyncio.get_running_loop()
         self._tokens = itertools.count(1)
-        self._asked: dict[Hashable, asyncio.Future[Result]] = {}
+        self._asked: dict[Hashable, Callable[[Result], None]] = {}
         self._watches: dict[Hashable, _Watch] = {}
         self._timers: LoopTimers | None = None
         self._is_closed = False
@@ -72,18 +72,23 @@ class RemoteAuthority:
         It is ``Unknown`` when there is no answer, or when too many requests are waiting: losing the authority
         stops nothing, however many groups ask it.
         """
-        if self._is_closed:
-            return Unknown("this client of the authority is closed")
-        token = next(self._tokens)
         answer: asyncio.Future[Result] = self._loop.create_future()
-        self._asked[token] = answer
+        self.request(request, partial(_settle, answer))
+        return await answer
+
+    def request(self, request: Request, then: Callable[[Result], None]) -> None:
+        """As :meth:`ask`, for a core: *then* is called with the result, without a task or a future between
+        the frame that brings it and the core that waits for it."""
+        if self._is_closed:
+            self._loop.call_soon(then, Unknown("this client of the authority is closed"))
+            return
+        token = next(self._tokens)
+        self._asked[token] = then
         try:
             self._core.request(request, token)
-            return await answer
         except Overloaded as error:
-            return Unknown(str(error))
-        finally:
             del self._asked[token]
+            self._loop.call_soon(then, Unknown(str(error)))
 
     async def watch(
         self, prefix: str, revision: Revision, seat: Revision = NEVER_SEATED
@@ -112,9 +117,9 @@ class RemoteAuthority:
         self._is_closed = True
         if self._timers is not None:
             self._timers.close()
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_result(Unknown("this client of the authority was closed"))
+        asked, self._asked = self._asked, {}
+        for then in asked.values():
+            then(Unknown("this client of the authority was closed"))
         for watch in self._watches.values():
             watch.arrived.set()
         await self._link.close()
@@ -140,9 +145,9 @@ class RemoteAuthority:
         return self._timers
 
     def _on_authority(self, token: Hashable, result: Result) -> None:
-        answer = self._asked.get(token)
-        if answer is not None and not answer.done():
-            answer.set_result(result)
+        then = self._asked.pop(token, None)
+        if then is not None:
+            then(result)
 
     def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
         watch = self._watches[token]
@@ -173,6 +178,11 @@ class RemoteAuthority:
 
 def _itself(address: Address) -> Address:
     return address
+
+
+def _settle(answer: "asyncio.Future[Result]", result: Result) -> None:
+    if not answer.done():  # or whoever asked was cancelled
+        answer.set_result(result)
 
 
 class _Watch:

@@ -7,7 +7,8 @@ function with it, is the one to compare with. Then three senders send at once; a
 corosync can take, for the time from sending a message until it is delivered at the last member.
 
 Holdfast alone is measured at 1 % loss, with DROP and with RECOVER, each beside its own lossless run; and with
-a member that suspends itself and takes 100 MB of state, beside the same without any load.
+a member that suspends itself and takes 100 MB of state, beside the same without any load. Each of these parts
+can be run by itself.
 """
 
 import logging
@@ -15,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ TARGET_MEANWHILE: Final = 0.9
 SHAPES: Final = tuple(Shape(size, is_batched) for size in SIZES for is_batched in (True, False))
 BATCHED, SINGLE = SHAPES[:2]
 POLICIES: Final = ("drop", "recover")
+PARTS: Final = ("rates", "senders", "latency", "loss", "suspended")
 PEER: Final = "corosync CPG"
 
 
@@ -59,6 +61,8 @@ class Measured:
     ours: dict[str, list[Delivered]] = field(default_factory=dict)
     theirs: dict[str, list[Delivered]] = field(default_factory=dict)
     counting: dict[str, list[Delivered]] = field(default_factory=dict)
+    whole: list[Delivered] = field(default_factory=list)
+    """The lossless runs that those with loss are compared with."""
     lossy: dict[str, list[Delivered]] = field(default_factory=dict)
     back_s: list[tuple[float, float]] = field(default_factory=list)
     """How long a suspended member took: under load, and idle."""
@@ -69,14 +73,18 @@ class Measured:
 
 
 def run_streams_bench(
-    *, rounds: int = 3, messages: int = 100_000, progress: Progress = lambda _: None
+    *,
+    rounds: int = 3,
+    messages: int = 100_000,
+    parts: Sequence[str] = PARTS,
+    progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
     """Measure both; *messages* are sent in each batched run, a tenth one by one."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    return uvloop.run(_measure(rounds, messages, progress))
+    return uvloop.run(_measure(rounds, messages, frozenset(parts), progress))
 
 
-async def _measure(rounds: int, messages: int, progress: Progress) -> dict[str, Any]:
+async def _measure(rounds: int, messages: int, parts: Container[str], progress: Progress) -> dict[str, Any]:
     found = Measured()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         shutil.copy(METER, name)
@@ -90,7 +98,7 @@ async def _measure(rounds: int, messages: int, progress: Progress) -> dict[str, 
             await meter.make("heavy", cls="Heavy")
             for number in range(1, rounds + 1):
                 say = partial(_said, progress, number)
-                await _round(found, meter, Path(name), messages, say)
+                await _round(found, meter, Path(name), messages, parts, say)
     results = judged(found)
     return {
         "results": [msgspec.to_builtins(each) for each in results],
@@ -108,27 +116,69 @@ def _said(progress: Progress, number: int, what: str) -> None:
     progress(f"round {number}: {what}")
 
 
-async def _round(found: Measured, meter: Metered, directory: Path, messages: int, progress: Progress) -> None:
-    for shape in SHAPES:
+async def _round(
+    found: Measured,
+    meter: Metered,
+    directory: Path,
+    messages: int,
+    parts: Container[str],
+    progress: Progress,
+) -> None:
+    if "rates" in parts:
+        for shape in SHAPES:
+            await _side_by_side(found, meter, directory, shape, messages, progress)
+    if "senders" in parts:
+        for shape in (BATCHED, SINGLE):
+            await _side_by_side(found, meter, directory, shape, messages, progress, senders=SENDERS)
+    if "latency" in parts:
+        for shape in (BATCHED, SINGLE):
+            await _timed(found, meter, directory, shape, messages, progress)
+    if "loss" in parts:
+        _note_whole(found, await meter.run(BATCHED, messages), progress)
+        for policy in POLICIES:
+            taken = await meter.run(BATCHED, messages, group=policy, loss=LOSS)
+            _note(found.lossy, policy, taken, lambda said: progress(f"1 % lost: {said}"))
+            await meter.lose(policy, 0.0)
+    if "suspended" in parts:
+        await _suspended(found, meter, messages, progress)
+
+
+async def _side_by_side(
+    found: Measured,
+    meter: Metered,
+    directory: Path,
+    shape: Shape,
+    messages: int,
+    progress: Progress,
+    *,
+    senders: int = 1,
+) -> None:
+    """Measure us, then corosync, as fast as it goes."""
+    count = (messages if shape.is_batched else messages // 10) // senders
+    what = str(shape) if senders == 1 else f"{shape}, three senders"
+    _note(found.ours, what, await meter.run(shape, count, senders=senders), progress)
+    await _peer(found, directory, what, shape, count, progress, senders=senders)
+
+
+async def _timed(
+    found: Measured, meter: Metered, directory: Path, shape: Shape, messages: int, progress: Progress
+) -> None:
+    """Measure both at half the rate that corosync can take."""
+    if str(shape) not in found.theirs:
         count = messages if shape.is_batched else messages // 10
-        _note(found.ours, str(shape), await meter.run(shape, count), progress)
         await _peer(found, directory, str(shape), shape, count, progress)
-    for shape in (BATCHED, SINGLE):
-        count = (messages if shape.is_batched else messages // 10) // SENDERS
-        what = f"{shape}, three senders"
-        _note(found.ours, what, await meter.run(shape, count, senders=SENDERS), progress)
-        await _peer(found, directory, what, shape, count, progress, senders=SENDERS)
-    for shape in (BATCHED, SINGLE) if not found.absent else ():
-        rate = found.theirs[str(shape)][-1].rate / 2
-        what = f"{shape}, at half of corosync's rate"
-        _note(found.ours, what, await meter.timed(shape, rate, TIMED_S), progress)
-        count = int(rate * TIMED_S) // shape.batch * shape.batch
-        await _peer(found, directory, what, shape, count, progress, rate=round(rate / shape.batch))
-    for policy in POLICIES:
-        taken = await meter.run(BATCHED, messages, group=policy, loss=LOSS)
-        _note(found.lossy, policy, taken, lambda said: progress(f"1 % lost: {said}"))
-        await meter.lose(policy, 0.0)
-    await _suspended(found, meter, progress)
+    if found.absent:
+        return
+    rate = found.theirs[str(shape)][-1].rate / 2
+    what = f"{shape}, at half of corosync's rate"
+    _note(found.ours, what, await meter.timed(shape, rate, TIMED_S), progress)
+    count = int(rate * TIMED_S) // shape.batch * shape.batch
+    await _peer(found, directory, what, shape, count, progress, rate=round(rate / shape.batch))
+
+
+def _note_whole(found: Measured, one: Delivered, progress: Progress) -> None:
+    found.whole.append(one)
+    progress(f"nothing lost: {one.rate:,.0f}/s")
 
 
 def _note(taken: dict[str, list[Delivered]], what: str, one: Delivered, progress: Progress) -> None:
@@ -137,13 +187,15 @@ def _note(taken: dict[str, list[Delivered]], what: str, one: Delivered, progress
     progress(f"{what}: {one.rate:,.0f}/s{times}")
 
 
-async def _suspended(found: Measured, meter: Metered, progress: Progress) -> None:
-    idle_s, _ = await meter.suspended(0.0)
-    rate = LOAD * found.ours[str(BATCHED)][-1].rate
-    back_s, meanwhile = await meter.suspended(rate)
+async def _suspended(found: Measured, meter: Metered, messages: int, progress: Progress) -> None:
+    idle_s, *_ = await meter.suspended(0.0)
+    if not found.whole:
+        _note_whole(found, await meter.run(BATCHED, messages), progress)
+    rate = LOAD * found.whole[-1].rate
+    back_s, before, meanwhile = await meter.suspended(rate)
     found.back_s.append((back_s, idle_s))
-    found.meanwhile.append((meanwhile, rate))
-    progress(f"suspended: back in {back_s:.2f} s, idle {idle_s:.2f} s; {meanwhile:,.0f}/s of {rate:,.0f}/s")
+    found.meanwhile.append((meanwhile, before))
+    progress(f"suspended: back in {back_s:.2f} s, idle {idle_s:.2f} s; {meanwhile:,.0f}/s of {before:,.0f}/s")
 
 
 async def _peer(
@@ -213,7 +265,7 @@ def judged(found: Measured) -> list[Result]:
             counted = f"{what}: beside the client that only counts"
             rates = (_rates(ours), _rates(counting))
             made.append(compare(counted, *rates, unit="messages/s", other_name=PEER, target=None))
-    whole = _rates(found.ours[str(BATCHED)])
+    whole = _rates(found.whole)
     for policy, lossy in found.lossy.items():
         made.append(
             compare(
@@ -225,6 +277,8 @@ def judged(found: Measured) -> list[Result]:
                 target=TARGET_DROP if policy == "drop" else None,
             )
         )
+    if not found.back_s:
+        return made
     back = [each for each, _ in found.back_s], [each for _, each in found.back_s]
     made.append(
         compare(
@@ -242,7 +296,7 @@ def judged(found: Measured) -> list[Result]:
             "delivered meanwhile",
             *rates,
             unit="messages/s",
-            other_name="what is sent",
+            other_name="before",
             target=TARGET_MEANWHILE,
         )
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 
 from holdfast.model.calls import Ping
 from holdfast.model.ids import HostId
+from holdfast.model.pauses import PauseDetector
 from holdfast.model.ports import Clock, Network, Timers
 
 
@@ -31,7 +32,7 @@ class ClientHeartbeats:
         self._heard: dict[HostId, int] = {}
         self._number = 0
         self._is_ticking = False
-        self._due_ns = 0
+        self._pauses = PauseDetector(clock, missed=2)
 
     def on_connected(self, host: HostId) -> None:
         self._heard[host] = self._clock.now()
@@ -47,7 +48,7 @@ class ClientHeartbeats:
 
     def _on_timer(self, tag: Hashable) -> None:
         now = self._clock.now()
-        if now - self._due_ns > self._interval_ns:
+        if self._pauses.look(self._interval_ns):
             # This process was paused: answers may wait unread, so silence proves nothing.
             self._heard = dict.fromkeys(self._heard, now)
         silent = [host for host, heard in self._heard.items() if now - heard > self._timeout_ns]
@@ -63,5 +64,5 @@ class ClientHeartbeats:
         self._number += 1
         for host in list(self._heard):  # sending may end the connection
             self._network.send(host, Ping(self._number))
-        self._due_ns = self._clock.now() + self._interval_ns
+        self._pauses.look(self._interval_ns)
         self._timers.set(self._interval_ns, "beat")

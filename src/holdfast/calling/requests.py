@@ -26,7 +26,7 @@ from holdfast.calling.outcomes import Outcomes, UnsettledRequests
 from holdfast.calling.ports import Ended, RequestPorts
 from holdfast.calling.request import Frame, PendingRequest, RequestLog, aside_frame, calls_frame
 from holdfast.calling.request_ids import Floor, RequestIds, is_reckoned_wrong, mistrust, renewed
-from holdfast.calling.retry import FAILURE_OF_REFUSAL, Backoff, Completion, Failure, may_retry
+from holdfast.calling.retry import FAILURE_OF_REFUSAL, Completion, Failure, RetryPause, may_retry
 from holdfast.calling.targets import Targets
 from holdfast.execution.effects import RequestTrace
 from holdfast.execution.records import Sent
@@ -83,7 +83,7 @@ class Requests:
         self._outbox = Outbox(config.frame_bytes)
         self._in_flight = InFlight(ports.clock, timers, config, "patience")
         self._deadline = DeadlineTimer(timers, ports.clock, "deadline")
-        self._backoff = Backoff(timers, ports, config, "rest")
+        self._backoff = RetryPause(timers, ports, config, "rest")
         self._is_flush_asked = False
         self._rng = ports.random.stream("invocation")
         self._outcomes = Outcomes(self._addresses, client, ports.clock)

@@ -4,8 +4,8 @@ What may be done about a failure depends on what is known of the request. One th
 certainly not run (*no*); one whose connection broke may have (*maybe*). A request that may have run is
 repeated only if it carries its id and expiration, because only then do the members recognise it.
 
-:class:`Backoff` is the pause after no host could serve. It grows each time and has jitter, so that callers do
-not all come back at once.
+:class:`RetryPause` is the pause after no host could serve. It grows each time and has jitter, so that callers
+do not all come back at once.
 """
 
 from collections.abc import Hashable
@@ -15,6 +15,7 @@ from typing import Final
 from holdfast.calling.config import ClientConfig
 from holdfast.calling.deadline import DeadlineTimer
 from holdfast.calling.ports import RequestPorts
+from holdfast.model.backoff import Backoff
 from holdfast.model.calls import RefusalCode
 from holdfast.model.ports import Timers
 
@@ -71,7 +72,7 @@ def may_retry(failure: Failure, completion: Completion, *, is_reinvoked: bool) -
     return completion is Completion.NO or is_reinvoked
 
 
-class Backoff:
+class RetryPause:
     """The pause of the requests to one group. Its timer fires with *tag*."""
 
     def __init__(self, timers: Timers, ports: RequestPorts, config: ClientConfig, tag: Hashable) -> None:
@@ -79,8 +80,7 @@ class Backoff:
         self._clock = ports.clock
         self._alarm = DeadlineTimer(timers, ports.clock, tag)
         self._rng = ports.random.stream("rest")
-        self._shortest_ns = config.rest_ns
-        self._longest_ns = config.rest_most_ns
+        self._backoff = Backoff(config.rest_ns, config.rest_most_ns)
         self._deaths_ns = config.rest_deaths_ns
         self._deaths_until_ns = 0
         self.taken = 0
@@ -103,10 +103,10 @@ class Backoff:
     def begin(self) -> None:
         if self.is_after_deaths:
             return
-        most_ns = min(self._longest_ns, self._shortest_ns << min(self.taken, 20))
+        pause_ns = self._backoff.jittered_ns(self.taken, self._rng)
         self.taken += 1
         self.is_on = True
-        self._alarm.by(self._clock.now() + most_ns // 2 + self._rng.randrange(most_ns // 2 + 1))
+        self._alarm.by(self._clock.now() + pause_ns)
 
     def end(self) -> None:
         self.is_on = False

@@ -70,7 +70,7 @@ def _as_json(report: Report, rows: list[tuple[int, int, int, int, int, str]] | N
 def _show(report: Report, rows: list[tuple[int, int, int, int, int, str]]) -> None:
     store = report.identity
     name = f"store {store.store} of host {store.host}, opening {store.opening}" if store else "no identity"
-    end, mark = (f"file {file} byte {offset}" for file, offset in (report.end, report.synced_mark))
+    end, mark = (f"file {at.file} byte {at.offset}" for at in (report.end, report.synced_mark))
     say(f"{name}\n{len(report.files)} files, {report.batches} batches, ends at {end}, synced up to {mark}")
     if report.is_doubtful:
         said = " the last write was torn or has rotted; compare with other members"

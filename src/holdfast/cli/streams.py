@@ -228,6 +228,8 @@ def rules(
     output
         `table` for people, `json` for machines.
     """
+    if end is not None and (sync or end < 1):
+        raise InvalidRequest("--end takes the number of one rule, from 1 on; --sync goes without it")
     _, members = uvloop.run(_inspected(at.target, name))
     leader = _leading(members)
     if end is not None or sync:

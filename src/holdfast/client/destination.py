@@ -13,20 +13,19 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import replace
-from random import SystemRandom
 from types import TracebackType
 from typing import Final, Literal, Self
 
 import msgspec
 
+from holdfast.client.member_links import MemberLinks
 from holdfast.client.source import SourceDomain
 from holdfast.execution.outputs import OutputId
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.admin.streams import ListStreams, StreamList
 from holdfast.model.errors import HoldfastError, Unavailable
-from holdfast.net import Address, Connection, Expected, Kind, Link, Reason, Receiver, Role
-from holdfast.net.udp import UdpSocket, open_udp
+from holdfast.net import Address, Connection, Kind, Reason, Receiver
+from holdfast.net.udp import UdpSocket, one_by_one, open_udp
 from holdfast.streams.collecting import (
     Asks,
     Collected,
@@ -69,8 +68,7 @@ class Destination:
         self._secret = secrets.token_bytes(32) if transport == "udp" else b""
         self._collector: Collector | None = None
         self._wire: UdpSocket | None = None
-        self._links: dict[str, Link] = {}
-        self._closing: dict[asyncio.Task[None], None] = {}
+        self._links = MemberLinks(domain.endpoint, self._on_up)
         self._held: deque[Collected] = deque()
         self._paused: dict[Connection, None] = {}
         self._changed = asyncio.Event()
@@ -93,12 +91,13 @@ class Destination:
         udp = ""
         if self._transport == "udp":
             is_near = all(Address.parse(each).is_loopback for each in found)
-            self._wire = open_udp(Address("127.0.0.1" if is_near else "0.0.0.0", 0), self._on_datagram)
+            at = Address("127.0.0.1" if is_near else "0.0.0.0", 0)
+            self._wire = open_udp(at, one_by_one(self._on_datagram))
             udp = str(self._wire.address)
         self._collector = Collector(
             self._group, self._after, is_all=self._of == "all", udp=udp, secret=self._secret
         )
-        self._set_members(found)
+        self._links.set_members(found)
         self._running = asyncio.get_running_loop().create_task(self._run())
         return self
 
@@ -114,8 +113,7 @@ class Destination:
             await asyncio.gather(running, return_exceptions=True)
         if self._wire is not None:
             self._wire.close()
-        await asyncio.gather(*(each.close() for each in self._links.values()), *self._closing)
-        self._links.clear()
+        await self._links.close()
         self._changed.set()
 
     # --- for users
@@ -144,26 +142,6 @@ class Destination:
     async def _members(self) -> list[str]:
         found = await self._domain.submit(ListStreams(group=self._group), StreamList)
         return [each.tcp for each in found.members if each.tcp]
-
-    def _set_members(self, wanted: list[str]) -> None:
-        for gone in [each for each in self._links if each not in wanted]:
-            task = asyncio.get_running_loop().create_task(self._links.pop(gone).close())
-            self._closing[task] = None
-            task.add_done_callback(lambda done: self._closing.pop(done))
-        for each in wanted:
-            if each not in self._links:
-                self._links[each] = self._link(each)
-
-    def _link(self, at: str) -> Link:
-        address = Address.parse(at)
-        endpoint = replace(self._domain.endpoint, expected=Expected(roles=frozenset({Role.HOST})))
-        return Link(
-            f"member at {at}",
-            lambda: address,
-            lambda connection: self._on_up(at, connection),
-            endpoint,
-            random=SystemRandom(),
-        )
 
     def _on_up(self, member: str, connection: Connection) -> Receiver:
         assert self._collector is not None, "links are made after it"
@@ -213,7 +191,7 @@ class Destination:
             if time.monotonic() >= look_at:
                 look_at = time.monotonic() + LOOK_S
                 try:
-                    self._set_members(await self._members())
+                    self._links.set_members(await self._members())
                 except HoldfastError as error:
                     log.debug("nobody says where the members are", group=self._group, why=str(error))
 

@@ -18,6 +18,7 @@ from holdfast.client.resources import NONE, Members, ObjectFactory, Properties
 from holdfast.client.routing import GroupLookup, HostReach, new_client
 from holdfast.client.url import parse_url
 from holdfast.execution.interface import Interface
+from holdfast.machine.process_tuning import spare_what_stays
 from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups, Order
 from holdfast.model.admin.streams import BindStream, StreamList
 from holdfast.model.calls import RequestId
@@ -43,6 +44,7 @@ T = TypeVar("T")
 Durability = Literal["disk", "memory"]
 OnTotalLoss = Literal["wait", "restart"]
 Membership = Literal["infrastructure", "application"]
+Collector = Literal["as_is", "tuned"]
 
 
 def connect(
@@ -55,6 +57,7 @@ def connect(
     policy: CallPolicy | None = None,
     config: ClientConfig | None = None,
     insecure: bool = False,
+    collector: Collector = "as_is",
 ) -> "Domain":
     """A domain to be entered: ``async with connect("holdfast://127.0.0.1:7400/main") as domain``.
 
@@ -63,8 +66,15 @@ def connect(
     *insecure*, and proves who it is in another way: with a *key* that ``holdfast key NAME`` printed, which
     may also stand in the URL (``holdfast://NAME:KEY@127.0.0.1:7400/main``), or, as the domain's own user,
     with the secret in the domain's directory *dir* (by default ``HOLDFAST_DIR``, or ``.holdfast`` here).
+
+    With *collector* "tuned", Python's cyclic garbage collector is set for the whole process as hosts set
+    theirs, when the domain is entered: what is alive then is never searched for cycles again, and what comes
+    later seldom and in small parts. Without it, a program that has many objects and makes many calls stops
+    for tens of milliseconds now and then. It stays so; ``gc.unfreeze()`` and ``gc.set_threshold()`` undo it.
     Raises ``InvalidRequest`` for invalid arguments.
     """
+    if collector not in ("as_is", "tuned"):
+        raise InvalidRequest(f'collector must be "as_is" or "tuned", not {collector!r}')
     domain, addresses, key_in_url = parse_url(url)
     tls, credentials = None, None
     if certs is None:
@@ -82,7 +92,14 @@ def connect(
         expected=Expected(roles=frozenset({Role.HOST})),
         credentials=credentials,
     )
-    return Domain(endpoint, addresses, policy or CallPolicy(), config or ClientConfig(), insecure=insecure)
+    return Domain(
+        endpoint,
+        addresses,
+        policy or CallPolicy(),
+        config or ClientConfig(),
+        insecure=insecure,
+        is_collector_tuned=collector == "tuned",
+    )
 
 
 def _credentials(domain: str, key: str | None, dir: str | Path | None) -> Credentials:
@@ -106,6 +123,7 @@ class Domain:
         config: ClientConfig,
         *,
         insecure: bool,
+        is_collector_tuned: bool = False,
         new_client: Callable[[], ClientId] = new_client,
     ) -> None:
         insist_valid(policy, "how calls are made")
@@ -124,6 +142,7 @@ class Domain:
         self.endpoint = endpoint
         """The identity of this client, for parts that make connections of their own."""
         self._faults: Faults | None = None
+        self._is_collector_tuned = is_collector_tuned
 
     async def __aenter__(self) -> Self:
         try:
@@ -131,6 +150,8 @@ class Domain:
         except BaseException:
             await self.close()
             raise
+        if self._is_collector_tuned:
+            spare_what_stays()
         return self
 
     async def __aexit__(

@@ -12,24 +12,20 @@ incarnation: members drop what is left of the last one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from random import SystemRandom
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 
-import msgspec
-
 from holdfast.client.admin_client import Given
+from holdfast.client.source_wires import MulticastWire, TcpWire, UdpWire, Wire, address_of
 from holdfast.machine.trace import LibraryLog
 from holdfast.model.admin.groups import Order
 from holdfast.model.admin.streams import ListStreams, OpenSource, SourceOpened, StreamInfo, StreamList
 from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.validation import insist_valid
-from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind, Link, Reason, Role
-from holdfast.net.udp import Sender, UdpSocket, open_udp
+from holdfast.net import Address, ConnectionSettings
 from holdfast.streams.columns import Malformed
 from holdfast.streams.datagram import From
 from holdfast.streams.encoding import EncodingConfig
@@ -39,11 +35,12 @@ Transport = Literal["udp", "multicast", "tcp"]
 
 LOOK_S: Final = 1.0
 """How often it is asked where the members are."""
+LOOKS_WITHOUT_GROUP: Final = 3
+"""From so many answers in a row that know no group for a stream, its group is gone."""
 BLOCKED_S: Final = 0.02
 """How often a source that waits for credit asks for it: the datagram with the last one may be lost."""
 CLOSE_S: Final = 5.0
 """How long a source that ends waits for the group to deliver what it sent."""
-MEMBERS_MAX: Final = 64
 
 log: Final = LibraryLog("holdfast.source")
 
@@ -95,13 +92,17 @@ class Source:
         self._paced = paced
         self._config = config
         self._core: StreamSource | None = None
-        self._wire: _Wire | None = None
+        self._wire: Wire | None = None
         self._running: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self._is_asked_to_flush = False
         self._progress: list[asyncio.Future[None]] = []
         self._room = LOOPBACK_BYTES
         self._posted_bytes = 0
+        self._number = 0
+        self._gone = ""
+        """Why nobody will ever take this source's messages; empty while somebody may."""
+        self._without_group = 0
         self.incarnation = 0
         """The number of this life."""
 
@@ -114,7 +115,7 @@ class Source:
             raise InvalidRequest(
                 f"the stream {self._stream!r} is bound to {info.group_name!r}, not to {self._group!r}"
             )
-        self.incarnation = opened.incarnation
+        self.incarnation, self._number = opened.incarnation, info.number
         self._core = self._made(opened)
         self._wire = self._connected(info)
         self._wire.set_members(info)
@@ -147,7 +148,7 @@ class Source:
 
     def _made(self, opened: SourceOpened) -> StreamSource:
         info = opened.stream
-        is_near = all(_address(each.udp).is_loopback for each in info.members if each.udp)
+        is_near = all(address_of(each.udp).is_loopback for each in info.members if each.udp)
         self._room = LOOPBACK_BYTES if is_near or self._transport == "tcp" else MTU_BYTES
         config = self._config or SourceConfig(datagram_bytes=self._room)
         self._room = config.datagram_bytes
@@ -167,19 +168,19 @@ class Source:
             is_paced=info.is_paced if self._paced is None else self._paced,
         )
 
-    def _connected(self, info: StreamInfo) -> "_Wire":
+    def _connected(self, info: StreamInfo) -> Wire:
         if self._transport == "tcp":
-            return _TcpWire(self._domain.endpoint, self._on_datagram)
-        is_near = all(_address(each.udp).is_loopback for each in info.members if each.udp)
+            return TcpWire(self._domain.endpoint, self._on_datagram)
+        is_near = all(address_of(each.udp).is_loopback for each in info.members if each.udp)
         at = Address("127.0.0.1" if is_near else "0.0.0.0", 0)
         if self._transport == "udp":
-            return _UdpWire(at, self._on_datagram)
+            return UdpWire(at, self._on_datagram)
         if not info.multicast:
             raise InvalidRequest(
                 f"the stream {info.name!r} has no multicast group: "
                 "`holdfast stream bind --multicast` gives it one"
             )
-        return _MulticastWire(at, self._on_datagram, info.multicast, self._interface, self._ttl)
+        return MulticastWire(at, self._on_datagram, info.multicast, self._interface, self._ttl)
 
     # --- sending
 
@@ -251,6 +252,8 @@ class Source:
         core = self._core
         if core is None:
             raise Unavailable("the source is closed: use it within `async with`")
+        if self._gone:
+            raise SourceRefused(self._gone)
         if core.refused is not None:
             notice = core.refused
             raise SourceRefused(f"a member refuses this source: {notice.refusal.name.lower()} {notice.text}")
@@ -327,109 +330,26 @@ class Source:
     async def _look(self) -> None:
         try:
             found = await self._domain.submit(ListStreams(name=self._stream), StreamList)
+        except InvalidRequest as error:
+            self._give_up(str(error))
+            return
         except HoldfastError as error:
             log.debug("nobody says where the members are", stream=self._stream, why=str(error))
             return
-        if found.streams and self._wire is not None:
-            self._wire.set_members(found.streams[0])
+        if not found.streams or self._wire is None:
+            return
+        (info,) = found.streams
+        # A host may hear of a new group a little later than of its stream.
+        self._without_group = 0 if info.group_name else self._without_group + 1
+        if info.number != self._number:
+            self._give_up(f"the stream {self._stream!r} was bound anew: begin another source")
+        elif self._without_group >= LOOKS_WITHOUT_GROUP:
+            self._give_up(f"the group of the stream {self._stream!r} was deleted")
+        else:
+            self._wire.set_members(info)
 
-
-def _address(text: str) -> Address:
-    return Address.parse(text)
-
-
-# --- the ways to the members
-
-
-class _Wire(Protocol):
-    """How datagrams get to the members."""
-
-    def set_members(self, info: StreamInfo) -> None: ...
-
-    def send_all(self, data: bytes) -> None: ...
-
-    def send_to(self, member: Hashable, data: bytes) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-OnDatagram = Callable[[Hashable, bytes], None]
-
-
-class _UdpWire:
-    """Each datagram is sent to every member."""
-
-    def __init__(self, at: Address, on_datagram: OnDatagram) -> None:
-        self._wire: UdpSocket = open_udp(at, on_datagram)
-        self._members: tuple[Sender, ...] = ()
-
-    def set_members(self, info: StreamInfo) -> None:
-        found = [_address(each.udp) for each in info.members if each.udp][:MEMBERS_MAX]
-        self._members = tuple((each.host, each.port) for each in found)
-
-    def send_all(self, data: bytes) -> None:
-        for each in self._members:
-            self._wire.send(each, data)
-
-    def send_to(self, member: Hashable, data: bytes) -> None:
-        self._wire.send(member, data)  # type: ignore[arg-type]  # where a datagram came from
-
-    async def close(self) -> None:
-        self._wire.close()
-
-
-class _MulticastWire(_UdpWire):
-    """Each datagram is sent once; what one member lacks is sent to it alone."""
-
-    def __init__(self, at: Address, on_datagram: OnDatagram, group: str, interface: str, ttl: int) -> None:
-        super().__init__(at, on_datagram)
-        self._wire.multicast_on(interface, ttl)
-        address = _address(group)
-        self._to = (address.host, address.port)
-
-    def send_all(self, data: bytes) -> None:
-        self._wire.send(self._to, data)
-
-
-class _TcpWire:
-    """A connection to each member, made again when it breaks; what was lost with it is asked for."""
-
-    def __init__(self, endpoint: ConnectionSettings, on_datagram: OnDatagram) -> None:
-        self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
-        self._on_datagram = on_datagram
-        self._links: dict[str, Link] = {}
-        self._closing: dict[asyncio.Task[None], None] = {}
-
-    def set_members(self, info: StreamInfo) -> None:
-        wanted = [each.tcp for each in info.members if each.tcp][:MEMBERS_MAX]
-        for gone in [each for each in self._links if each not in wanted]:
-            task = asyncio.get_running_loop().create_task(self._links.pop(gone).close())
-            self._closing[task] = None
-            task.add_done_callback(lambda done: self._closing.pop(done))
-        for each in wanted:
-            if each not in self._links:
-                self._links[each] = self._link(each)
-
-    def _link(self, at: str) -> Link:
-        address = _address(at)
-        return Link(f"member at {at}", lambda: address, lambda _: self, self._endpoint, random=SystemRandom())
-
-    def send_all(self, data: bytes) -> None:
-        for link in self._links.values():
-            if link.connection is not None:
-                link.send(Kind.STREAM, data)
-
-    def send_to(self, member: Hashable, data: bytes) -> None:
-        if isinstance(member, Connection):
-            member.send(Kind.STREAM, data)
-
-    async def close(self) -> None:
-        await asyncio.gather(*(each.close() for each in self._links.values()), *self._closing)
-
-    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if kind is not Kind.STREAM:
-            raise msgspec.ValidationError(f"a member sends no {kind.name} to a source")
-        self._on_datagram(connection, payload)
-
-    def on_closed(self, connection: Connection, reason: Reason) -> None:
-        return None
+    def _give_up(self, why: str) -> None:
+        """Tell whoever sends that it is in vain. *Without it:* a source of a stream that was unbound waits
+        for credit for ever, and nobody learns why."""
+        self._gone = why
+        self._wake()

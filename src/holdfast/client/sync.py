@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar, overload
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.admin_client import OrderUnsettled
 from holdfast.client.destination import Destination
-from holdfast.client.domain import Domain, connect
+from holdfast.client.domain import Collector, Domain, connect
 from holdfast.client.faults import Faults
 from holdfast.client.proxy import Group
 from holdfast.client.resources import Properties
@@ -112,6 +112,7 @@ def connect_sync(
     policy: CallPolicy | None = None,
     config: ClientConfig | None = None,
     insecure: bool = False,
+    collector: Collector = "as_is",
 ) -> "SyncDomain":
     """A domain to be entered: ``with connect_sync(url) as domain``. The arguments are those of
     :func:`.domain.connect`."""
@@ -126,6 +127,7 @@ def connect_sync(
             policy=policy,
             config=config,
             insecure=insecure,
+            collector=collector,
         )
 
     return SyncDomain(make)

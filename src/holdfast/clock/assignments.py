@@ -107,6 +107,15 @@ class Assignments:
         self._in_flight[csn] = csn
         self.assigned += 1
 
+    def note_committed(self, csn: Csn) -> None:
+        """Record that *csn* is assigned and committed at once: whoever has it needs no vector."""
+        with self._lock:
+            self.assigned += 1
+            self.committed += 1
+        for callbacks in (self._callbacks.assigned, self._callbacks.committed):
+            if callbacks:
+                self._callbacks.call(callbacks, csn)
+
     def announce(self, csn: Csn) -> None:
         if self._callbacks.assigned:
             self._callbacks.call(self._callbacks.assigned, csn)

@@ -181,11 +181,12 @@ class Generator:
 
     # --- CSNs (from any thread)
 
-    def take(self, parts: int = 1) -> Csn:
+    def take(self, parts: int = 1, *, ends_at_once: bool = False) -> Csn:
         """Assign the next CSN, for one operation of *parts* parts or one batch of as many operations.
 
-        Part i has the CSN ``csn.part(i)``. Every CSN taken must end in one :meth:`commit` or :meth:`abort`.
-        Raises :class:`Unavailable` (wait for ``on_stored``, or for the clock) or :class:`Overloaded`.
+        Part i has the CSN ``csn.part(i)``. Every CSN taken must end in one :meth:`commit` or :meth:`abort`;
+        with *ends_at_once* it counts as committed already, because nobody keeps a vector of it. Raises
+        :class:`Unavailable` (wait for ``on_stored``, or for the clock) or :class:`Overloaded`.
         """
         if not 0 < parts <= PARTS_MAX:
             raise InvalidRequest(f"one CSN has 1 to {PARTS_MAX} parts, not {parts}")
@@ -195,12 +196,13 @@ class Generator:
                 raise self._refusal()
             sequence = time.sequence
             csn = Csn(time.timestamp, sequence, self.replica)
-            self.assignments.add(csn)
+            if not ends_at_once:
+                self.assignments.add(csn)
             if sequence == SEQUENCE_MAX:
                 time.roll_over()
             else:
                 time.sequence = sequence + 1
-        self.assignments.announce(csn)
+        (self.assignments.note_committed if ends_at_once else self.assignments.announce)(csn)
         return csn
 
     def commit(self, csn: Csn) -> None:

@@ -141,6 +141,9 @@ class MachinesDomain(LocalDomain):
                 "listen-peer-urls": f"{url}:{ETCD_PEER_PORT}",
                 "initial-advertise-peer-urls": f"{url}:{ETCD_PEER_PORT}",
                 "initial-cluster": cluster,
+                # Before 3.5 this is off, and a member that does not hear the leader stops the others for as
+                # long, by one election after the other.
+                "pre-vote": "true",
             }
             command = [program, *(f"--{name}={value}" for name, value in options.items())]
             with (self._directory / f"etcd-{machine}.log").open("wb") as output:

@@ -1,12 +1,13 @@
 """Conflicts for people: both sides in clear, where the entry is, and what can be done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.directory.conflicts import BY_PEOPLE, Conflict, Kind, Side
 from holdfast.directory.primitives import EntryId, uuid_text
+from holdfast.directory.replica.snapshot import Snapshot
 from holdfast.directory.results import quoted
 from holdfast.model.csn import ZERO
 
@@ -32,7 +33,21 @@ class ConflictText(Struct, frozen=True, kw_only=True):
     """How it is resolved."""
 
 
-def told(conflict: Conflict, dn_of: DnOf) -> ConflictText:
+def told(conflicts: Iterable[Conflict], snapshot: Snapshot) -> Iterator[ConflictText]:
+    """Yield each of *conflicts* for people, with the names that entries have in *snapshot*."""
+
+    def dn_of(entry: EntryId) -> str:
+        return f"entryUUID={uuid_text(entry)}" if snapshot.shown(entry) is None else snapshot.dn(entry)[0]
+
+    for each in conflicts:
+        yield _told(each, dn_of)
+
+
+def find_conflict(found: Iterable[Conflict], wanted: str) -> Conflict | None:
+    return next((each for each in found if each.id == wanted), None)
+
+
+def _told(conflict: Conflict, dn_of: DnOf) -> ConflictText:
     return ConflictText(
         id=conflict.id,
         kind=str(conflict.kind),

@@ -5,7 +5,9 @@ entry that was removed keeps its state (a tombstone), for what may still arrive,
 the entry is visible, and under which name, also depends on other entries: see :mod:`.tree`.
 """
 
+import re
 from collections.abc import Container, Iterator, Mapping
+from functools import cache
 from operator import itemgetter
 from typing import Any, Final
 
@@ -18,6 +20,7 @@ from holdfast.directory.seen import NOTHING, Seen
 from holdfast.directory.slot import Slot, Write
 from holdfast.directory.stored_attributes import StoredAttributes, bytes_most, differing
 from holdfast.model.csn import ZERO, Csn
+from holdfast.model.ids import ReplicaId
 
 
 class Place(Struct, frozen=True, array_like=True, gc=False):
@@ -182,3 +185,41 @@ def glanced_entry(data: bytes) -> EntryState:
     seen = _glancer.decode(data)
     attributes = StoredAttributes.read(seen.attributes)
     return EntryState(seen.id, seen.added, seen.modified, seen.name, seen.place, seen.removal, attributes)
+
+
+class _Placed(Struct, frozen=True, array_like=True, gc=False):
+    """An entry's bytes, of which the attributes are passed over."""
+
+    id: EntryId
+    added: Csn
+    modified: Csn
+    name: Slot[Name]
+    place: Slot[Place]
+    removal: Removal | None
+    attributes: msgspec.Raw
+
+
+_placer: Final = msgspec.msgpack.Decoder(_Placed)
+
+
+def placed_entry(data: bytes) -> EntryState:
+    """An entry without its attributes, which takes a fifth of the time: for the tree."""
+    seen = _placer.decode(data)
+    return EntryState(seen.id, seen.added, seen.modified, seen.name, seen.place, seen.removal)
+
+
+@cache
+def _of_others(replica: ReplicaId) -> re.Pattern[bytes]:
+    """Whatever may be a CSN that is not ZERO, nor of *replica*, in an entry's bytes: an array of four, whose
+    first is a number of 32 bits; one that looks otherwise is found as well, and whatever else looks alike."""
+    own = re.escape(_encoder.encode(replica))
+    number = rb"(?:[\x00-\x7f]|\xcc.|\xcd..)"
+    return re.compile(
+        rb"\x94(?:(?!\xce|\x00\x00\x00\x00)|\xce.{4}" + number + rb"(?!" + own + rb"))", re.DOTALL
+    )
+
+
+def is_surely_of(replica: ReplicaId, data: bytes) -> bool:
+    """Whether all changes that an entry's bytes tell of are of one master: seen without decoding them, so a
+    few are held for others' that are not."""
+    return _of_others(replica).search(data) is None

@@ -15,7 +15,9 @@ no child remembers them as a parent. What lost to a change that did not know of 
 resolves it.
 """
 
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -29,42 +31,121 @@ from holdfast.directory.slot import Slot
 from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import InvalidRequest
 
+PURGED_COST: Final = 20
+"""What purging an entry takes, in entries that are passed by since nothing of them is old (25 us each)."""
+
 
 def purge(state: DirectoryState, vector: Vector) -> list[EntryId]:
-    """Purge *state* up to *vector*, and return the entries that are gone, for the tree to forget.
+    """Purge *state* up to *vector* at one go, and return the entries that are gone, for the tree to forget.
 
     An earlier vector than the last one is refused: it cannot bring back what is gone.
     """
-    if state.purged is not None and not vector.covers_all(state.purged):
-        raise InvalidRequest(f"the state is purged up to {state.purged.text()} already")
-    horizon = horizon_of(vector)
-    state.purged = vector
-    for entry in state.entries.values():
-        purged = purged_entry(entry, horizon)
-        if purged != entry:
-            state.entries[entry.id] = purged
-    state.left = {parent: csn for parent, csn in state.left.items() if csn > horizon}
-    return _drop_tombstones(state, horizon)
-
-
-def _drop_tombstones(state: DirectoryState, horizon: Csn) -> list[EntryId]:
-    references: dict[EntryId, int] = {}
-    for entry in state.entries.values():
-        for head in entry.place.heads:
-            references[head.wish.parent] = references.get(head.wish.parent, 0) + 1
-    waiting = [entry.id for entry in state.entries.values() if is_over(entry, horizon)]
-    gone = []
-    while waiting:
-        each = waiting.pop()
-        if each not in state.entries or references.get(each) or each in state.left:
-            continue
-        for head in state.entries.pop(each).place.heads:
-            parent = head.wish.parent
-            references[parent] -= 1
-            if parent in state.entries and is_over(state.entries[parent], horizon):
-                waiting.append(parent)
-        gone.append(each)
+    purging, gone = Purging(state, vector), []
+    while not purging.is_done:
+        gone += purging.step(len(state.entries) + 1)
     return sorted(gone)
+
+
+Walk = Callable[[EntryId | None], Iterator[EntryState]]
+"""All entries after one, in the order of their ids, each as it is when it is reached."""
+
+
+class Purging:
+    """A purge in slices, between which changes arrive.
+
+    First all entries are passed by, in the order of their ids, then the tombstones that the walk has found.
+    Each is purged as it is when its turn comes, so that no change is lost that came since the purge began.
+    That this leaves the same bytes as one go, whenever a change came, follows from G7 as well: changes that
+    arrive meanwhile are younger than the horizon, and so is whatever they make of a slot. For tombstones:
+
+    - Whoever comes to stand below one meanwhile found it as glue, so that a child stood there before; it was
+      counted, or it has moved away, which keeps the tombstone (``left``) until all know of that.
+    - Whoever moves away from one meanwhile stays counted, which drops nothing too early; and without being
+      counted, the same move keeps it.
+    - What ends a tombstone's own place cannot arrive any more: what it was counted for is what it has.
+    """
+
+    def __init__(self, state: DirectoryState, vector: Vector, walk: Walk | None = None) -> None:
+        """*walk* is for states that are too many to list."""
+        if state.purged is not None and not vector.covers_all(state.purged):
+            raise InvalidRequest(f"the state is purged up to {state.purged.text()} already")
+        self.vector = vector
+        self._state = state
+        self._horizon = horizon_of(vector)
+        self._walk = _walk_of(state) if walk is None else walk
+        self._after: EntryId | None = None
+        self._has_walked = False
+        self._references: dict[EntryId, int] = {}
+        """How many entries were ever seen to stand, or to have stood, below each."""
+        self._over: list[EntryId] = []
+        """Tombstones that may go, unless someone still remembers them as a parent."""
+        state.purged = vector
+        state.left = {parent: csn for parent, csn in state.left.items() if csn > self._horizon}
+
+    @property
+    def is_done(self) -> bool:
+        return self._has_walked and not self._over
+
+    def step(self, most: int) -> list[EntryId]:
+        """Do as much as passing by *most* entries that nobody ever changed takes; return the entries that are
+        gone, for the tree to forget."""
+        return self._drop(most) if self._has_walked else self._pass_by(most)
+
+    def _pass_by(self, most: int) -> list[EntryId]:
+        for entry in self._walk(self._after):
+            self._after = entry.id
+            most -= 1 + self._look_at(entry)
+            if most <= 0:
+                return []
+        self._has_walked = True
+        return []
+
+    def _look_at(self, entry: EntryState) -> int:
+        """Purge one entry; return what that took besides passing by."""
+        for head in entry.place.heads:
+            self._references[head.wish.parent] = self._references.get(head.wish.parent, 0) + 1
+        if has_nothing_old(entry):
+            return 0
+        if is_over(entry, self._horizon):
+            self._over.append(entry.id)
+        purged = purged_entry(entry, self._horizon)
+        if purged != entry:
+            self._state.entries[entry.id] = purged
+        return PURGED_COST
+
+    def _drop(self, most: int) -> list[EntryId]:
+        gone = []
+        entries, references = self._state.entries, self._references
+        while self._over and most > 0:
+            most -= PURGED_COST
+            each = self._over.pop()
+            entry = entries.get(each)
+            if entry is None or references.get(each) or each in self._state.left:
+                continue
+            if not is_over(entry, self._horizon):
+                continue
+            del entries[each]
+            gone.append(each)
+            for head in entry.place.heads:
+                parent = head.wish.parent
+                references[parent] -= 1
+                above = entries.get(parent)
+                if above is not None and is_over(above, self._horizon):
+                    self._over.append(parent)
+        return gone
+
+
+def _walk_of(state: DirectoryState) -> Walk:
+    """Those that were there when the purge began: the others have nothing old."""
+    ids = sorted(state.entries)
+
+    def walk(after: EntryId | None) -> Iterator[EntryState]:
+        for each in ids[0 if after is None else bisect_right(ids, after) :]:
+            entry = state.entries.get(each)
+            if entry is not None:
+                yield entry
+
+    return walk
 
 
 def is_over(entry: EntryState, horizon: Csn) -> bool:
@@ -75,6 +156,27 @@ def is_over(entry: EntryState, horizon: Csn) -> bool:
         and max(entry.removal.csn, entry.modified) <= horizon
         and next(entry.unseen_by_removal(), None) is None
     )
+
+
+def has_nothing_old(entry: EntryState) -> bool:
+    """Whether nothing of an entry was ever replaced or removed, as of most in a large directory: a quick look
+    that spares :func:`purged_entry`, which could drop nothing of it."""
+    if entry.removal is not None or _has_superseded(entry.name) or _has_superseded(entry.place):
+        return False
+    for state in entry.attributes.values():
+        if state.removal.heads or _has_superseded(state.removal) or not state.values:
+            return False
+        for slot in state.values.values():
+            if not slot.heads or _has_superseded(slot):
+                return False
+            for head in slot.heads:
+                if not head.wish.is_present:
+                    return False
+    return True
+
+
+def _has_superseded(slot: Slot[Any]) -> bool:
+    return bool(slot.known.newest) or slot.known.horizon != ZERO
 
 
 def purged_entry(entry: EntryState, horizon: Csn) -> EntryState:

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.directory.dn import Dn
 from holdfast.directory.hosting.places import STORE, places
 from holdfast.directory.lmdb_store import FILE, read_store
-from holdfast.directory.replica.maps import FORMAT, IDENTITY, MAPS, REPLICA, Identity
+from holdfast.directory.replica.maps import FORMATS, IDENTITY, MAPS, REPLICA, Identity
 from holdfast.directory.replica.snapshot import Snapshot, Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.directory.store import Reader
@@ -73,9 +73,9 @@ def _opened(directory: Path) -> Iterator[tuple[Reader, Suffix]]:
         if row is None:
             raise InvalidRequest(f"{directory} holds no replica yet")
         identity = msgspec.msgpack.decode(row, type=Identity)
-        if identity.format != FORMAT:
+        if identity.format not in FORMATS:
             raise InvalidRequest(
-                f"{directory} is in format {identity.format}, and this reads format {FORMAT}"
+                f"{directory} is in format {identity.format}, and this reads formats {FORMATS}"
             )
         yield reader, Suffix(identity.suffix, standard_schema())
     finally:

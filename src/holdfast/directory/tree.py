@@ -173,6 +173,12 @@ class Tree:
         if facts == (UNKNOWN if known is None else known.facts):
             return
         self.version += 1
+        if known is None and not self.broken:
+            # Nobody stands below an entry that has no node, so it closes no cycle: as of all when a store is
+            # opened.
+            self._nodes[entry] = Node(facts)
+            self._attach(entry)
+            return
         node = self._node(entry)
         # All cycles of the new parents lead through these: without them, the tree had none.
         moved = {**self.broken, entry: None}

@@ -16,7 +16,7 @@ ordered by its number and has not arrived. It is applied once the annex is ready
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -88,6 +88,11 @@ class AnnexState(Protocol):
 
     def apply(self, operation: AnnexOperation) -> None:
         """Apply a record. Nothing may be ordered from here."""
+        ...
+
+    def on_failed(self, method: str, arguments: msgspec.Raw | tuple[Any, ...], outcome: bytes) -> None:
+        """A method that a record had the object execute has not returned: it raised, or was given up (E4).
+        What it changed stays. Every member and every replay hears of it at the same place."""
         ...
 
     def save(self) -> bytes:
@@ -204,6 +209,12 @@ class AnnexStates:
         applied."""
         state = self._states.get(record.annex)
         return state is None or state.is_ready(record.body)
+
+    def on_failed(self, job: Job, outcome: bytes) -> None:
+        """A job that nobody waits for has not returned: if it is of an annex, tell that."""
+        state = self._states.get(job.client.removeprefix(CLIENT)) if job.client.startswith(CLIENT) else None
+        if state is not None:
+            state.on_failed(job.method, job.arguments, outcome)
 
     def save(self) -> dict[str, bytes]:
         """What was saved, by annex, without those that were never used. Each is read back (E9). Raises

@@ -143,7 +143,8 @@ class ObjectDatabase:
         self._prepare = prepare
         self._connection: apsw.Connection | None = None
         self._failure: HoldfastError | None = None
-        self._is_closed = False
+        self.is_closed = False
+        """Whether the object was given up; what others still do with its file does not matter."""
         self._is_ours = False
         self._sum = 0
         self._shadows: frozenset[str] = frozenset()
@@ -212,7 +213,7 @@ class ObjectDatabase:
 
     def close(self) -> None:
         """Give up what was not flushed. The object is not used any more."""
-        self._is_closed = True
+        self.is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close(True)
@@ -224,7 +225,7 @@ class ObjectDatabase:
             return self._connection
         if self._failure is not None:
             raise StorageFailed(self._failure)
-        if self._is_closed:
+        if self.is_closed:
             raise InvalidRequest("this object was given up, and its database with it")
         self._prepare(self)
         try:

@@ -66,6 +66,7 @@ from holdfast.model.outcome import (
     decode_outcome,
     encode_outcome,
     encode_scalar,
+    has_returned,
     outcome_in_words,
 )
 from holdfast.sequence.retention import (
@@ -369,19 +370,15 @@ class Execution(ObjectState):
             if not job.is_timer:
                 self.retention.finish(job.client, job.number, outcome)
                 effects.later.append(Reply(job.client, job.number, outcome))
+            elif not has_returned(outcome):
+                self.annexes.on_failed(job, outcome)
 
     def _fire(self, record: TimerFired, effects: Effects) -> None:
         timer = self.timers.fire(record.timer, record.due_ns, self.time_ns)
         if timer is None:
             return
-        job = Job(
-            *timer.request,
-            timer.method,
-            timer.arguments,
-            self.retention.time_s + TIMER_DURATION_S,
-            self.time_ns,
-            is_timer=True,
-        )
+        expiration_s = self.retention.time_s + TIMER_DURATION_S
+        job = Job(*timer.request, timer.method, timer.arguments, expiration_s, self.time_ns, is_timer=True)
         self.line.queue.append(job)
         self._end(self.line.drain(self.position), effects)
 
@@ -396,8 +393,7 @@ class Execution(ObjectState):
             return effects
         operation = AnnexOperation(first, record.positions, record.body, self.time_ns)
         state.apply(operation)
-        expiration_s = self.retention.time_s + TIMER_DURATION_S
-        self.line.queue.extend(jobs_of(operation, record.annex, expiration_s))
+        self.line.queue.extend(jobs_of(operation, record.annex, self.retention.time_s + TIMER_DURATION_S))
         self._end(self.line.drain(self.position), effects)
         return effects
 

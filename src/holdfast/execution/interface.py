@@ -127,9 +127,11 @@ class Operation:
     def decoded(
         self, arguments: msgspec.Raw | bytes | tuple[Any, ...]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Decode the arguments for the method; a tuple has them decoded (:mod:`.annex`). Raises
-        :class:`BadCall`."""
+        """Decode the arguments for the method; a tuple has them decoded (:mod:`.annex`), and a list among
+        them stays as it is whatever the method does to its own. Raises :class:`BadCall`."""
         if isinstance(arguments, tuple):
+            if type(arguments[0]) is list:
+                arguments = (arguments[0].copy(), *arguments[1:])
             return arguments, {}
         if self.whole is not None:
             try:

@@ -32,7 +32,7 @@ it. New fields get defaults and go last; samples of every version are kept in ``
 :func:`executed_parts` and :func:`replied_parts` split outcomes that are too long for one record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Annotated, Any, Final
 
@@ -361,10 +361,8 @@ def decode_calls(calls: msgspec.Raw | bytes) -> list[Call]:
     return decoded
 
 
-def decode_sent_calls(calls: msgspec.Raw | bytes) -> list[Call]:
-    """Decode calls that have just arrived, and check their limits (:class:`SentCall`)."""
-    decoded: list[Call] = _sent_calls.decode(calls)
-    return decoded
+decode_sent_calls: Final[Callable[[msgspec.Raw | bytes], list[Call]]] = _sent_calls.decode
+"""Decodes calls that have just arrived, and checks their limits (:class:`SentCall`)."""
 
 
 def encode_calls(calls: list[Call]) -> msgspec.Raw:

@@ -349,4 +349,5 @@ class Backends:
     def flush(self) -> None:
         """Sync everything appended in this turn, in all logs (S5)."""
         self._log.flush()
-        self._memory_log.flush()
+        if self._memory_log.durable < self._memory_log.appended:
+            self._memory_log.flush()

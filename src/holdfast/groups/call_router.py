@@ -52,6 +52,7 @@ from holdfast.model.ids import MILLISECOND, ClientId, Epoch, GroupId, Position
 from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.net.frame import UNDECODABLE
+from holdfast.sequence.role import Role
 from holdfast.styles.app_controlled import AppControlled
 from holdfast.styles.call_log import CallLog
 from holdfast.styles.ports import Token
@@ -232,7 +233,14 @@ class CallRouter:
     # --- routing (FTC-78 to 85)
 
     def _judge(self, client: ClientPort, asked: Asked, *, is_looked_up: bool) -> None:
-        hosted = self._hosted.get(asked.group)
+        hosted, seen = self._hosted.get(asked.group), self._catalog.views.get(asked.group)
+        if hosted is not None and seen is not None and hosted.member.role is Role.PRIMARY:
+            own = hosted.member.standing.seen
+            is_newest = own is not None and seen.value.epoch <= own.value.epoch == asked.version
+            if is_newest and asked.group in self._catalog.records:
+                # As nearly always: the client knows the newest view, and this member leads in it.
+                self._serve_or_turn(client, asked, hosted)
+                return
         known = self._catalog.version(asked.group, None if hosted is None else hosted.view)
         verdict = route(
             asked.version,
@@ -310,25 +318,20 @@ class CallRouter:
         hosted.ask_turn()
 
     def _serve(self, client: ClientPort, asked: Asked, hosted: HostedGroup) -> None:
-        asker = Asker(client, hosted)
+        style = hosted.style
         match asked:
-            case Calls(sent=sent):
-                self._call(asker, _sent.decode(sent))
+            case Calls(sent=sent) | Nested(sent=sent):
+                asker = Asker(client, hosted, asked.number if isinstance(asked, Nested) else None)
+                if isinstance(style, Stateless):
+                    self._answers.answer(asker, *style.execute(_sent.decode(sent)))
+                else:
+                    style.on_calls(asker, _sent.decode(sent))
             case Settle():
                 asker = Asker(client, hosted, asked.number)
                 about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
                 hosted.replica.on_outcome_asked(asker, *about, withdraws=asked.withdraws)
-            case Nested(number=number, sent=sent):
-                self._call(Asker(client, hosted, number), _sent.decode(sent))
             case Reads():
-                self._read(asker, asked)
-
-    def _call(self, asker: Asker, sent: Sent) -> None:
-        style = asker.hosted.style
-        if isinstance(style, Stateless):
-            self._answers.answer(asker, *style.execute(sent))
-        else:
-            style.on_calls(asker, sent)
+                self._read(Asker(client, hosted), asked)
 
     def _read(self, asker: Asker, asked: Reads) -> None:
         """Answer a stale read. A primary that may read has current data (R1), once its object has caught up.

@@ -73,13 +73,12 @@ class GroupHistory:
         """A code change that is ordered, while no calls are served with the new code yet."""
         self._code_changes: list[CodeChange] = []
 
-    def on_ground(self, view: View | None, host: HostId, silent_ns: int | None = None) -> None:
-        """Remember that *host* is dead, or has been silent for *silent_ns*. If it is the primary of *view*, a
-        failover begins here."""
-        now = self._clock.now()
-        is_known = self._ground_at is not None and now - self._ground_at < GROUND_NS
+    def on_ground(self, view: View | None, host: HostId, at: int, silent_ns: int | None = None) -> None:
+        """Remember that this process learned at *at* that *host* is dead, or has been silent for *silent_ns*.
+        If it is the primary of *view*, a failover began then."""
+        is_known = self._ground_at is not None and at - self._ground_at < GROUND_NS
         if view is not None and view.primary == host and not is_known:
-            self._ground_at, self._silent_ns = now, silent_ns
+            self._ground_at, self._silent_ns = at, silent_ns
 
     def on_view(self, view: View) -> None:
         self._ground_at = None

@@ -184,7 +184,7 @@ class HostGroups:
             on_lost=lambda group: self.restarts.on_lost(group),
             on_halted=lambda group, why: self._lifecycle.on_halted(group, why),
             on_won=self.serving.on_won,
-            lacks_space=lambda: self._space.is_short,
+            lacks_space=partial(getattr, self._space, "is_short"),  # many calls ask, and C code answers
         )
         disk = Backend(self.me, on_disk, self.checkpoints, lambda: store.log.is_doubtful)
         large_bytes = config.style.inline_state_bytes_max

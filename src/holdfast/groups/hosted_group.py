@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import Seen
@@ -73,7 +73,6 @@ class HostedGroup:
         self._passed_on = 0
         self._rank = Rank.NEAR
         self._wants_state = False
-        self._is_read = is_read
         self.backend = backend
         self.history = history
         self.copies = copies
@@ -96,7 +95,9 @@ class HostedGroup:
             backend.me,
             ports=replace(backend.ports, timers=self._timers_of_its_own, trace=history),
             config=tuned(config, record).sequence,
-            application=_Turning(self.style, self.ask_turn, self._awaits_turn, self._on_claiming, for_others),
+            application=_Turning(
+                self.style, self.ask_turn, partial(is_read, self.group), self._on_claiming, for_others
+            ),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=backend.is_doubtful(),
         )
@@ -178,17 +179,26 @@ class HostedGroup:
             self.style.reconsider()
 
     def pass_on(
-        self, why: str, *, log_below: int | None = None, has_space: bool = False, spread: int = 0
+        self,
+        why: str,
+        *,
+        log_below: int | None = None,
+        has_space: bool = False,
+        is_trial: bool = False,
+        spread: int = 0,
     ) -> None:
         """Hand over to another member because this one cannot serve. Each attempt picks the next member,
         because the previous one may be unable to serve as well. Members that report that they are unable (O3,
         E8) are not tried, nor members whose log is not shorter than *log_below*, nor, with *has_space*,
-        members whose host is short of disk space; if no member is able, the group stays here. *spread* says
-        with which of them to begin."""
+        members whose host is short of disk space. If no member is able, the group stays here, or, with
+        *is_trial*, goes to one that may make its object of what it holds (E9). *spread* says with which of
+        them to begin."""
         if not self.member.is_serving:
             return
         me = self.backend.me.host
         able = self.able_successors(log_below, has_space=has_space)
+        if is_trial and not able:
+            able = self.member.successors(log_below, has_space=has_space)
         others = sorted(able, key=lambda host: (host < me, host))
         if others:
             self.member.hand_over(others[(self._passed_on + spread) % len(others)], why)
@@ -220,30 +230,24 @@ class HostedGroup:
         is_settled = not isinstance(self.style, Replica) or self.style.settle()
         return is_settled and not self.backend.keeping.is_writing(self.group)
 
-    def _awaits_turn(self) -> bool:
-        """Whether a turn must follow a commit."""
-        return isinstance(self.style, Stateless) or self.style.awaits_turn or self._is_read(self.group)
-
     def turn(self) -> int | None:
         """Do the work that is due. Returns the wall clock time by which the next turn must come, or None."""
         self.style.turn()
-        self._tell_if_ready()
-        self._tell_if_fit()
-        return None if isinstance(self.style, Stateless) else self.style.next_wake_ns()
-
-    def _tell_if_ready(self) -> None:
-        """Announce readiness only once calls are taken. Clients come at once, and one that is turned away
-        tries the other members, which may hang."""
+        # Readiness is announced only once calls are taken. Clients come at once, and one that is turned away
+        # tries the other members, which may hang.
         was_ready, self._was_ready = self._was_ready, self.member.is_serving and self.style.is_ready
         if self._was_ready and not was_ready:
             self.has_claimed = False
             self._on_ready(self.group)
+        fitness = self.style.fitness()
+        if fitness.rank is not self._rank or fitness.wants_state is not self._wants_state:
+            self._tell_fitness(fitness)
+        return None if isinstance(self.style, Stateless) else self.style.next_wake_ns()
 
     def _on_claiming(self) -> None:
         self.has_claimed = True
 
-    def _tell_if_fit(self) -> None:
-        fitness = self.style.fitness()
+    def _tell_fitness(self, fitness: Fitness) -> None:
         rank, self._rank = self._rank, fitness.rank
         is_news = rank is not self._rank and max(rank, self._rank) >= Rank.UNABLE
         wanted_state, self._wants_state = self._wants_state, fitness.wants_state
@@ -278,21 +282,30 @@ def without_checkpoint(hosted: Iterable[HostedGroup]) -> tuple[tuple[str, str], 
     return tuple(islice(((name, why) for name, why in failed if why), SHOWN_MAX))
 
 
+class _Style(Application, Protocol):
+    """A style with its object."""
+
+    @property
+    def awaits_turn(self) -> bool:
+        """Whether a turn must follow a commit."""
+        ...
+
+
 class _Turning:
     """Passes the sequence's events on to the style, and asks for a turn after each event that may need
     one."""
 
     def __init__(
         self,
-        style: Application,
+        style: _Style,
         ask_turn: Callable[[], None],
-        awaits_turn: Callable[[], bool],
+        is_read: Callable[[], bool],
         on_claiming: Callable[[], None],
         for_others: Callable[[Kept | None], Kept | None],
     ) -> None:
         self._style = style
         self._ask_turn = ask_turn
-        self._awaits_turn = awaits_turn
+        self._is_read = is_read
         self._on_claiming = on_claiming
         self._for_others = for_others
 
@@ -309,7 +322,7 @@ class _Turning:
 
     def on_committed(self, up_to: Position) -> None:
         self._style.on_committed(up_to)
-        if self._awaits_turn():
+        if self._style.awaits_turn or self._is_read():
             self._ask_turn()
 
     def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:

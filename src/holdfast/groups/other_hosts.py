@@ -5,7 +5,7 @@ else for seconds: heartbeats, calls, the election of a coordinator. So :class:`S
 a time, and the host goes on with its work in between.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -34,10 +34,7 @@ class SlicedBroadcast:
         """Call *tell* for every member, starting with those whose primary is on host *about*, because nobody
         serves them. Members that have left in the meantime are skipped. Members that arrive in the meantime
         must learn it otherwise."""
-        members = list(self._hosted.values())
-        served = [each for each in members if each.view is None or each.view.primary != about]
-        unserved = [each for each in members if each.view is not None and each.view.primary == about]
-        self._tell_some(iter((*unserved, *served)), tell)
+        self._tell_some(_unserved_first(list(self._hosted.values()), about), tell)
 
     def _tell_some(self, members: Iterator[HostedGroup], tell: Tell) -> None:
         some = list(islice(members, AT_ONCE))
@@ -46,6 +43,18 @@ class SlicedBroadcast:
                 tell(hosted)
         if len(some) == AT_ONCE:
             self._soon(lambda: self._tell_some(members, tell))
+
+
+def _unserved_first(members: Iterable[HostedGroup], about: HostId) -> Iterator[HostedGroup]:
+    """*members*, those without a primary first. They are looked at only as far as they are wanted: the first
+    of thousands of groups need not wait until all have been looked at."""
+    served = []
+    for each in members:
+        if each.view is not None and each.view.primary == about:
+            yield each
+        else:
+            served.append(each)
+    yield from served
 
 
 class OtherHosts:
@@ -62,6 +71,7 @@ class OtherHosts:
     ) -> None:
         self._hosted = hosted
         self._guard = guard
+        self._clock = ports.clock
         self._broadcast = SlicedBroadcast(hosted, guard.soon)
         self.leases = Leases(
             incarnation=incarnation,
@@ -86,19 +96,20 @@ class OtherHosts:
     def on_death(self, host: HostId, incarnation: Incarnation, age_ns: int = 0) -> None:
         """Handle that exactly this process is gone, since *age_ns* (K2)."""
         self.leases.on_death(host, incarnation, age_ns)
-        self._begin_fail_over(host)
-        tell = self._guard.guarded(lambda hosted: hosted.member.on_death())
-        self._broadcast.tell(host, tell)
+        self._begin_failover(host, self._guard.guarded(lambda hosted: hosted.member.on_death()))
 
     def _on_lapsed(self, host: HostId) -> None:
-        self._begin_fail_over(host)
-        self._broadcast.tell(host, lambda hosted: hosted.member.on_silence(host))
+        self._begin_failover(host, lambda hosted: hosted.member.on_silence(host))
 
-    def _begin_fail_over(self, host: HostId) -> None:
-        """Start measuring the failover now, no matter when each member gets its turn."""
-        silent_ns = self.leases.silence_ns(host)
-        for hosted in self._hosted.values():
-            hosted.history.on_ground(hosted.view, host, silent_ns)
+    def _begin_failover(self, host: HostId, tell: Tell) -> None:
+        """Tell all members. Each failover is measured from now, no matter when its member gets its turn."""
+        began_at, silent_ns = self._clock.now(), self.leases.silence_ns(host)
+
+        def begin(hosted: HostedGroup) -> None:
+            hosted.history.on_ground(hosted.view, host, began_at, silent_ns)
+            tell(hosted)
+
+        self._broadcast.tell(host, begin)
 
     def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
         hosted = self._hosted.get(group)

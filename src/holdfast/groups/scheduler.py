@@ -27,20 +27,21 @@ class Wakes:
         self._timers = timers(self._on_timer)
         self._clock = clock
         self._on_wake = on_wake
-        self._wakes: dict[GroupId, _Wake] = {}
+        self.set_for: dict[GroupId, _Wake] = {}
+        """Only read elsewhere."""
 
     def by(self, group: GroupId, due_ns: int) -> None:
         """Wake *group* at *due_ns* at the latest. An earlier wake that it asked for before stays."""
-        known = self._wakes.get(group)
+        known = self.set_for.get(group)
         if known is not None and known.due_ns <= due_ns:
             return
         self.forget(group)
         delay_ns = max(due_ns - self._clock.wall(), 0)
-        self._wakes[group] = _Wake(due_ns, self._timers.set(delay_ns, group))
+        self.set_for[group] = _Wake(due_ns, self._timers.set(delay_ns, group))
 
     def forget(self, group: GroupId) -> None:
         """Cancel the wake of a group that has its turn now, or never again."""
-        known = self._wakes.pop(group, None)
+        known = self.set_for.pop(group, None)
         if known is not None:
             self._timers.cancel(known.timer)
 
@@ -49,7 +50,7 @@ class Wakes:
 
     def _on_timer(self, tag: Hashable) -> None:
         group: GroupId = tag  # type: ignore[assignment]  # no other tag is ever set
-        self._wakes.pop(group, None)
+        self.set_for.pop(group, None)
         self._on_wake(group)
 
 
@@ -111,7 +112,8 @@ class Scheduler:
             for hosted in asked:
                 if self._hosted.get(hosted.group) is not hosted:
                     continue  # it has left since, in the turn of another group; its log is gone
-                self._wakes.forget(hosted.group)
+                if hosted.group in self._wakes.set_for:
+                    self._wakes.forget(hosted.group)
                 due_ns = hosted.turn()
                 self._after(hosted)
                 # A wake that the group asked for during its turn stays.

@@ -68,6 +68,8 @@ class StaleReads:
         self._network = network
         self._known: dict[GroupId, _Known] = {}
         self._waiting: dict[GroupId, list[_Waiting]] = {}
+        self.is_awaited = self._waiting.__contains__
+        """Whether reads wait for the group's next commits. Every commit asks, and C code answers."""
         self._asked: dict[GroupId, tuple[int, int]] = {}
         """The pending question of each group: its number, and when it was asked."""
         self._number = 0
@@ -85,10 +87,6 @@ class StaleReads:
         waiting.append(_Waiting(read, self._clock.now() + WAIT_NS))
         self._timers.set(WAIT_NS, hosted.group)
         self._ask(hosted)
-
-    def is_awaited(self, group: GroupId) -> bool:
-        """Whether reads wait for the group's next commits."""
-        return group in self._waiting
 
     def on_turn(self, hosted: HostedGroup) -> None:
         """Answer the waiting reads that have become possible, after a turn of the group."""

@@ -85,10 +85,8 @@ class Stamps:
             self._generator.observe(_SEQUENCES, csn)
         except SkewTooLarge:
             return _following(csn, now_s, self._generator.replica)
-        stamp = self._generator.take()
         # The sequence decides whether the operation commits, and no vector is kept for these stamps.
-        self._generator.commit(stamp)
-        return stamp
+        return self._generator.take(ends_at_once=True)
 
     def once_stored(self, then: Callable[[], None]) -> bool:
         """Call *then* when stamps can be given again after ``FutureNotStored``. Returns False if too many

@@ -13,6 +13,7 @@ object changes it. A file that belongs to no checkpoint is removed when an objec
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -35,7 +36,8 @@ SUFFIX: Final = ".db"
 ASIDE: Final = ".aside"
 """What others are still fetching of a database that has changed since."""
 NEW: Final = "new"
-"""The tag of a database that was made here; one that was fetched has its manifest's id."""
+"""The tag of a database that was made here, with a number if there was another; one that was fetched has its
+manifest's id."""
 TAG_CHARACTERS: Final = 32
 WANTED_NS: Final = 20 * SECOND
 """How long after a member was told of a state it may be about to fetch the file. *Without it:* checkpoints
@@ -94,7 +96,11 @@ class StoredObject:
     # --- the object's database
 
     def fresh(self) -> ObjectDatabase:
-        return self._made(self._named(NEW), is_new=True)
+        """A database in a file of its own. *Without it:* an object is given up while its checkpoint is made
+        and begins anew in the same file, which the thread that makes the checkpoint still has locked."""
+        here = self._own_files()
+        names = (self._named(NEW if not number else f"{NEW}-{number}") for number in count())
+        return self._made(next(name for name in names if name not in here), is_new=True)
 
     def opened(self, state: bytes, position: Position) -> ObjectDatabase:
         found = stored_state(state)

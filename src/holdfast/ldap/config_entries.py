@@ -9,11 +9,9 @@ any LDAP client: ``conflictResolution: kept`` leaves everything as it is, ``lost
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.directory.conflict_text import KEPT, chosen, told
-from holdfast.directory.conflicts import Conflict
+from holdfast.directory.conflict_text import KEPT, chosen, find_conflict, told
 from holdfast.directory.dn import Dn, escaped
 from holdfast.directory.operations import Change, DeleteRequest, ModificationKind, ModifyRequest
-from holdfast.directory.primitives import EntryId, uuid_text
 from holdfast.directory.replica.replica import Replica
 from holdfast.directory.replica.view import Attributes
 from holdfast.directory.results import DirectoryError, ResultCode
@@ -109,13 +107,8 @@ def _about(context: NamingContext, name: str) -> Attributes:
 def _conflicts(replica: Replica) -> dict[str, Attributes]:
     entries: dict[str, Attributes] = {}
     snapshot = replica.snapshot()
-
-    def dn_of(entry: EntryId) -> str:
-        return f"entryUUID={uuid_text(entry)}" if snapshot.shown(entry) is None else snapshot.dn(entry)[0]
-
     try:
-        for conflict in replica.conflicts()[:SHOWN_MAX]:
-            text = told(conflict, dn_of)
+        for text in told(replica.conflicts()[:SHOWN_MAX], snapshot):
             attributes: Attributes = {
                 "objectClass": (b"top", b"conflictRecord"),
                 "conflictID": (text.id.encode(),),
@@ -141,7 +134,3 @@ def _counts(context: NamingContext) -> str:
         f"in_flight={given.in_flight} callback_failures={given.callback_failures} "
         f"median_ms={1000 * times.quantile(0.5):.3f} p99_ms={1000 * times.quantile(0.99):.3f}"
     )
-
-
-def find_conflict(found: list[Conflict], wanted: str) -> Conflict | None:
-    return next((each for each in found if each.id == wanted), None)

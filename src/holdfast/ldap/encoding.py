@@ -16,8 +16,9 @@ from holdfast.directory.operations import (
     ModifyRequest,
     SearchRequest,
 )
+from holdfast.directory.replica.ready import attribute
 from holdfast.ldap import ber
-from holdfast.ldap.ber import OCTETS, SEQUENCE, SET, length_bytes
+from holdfast.ldap.ber import SEQUENCE, SET, length_bytes
 from holdfast.ldap.filter_ber import write_filter
 from holdfast.ldap.messages import (
     AbandonRequest,
@@ -67,28 +68,14 @@ def operation_bytes(operation: Request | Response) -> bytes:
 
 
 def entry_bytes(dn: bytes, attributes: tuple[tuple[bytes, tuple[bytes, ...]], ...]) -> bytes:
-    """The operation bytes of a search result entry, from names that are UTF-8 already.
+    """The operation bytes of a search result entry, from names that are UTF-8 already."""
+    return entry_with(dn, b"".join([attribute(name, values) for name, values in attributes]))
 
-    This is what a server does most, so it writes short lengths in place.
-    """
-    parts = []
-    for description, values in attributes:
-        written = []
-        for value in values:
-            length = len(value)
-            written.append(
-                bytes((OCTETS, length)) + value if length < 0x80 else b"\x04" + length_bytes(length) + value
-            )
-        content = b"".join(written)
-        size, length = len(description), len(content)
-        if size < 0x80 and length < 0x7C - size:
-            parts.append(
-                b"%c%c%c%c%b%c%c%b"
-                % (SEQUENCE, size + length + 4, OCTETS, size, description, SET, length, content)
-            )
-        else:
-            parts.append(ber.sequence(ber.octets(description), ber.element(SET, content)))
-    return ber.sequence(ber.octets(dn), ber.element(SEQUENCE, b"".join(parts)), tag=Tag.SEARCH_RESULT_ENTRY)
+
+def entry_with(dn: bytes, attributes: bytes) -> bytes:
+    """As :func:`entry_bytes`, of attributes that are bytes already."""
+    head = b"\x04" + length_bytes(len(dn)) + dn + b"\x30" + length_bytes(len(attributes))
+    return b"\x64" + length_bytes(len(head) + len(attributes)) + head + attributes
 
 
 def _control(control: Control) -> bytes:

@@ -21,7 +21,7 @@ from holdfast.directory.replica.snapshot import Face, Snapshot
 from holdfast.directory.results import DirectoryError
 from holdfast.ldap.ber import INTEGER, OCTETS, length_bytes
 from holdfast.ldap.decoding import decode
-from holdfast.ldap.encoding import operation_bytes
+from holdfast.ldap.encoding import entry_with, operation_bytes
 from holdfast.ldap.messages import MESSAGE_ID_MAX, SUCCESS, MalformedMessage, SearchResultDone, Tag
 from holdfast.ldap.naming_context import NamingContext
 from holdfast.ldap.rendering import ENCODED_MAX, Selection, rendered
@@ -40,9 +40,15 @@ _LONG: Final = 0x80
 
 
 def _rendered(face: Face, selection: Selection, snapshot: Snapshot) -> bytes:
-    view = face.take_view(snapshot)
-    assert view is not None, "its face was found in this snapshot"
-    data = rendered(view, selection)
+    ready, view = face.ready, face.view
+    face.let_go()
+    attributes = None if ready is None else selection.of_ready(ready)
+    if attributes is not None:
+        data = entry_with(face.dn.encode(), attributes)
+    else:
+        view = view or snapshot.made(face.id)
+        assert view is not None, "its face was found in this snapshot"
+        data = rendered(view, selection)
     if len(face.encoded) >= ENCODED_MAX:
         face.encoded.clear()
     face.encoded[selection.key] = data
@@ -177,7 +183,7 @@ class QuickSearches:
             else:
                 faces = []
                 above = base_face.dn_key
-                base_face.view = None
+                base_face.let_go()
                 entries = form.index.find(value, service.schema, snapshot.reader, FEW + 1)
                 if len(entries) > FEW:
                     return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.directory.replica.access import INTERNAL, SECRET
+from holdfast.directory.replica.ready import HIDES, Ready, parts_of
 from holdfast.directory.replica.view import Attributes, EntryView
 from holdfast.directory.schema.schema import Schema
 from holdfast.ldap.encoding import entry_bytes
@@ -18,6 +19,8 @@ NO_ATTRIBUTES: Final = "1.1"
 ENCODED_MAX: Final = 8
 """In how many ways one entry is kept encoded: programs ask in a few ways, again and again."""
 
+CHOSEN_MAX: Final = 1_000
+"""Of how many names of attributes it is known whether a search wants them."""
 COUNTED: Final = ("hasSubordinates", "numSubordinates")
 
 
@@ -38,6 +41,9 @@ class Selection:
         self._named = [each for each in found if each is not None]
         names = [each.type.name for each in self._named]
         self.wants_operational = self.all_operational or any(each.type.is_operational for each in self._named)
+        self._is_ready = not (types_only or self.wants_operational)
+        self._chosen: dict[bytes, bool] = {}
+        self._sees_all = sees_all
         self.counted = tuple(each for each in COUNTED if each in names) or (
             COUNTED[:1] if self.all_operational else ()
         )
@@ -52,6 +58,24 @@ class Selection:
                 if is_all or (self._named and self._is_named(name)):
                     chosen.append((name, () if self._types_only else values))
         return chosen
+
+    def of_ready(self, ready: Ready) -> bytes | None:
+        """The chosen ones of what the store has ready, as bytes; None if there is more to it."""
+        if not self._is_ready or (self._sees_all and ready.kind == HIDES):
+            return None
+        if self.all_user:
+            return ready.attributes
+        chosen = self._chosen
+        parts = []
+        for name, part in parts_of(ready.attributes).items():
+            is_chosen = chosen.get(name)
+            if is_chosen is None:
+                if len(chosen) >= CHOSEN_MAX:
+                    chosen.clear()
+                is_chosen = chosen[name] = bool(self._named) and self._is_named(name.decode())
+            if is_chosen:
+                parts.append(part)
+        return b"".join(parts)
 
     def _is_named(self, name: str) -> bool:
         found = self._schema.find(name)

@@ -270,12 +270,12 @@ class Whereabouts(Struct, frozen=True, array_like=True, tag=21):
 ToHost = Calls | Reads | Settle | Nested | Locate | Follow | FollowHosts | Ping
 ToClient = Replies | Redirected | Turned | Located | Pong | Whereabouts
 
-_to_host: Final[Decoder[ToHost]] = Decoder(ToHost)
+messages_to_host: Final[Decoder[ToHost]] = Decoder(ToHost)
 _to_client: Final[Decoder[ToClient]] = Decoder(ToClient)
 
 
 encode_message: Final[Callable[[ToHost | ToClient], bytes]] = msgspec.msgpack.Encoder().encode
-decode_to_host: Final = _to_host.decode
+decode_to_host: Final = messages_to_host.decode
 """Decodes a message to a host. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
 
 

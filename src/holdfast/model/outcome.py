@@ -152,6 +152,11 @@ def recorded_name(kind: type[BaseException]) -> str:
     return module + kind.__qualname__
 
 
+def has_returned(outcome: bytes) -> bool:
+    """Whether an encoded outcome is that of a method that returned: all others have another tag."""
+    return outcome[1] == 0
+
+
 decode_outcome: Final = _decoder.decode
 """Decodes an outcome. Raises ``msgspec.DecodeError`` for anything else."""
 

@@ -8,7 +8,7 @@ does nothing after that node has ended.
 """
 
 import random
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NewType, Protocol
 
 TimerId = NewType("TimerId", int)
@@ -52,8 +52,9 @@ class Disk(Protocol):
 
     Names are plain file names. ``allocate``, ``append`` and ``write_at`` raise ``NoSpace`` when the disk is
     full; a failure that the disk notices only later makes the next sync of that file report ``ok=False``.
-    ``on_synced(token, ok)`` follows every ``sync``, ``sync_dir`` and ``write_durably``, in the order of the
-    calls for each file. After ``ok=False`` the content of that file is unknown, and the owner must stop (D1).
+    ``on_synced(token, ok)`` follows every ``sync`` and ``sync_dir``, and ``then(ok)`` every
+    ``write_durably``, in the order of the calls for each file. After ``ok=False`` the content of that file is
+    unknown, and the owner must stop (D1).
     """
 
     def list(self) -> list[str]:
@@ -76,10 +77,10 @@ class Disk(Protocol):
 
     def write_at(self, name: str, offset: int, data: bytes) -> None: ...
 
-    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
+    def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[bool], None]) -> None:
         """Write within *name* and sync it, in order: no byte reaches the disk before every earlier
         ``write_durably`` is durable, and none does once one of them has failed. Reads see the data at
-        once."""
+        once. Then call *then*, which must not raise."""
         ...
 
     def truncate(self, name: str, size: int) -> None: ...

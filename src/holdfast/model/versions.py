@@ -7,7 +7,7 @@ A new kind of frame needs a new version of the handshake (``net.handshake``) and
 agreed on an older one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -23,20 +23,25 @@ class Decoder(Generic[T]):
     """Decodes messages of *union*, all of whose members have tags."""
 
     def __init__(self, union: Any) -> None:
-        self._decode = msgspec.msgpack.Decoder(union).decode
+        self.decode_known: Callable[[bytes], T] = msgspec.msgpack.Decoder(union).decode
+        """Decodes a message without a call of Python code. When it raises, ask :meth:`why_later`."""
         self._tags = frozenset(_tags_of(msgspec.inspect.type_info(union)))
 
     def decode(self, payload: bytes) -> T:
         """Decode a message. Raises :class:`LaterKind`, or ``msgspec.DecodeError`` for anything else that does
         not fit."""
         try:
-            message: T = self._decode(payload)
+            return self.decode_known(payload)
         except msgspec.ValidationError:
-            tag = _tag_in(payload)
-            if tag is None or tag in self._tags:
+            if (why := self.why_later(payload)) is None:
                 raise
-            raise LaterKind(f"{tag!r} is of a later version") from None
-        return message
+            raise LaterKind(why) from None
+
+    def why_later(self, payload: bytes) -> str | None:
+        """Say that a message which was not decoded is of a kind that only later versions know; None if it is
+        not."""
+        tag = _tag_in(payload)
+        return None if tag is None or tag in self._tags else f"{tag!r} is of a later version"
 
 
 def _tags_of(union: msgspec.inspect.Type) -> Iterator[str | int]:

@@ -19,7 +19,7 @@ from holdfast.net.credentials import ClientKey, Credentials, DomainSecret, Prove
 from holdfast.net.frame import Kind, NotConnected, Reason, Why
 from holdfast.net.handshake import Admission, Expected, PeerIdentity, Role
 from holdfast.net.limits import Limits
-from holdfast.net.link import Backoff, Link
+from holdfast.net.link import Link
 from holdfast.net.receiver import Receiver
 from holdfast.net.requests import Inbox, NotHeard, Requests, split_number, with_number
 from holdfast.net.tcp import Server, connect, serve
@@ -28,7 +28,6 @@ from holdfast.net.tls import Tls
 __all__ = [
     "Address",
     "Admission",
-    "Backoff",
     "ClientKey",
     "Connection",
     "ConnectionSettings",

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from holdfast.machine.trace import LibraryLog
+from holdfast.model.backoff import Backoff
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.net.address import Address
 from holdfast.net.connection import Connection
 from holdfast.net.connection_settings import ConnectionSettings
@@ -18,20 +19,8 @@ from holdfast.net.tcp import REFUSALS, RENEWED, connect
 log = LibraryLog("holdfast.net")
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The wait before the next attempt, which doubles up to a bound.
-
-    Jitter keeps the processes that lost the same peer from all returning at the same moment.
-    """
-
-    first_s: float = 0.02
-    most_s: float = 1.0
-
-    def delay_s(self, failures: int, random: Random) -> float:
-        """The wait after *failures* in a row: between half and all of the doubled time."""
-        doubled: float = min(self.most_s, self.first_s * 2.0 ** min(failures, 30))
-        return doubled * (0.5 + random.random() / 2)
+PAUSES: Final = Backoff(first_ns=20 * MILLISECOND, most_ns=SECOND)
+"""The waits before the attempts to connect again."""
 
 
 class Link:
@@ -49,7 +38,7 @@ class Link:
         endpoint: ConnectionSettings,
         *,
         random: Random,
-        backoff: Backoff | None = None,
+        backoff: Backoff = PAUSES,
         deadline_s: float = 5.0,
         insecure: bool = False,
     ) -> None:
@@ -60,7 +49,7 @@ class Link:
         self._on_up = on_up
         self._endpoint = endpoint
         self._random = random
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff
         self._deadline_s = deadline_s
         self._insecure = insecure
         self._ended = asyncio.Event()
@@ -110,9 +99,9 @@ class Link:
             if await self._connect_once():
                 began = loop.time()
                 await self._until_ended()
-                if loop.time() - began > self._backoff.most_s:
+                if loop.time() - began > self._backoff.most_ns / SECOND:
                     failures = 0  # a connection that ends at once counts as a failure
-            await self._pause(self._backoff.delay_s(failures, self._random))
+            await self._pause(self._backoff.jittered_ns(failures, self._random) / SECOND)
             failures += 1
 
     async def _connect_once(self) -> bool:

@@ -3,7 +3,8 @@
 asyncio's own datagram endpoint asks for 256 KiB with each receive and is several times slower than reading
 the socket when the loop says that it is readable. That is done here: up to ``PER_TURN`` datagrams in a turn,
 so that a flood delays others and does not starve them; the rest waits in the kernel's buffer, and what does
-not fit there is dropped and counted (:attr:`UdpSocket.kernel_drops`).
+not fit there is dropped and counted (:attr:`UdpSocket.kernel_drops`). Those of a turn are handed on together:
+whoever can treat many as one does.
 
 Multicast is confined to one interface: a socket joins the group on that interface's address and binds to the
 group's, so that it hears nothing else.
@@ -40,22 +41,21 @@ _FLEETING: Final = frozenset(
 """What may happen without being wrong: nobody listens yet, or the queue is full. UDP promises nothing."""
 
 Sender = tuple[str, int]
+Received = list[tuple[bytes, Sender]]
+"""Datagrams, and where each came from. With IPv6, a sender has two members more."""
+OnDatagrams = Callable[[Received], None]
 log: Final = logging.getLogger("holdfast.udp")
 """The standard one: sources and destinations use this module, and a client has nothing else."""
 
 
 class UdpSocket:
-    """One socket. *on_datagram* is called with each datagram and where it came from; *on_turn* after those of
-    one turn."""
+    """One socket. *on_datagrams* is called with the datagrams of one turn; *on_turn* after that."""
 
     def __init__(
-        self,
-        wire: socket.socket,
-        on_datagram: Callable[[Sender, bytes], None],
-        on_turn: Callable[[], None] = lambda: None,
+        self, wire: socket.socket, on_datagrams: OnDatagrams, on_turn: Callable[[], None] = lambda: None
     ) -> None:
         self._wire = wire
-        self._on_datagram = on_datagram
+        self._on_datagrams = on_datagrams
         self._on_turn = on_turn
         self._loop = asyncio.get_running_loop()
         self._is_open = True
@@ -110,24 +110,34 @@ class UdpSocket:
             self._wire.close()
 
     def _read(self) -> None:
-        receive, hand_on = self._wire.recvfrom, self._on_datagram
+        receive, found = self._wire.recvfrom, list[tuple[bytes, Sender]]()
         try:
             for _ in range(PER_TURN):
-                data, sender = receive(DATAGRAM_BYTES_MAX)
-                self.received += 1
-                hand_on(sender[:2], data)
+                found.append(receive(DATAGRAM_BYTES_MAX))
         except BlockingIOError:
             pass
         except OSError as error:
             if error.errno not in _FLEETING:  # an ICMP error of something that was sent is told here
                 log.warning("a datagram was not received: %s", error)
+        self.received += len(found)
+        self._on_datagrams(found)
         if self._is_open:
             self._on_turn()
 
 
+def one_by_one(on_datagram: Callable[[Sender, bytes], None]) -> OnDatagrams:
+    """For those who take one datagram at a time."""
+
+    def on_datagrams(received: Received) -> None:
+        for data, sender in received:
+            on_datagram(sender[:2], data)
+
+    return on_datagrams
+
+
 def open_udp(
     at: Address,
-    on_datagram: Callable[[Sender, bytes], None],
+    on_datagrams: OnDatagrams,
     on_turn: Callable[[], None] = lambda: None,
     *,
     buffer_bytes: int = BUFFER_BYTES,
@@ -139,13 +149,13 @@ def open_udp(
     except OSError as error:
         wire.close()
         raise Unavailable(f"cannot listen at {at} by UDP: {error}") from None
-    return UdpSocket(wire, on_datagram, on_turn)
+    return UdpSocket(wire, on_datagrams, on_turn)
 
 
 def join_multicast(
     group: Address,
     interface: str,
-    on_datagram: Callable[[Sender, bytes], None],
+    on_datagrams: OnDatagrams,
     on_turn: Callable[[], None] = lambda: None,
     *,
     buffer_bytes: int = BUFFER_BYTES,
@@ -162,7 +172,7 @@ def join_multicast(
     except OSError as error:
         wire.close()
         raise Unavailable(f"cannot join {group} on {interface}: {error}") from None
-    return UdpSocket(wire, on_datagram, on_turn)
+    return UdpSocket(wire, on_datagrams, on_turn)
 
 
 def require_multicast(group: Address) -> None:

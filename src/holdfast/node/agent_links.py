@@ -76,6 +76,8 @@ class AgentLinks:
         self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
         """The newest deaths that agents have told this host of, each once."""
         self._died_at: dict[tuple[HostId, Incarnation], int] = {}
+        self._unquoted: dict[tuple[HostId, Incarnation], None] = {}
+        """Those of them whose last words the agent has announced; it keeps them until it has told them."""
         self._follow({own})
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
@@ -108,10 +110,20 @@ class AgentLinks:
         if self._agent_of.get((died.host, died.incarnation)) != by:
             return
         now = self._clock.now()
-        if self._is_news(died, now - died.age_ns):
+        process = (died.host, died.incarnation)
+        is_news = self._is_news(died, now - died.age_ns)
+        if is_news:
             self.deaths.append(DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=now))
             log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
             self._on_death(died.host, died.incarnation, died.age_ns)
+        if died.will_be_quoted:
+            self._unquoted[process] = None
+            while len(self._unquoted) > DEATHS_KEPT:
+                del self._unquoted[next(iter(self._unquoted))]
+            return
+        was_unquoted = process in self._unquoted
+        self._unquoted.pop(process, None)
+        if is_news or was_unquoted:
             self._on_died(died)
             if died.is_hang:
                 self._on_hang(died)

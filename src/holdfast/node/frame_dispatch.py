@@ -23,12 +23,12 @@ from holdfast.groups.host_groups import HostGroups
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.machine.workers import Workers
 from holdfast.model.admin.groups import UNKNOWN_ORDER, OrderRefused, encode_order
-from holdfast.model.calls import Nested, ToClient, decode_to_host, encode_message
+from holdfast.model.calls import Nested, ToClient, encode_message, messages_to_host
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Reason, Role, Why, split_number, with_number
-from holdfast.node.links import decode_sequence
+from holdfast.node.links import sequence_messages
 from holdfast.node.services.running import HostServices
 
 calls_log = structlog.get_logger("holdfast.calls")
@@ -54,6 +54,8 @@ class ClientConnection(msgspec.Struct, frozen=True):
 log = structlog.get_logger("holdfast.receiving")
 _sent: Final = msgspec.msgpack.Decoder(Sent)
 _encode: Final = msgspec.msgpack.Encoder().encode
+_decode_sequence: Final = sequence_messages.decode_known
+_decode_to_host: Final = messages_to_host.decode_known
 
 
 class FrameDispatch:
@@ -111,11 +113,11 @@ class FrameDispatch:
         try:
             # The handshake has already checked that this role may send this kind (net.handshake).
             if kind is Kind.SEQUENCE:
-                self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
+                self._groups.on_sequence(HostId(peer.id), _decode_sequence(payload))
             elif kind is Kind.CONTROL:
                 self._control.on_frame(HostId(peer.id), payload)
             elif kind is Kind.CALL:
-                message = decode_to_host(payload)
+                message = _decode_to_host(payload)
                 if isinstance(message, Nested) and not is_host:
                     check_from_abroad(message)
                 self._on_call(ClientConnection(connection), message)
@@ -128,8 +130,11 @@ class FrameDispatch:
                 self._services.on_frame(HostId(peer.id), kind, payload)
             else:
                 raise msgspec.ValidationError(f"a host takes no {kind.name}")
-        except LaterKind as later:
-            log.info("a later version is not understood", peer=str(peer), why=str(later))
+        except msgspec.ValidationError as error:
+            why = _why_later(kind, payload, error)
+            if why is None:
+                raise
+            log.info("a later version is not understood", peer=str(peer), why=why)
             if kind is Kind.GROUP_ORDER:
                 self._refuse_unknown(connection, payload)
 
@@ -146,6 +151,15 @@ class FrameDispatch:
     async def close(self) -> None:
         await self._orders.close()
         self._groups.close()
+
+
+def _why_later(kind: Kind, payload: bytes, error: msgspec.ValidationError) -> str | None:
+    """Say that *payload* is of a later version; None if it is not, and *error* is what it is."""
+    if isinstance(error, LaterKind):
+        return str(error)
+    if kind is Kind.SEQUENCE:
+        return sequence_messages.why_later(payload)
+    return messages_to_host.why_later(payload) if kind is Kind.CALL else None
 
 
 def check_from_abroad(message: Nested) -> None:

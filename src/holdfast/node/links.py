@@ -30,10 +30,8 @@ from holdfast.sequence.messages import SequenceMessage
 from holdfast.storage.volume import translated
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_messages: Final[Decoder[SequenceMessage]] = Decoder(SequenceMessage)
-
-
-decode_sequence: Final = _messages.decode
+sequence_messages: Final[Decoder[SequenceMessage]] = Decoder(SequenceMessage)
+decode_sequence: Final = sequence_messages.decode
 """Decodes a frame of the sequence. Raises ``LaterKind``, or ``msgspec.DecodeError`` for anything else."""
 
 

@@ -54,6 +54,9 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     """The agent saw the host end, and the end was not orderly."""
     is_damaged: bool = False
     """The host ended because its stored data is not what it wrote."""
+    will_be_quoted: bool = False
+    """The same death is about to be told again, with what the host said last in *how*. Failovers begin with
+    the first word; reports to people wait for the second."""
     age_ns: int = 0
     """How long ago the agent learned of it: agents repeat what they know to every host that connects (K7)."""
 

@@ -109,15 +109,17 @@ class ObjectDirectory:
         place, began_ns = database.place, self._clock.now()
 
         def settled() -> int:
-            before()
             try:
+                before()
                 connection = connect(place)
-            except apsw.CantOpenError as error:
-                raise Unavailable(f"{place.path} was removed meanwhile: {error}") from error
-            try:
-                return settle(connection)
-            finally:
-                connection.close(True)
+                try:
+                    return settle(connection)
+                finally:
+                    connection.close(True)
+            except (apsw.Error, AsideFailed, *DISK_ERRORS) as error:
+                if database.is_closed:  # and its file removed
+                    raise Unavailable(f"{place.path} was given up meanwhile: {error}") from error
+                raise
 
         def hashed(frames: int) -> Contents:
             found = after(frames)

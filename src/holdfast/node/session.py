@@ -19,27 +19,26 @@ import structlog
 
 from holdfast.authority import keys
 from holdfast.authority.client import ClientConfig
-from holdfast.authority.contract import Compacted, Events, LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
-from holdfast.authority.driver import RETRY_S, insist
+from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
+from holdfast.authority.driver import RETRY_S, followed, insist
 from holdfast.authority.move.connecting import connect_place
 from holdfast.authority.move.follower import FollowerConfig
 from holdfast.authority.move.following import Backend, FollowingAuthority
 from holdfast.authority.move.place import Place
 from holdfast.authority.move.place_file import Whereabouts, write_whereabouts
 from holdfast.authority.move.seat import SeenSeat
-from holdfast.authority.recipe import Authority, Listing, Recipe, Seen, decoded, perform
+from holdfast.authority.recipe import Authority, Recipe, Seen, perform
 from holdfast.authority.sessions import (
     NoSession,
     Session,
     close_session,
-    list_sessions,
     open_session,
     resume_session,
 )
 from holdfast.model.code import Code
 from holdfast.model.errors import InvalidRequest, Rejected
 from holdfast.model.host_roles import DEFAULT_ROLES
-from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
+from holdfast.model.ids import HostId, LeaseId, Nonce
 from holdfast.net import Address, ConnectionSettings, Role
 from holdfast.node.endpoints import expecting
 from holdfast.node.layout import Description, Layout
@@ -203,34 +202,11 @@ class SessionPeers:
     def __init__(self, authority: Authority, on_change: Callable[[Mapping[HostId, Session]], None]) -> None:
         self._authority = authority
         self._on_change = on_change
-        self._sessions: dict[HostId, Session] = {}
 
     async def follow(self) -> None:
         """Follow the sessions until cancelled. While the authority is away, the last known state stays."""
-        while True:
-            revision = await self._list()
-            await self._watch(Revision(revision + 1))
-
-    async def _list(self) -> Revision:
-        listing: Listing[Session] = await insist(lambda: perform(self._authority, list_sessions()), Listing)
-        self._sessions = {seen.value.host: seen.value for seen in listing.items}
-        self._on_change(dict(self._sessions))
-        return listing.revision
-
-    async def _watch(self, revision: Revision) -> None:
-        events = self._authority.watch(keys.SESSIONS, revision)
-        async for event in events:
-            match event:
-                case Compacted():
-                    return  # too far behind to catch up: list again
-                case Events(changes=changes):
-                    for changed in changes:
-                        if changed.item is None:
-                            self._sessions.pop(HostId(changed.key.removeprefix(keys.SESSIONS)), None)
-                        else:
-                            session = decoded(changed.item, Session).value
-                            self._sessions[session.host] = session
-                    self._on_change(dict(self._sessions))
+        async for known in followed(self._authority, keys.SESSIONS, Session):
+            self._on_change({seen.value.host: seen.value for seen in known.values()})
 
 
 def connect_authority(

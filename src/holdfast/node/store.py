@@ -8,6 +8,7 @@ one.
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +54,8 @@ class HostStore:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self.directory = directory / STORE
-        self._disk = FileDisk(self.directory, self._on_synced, self._loop.call_soon_threadsafe)
+        call_soon = partial(self._loop.call_soon_threadsafe, self._guarded)  # type: ignore[arg-type]  # what it gets is added to a partial
+        self._disk = FileDisk(self.directory, self._on_synced, call_soon)
         self._failure: asyncio.Future[None] = self._loop.create_future()
         self._identity = StoreIdentity(self._disk, load(self._disk), self.fail)
         self._opening = StoreOpening(self._identity, host, authority, nonces, self._durably)
@@ -184,10 +186,14 @@ class HostStore:
     # --- the disk
 
     def _on_synced(self, token: Token, ok: bool) -> None:
+        for part in (self._log, self._checkpoints, self._scratch, self._stamps, self._identity):
+            if part is not None and part.on_synced(token, ok):
+                return
+
+    def _guarded(self, deliver: Callable[[], None]) -> None:
+        """Let the disk deliver its answers; whatever goes wrong then ends the host."""
         try:
-            for part in (self._log, self._checkpoints, self._scratch, self._stamps, self._identity):
-                if part is not None and part.on_synced(token, ok):
-                    return
+            deliver()
         except HoldfastError as error:
             self.fail(error)
 

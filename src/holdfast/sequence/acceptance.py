@@ -72,13 +72,16 @@ class Acceptance:
         on = self._on
         if submit.epoch > on.epoch or primary != self.primary:
             self.follow(submit.epoch, primary)
-        is_new = submit.epoch > on.store.followed()
+        store = on.store
+        # The log has followed the epoch of its tail, and nearly always that is the one.
+        is_new = submit.epoch > store.tail.epoch and submit.epoch > store.followed()
         if is_new and self._holds_more(submit):
             on.send(primary, Knows(on.group, submit.epoch, on.committed))
             on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail.position)
             return
         previous = submit.previous
-        if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
+        is_met = previous == store.tail or store.point_at(previous.position) == previous
+        if submit.incarnation != on.me.incarnation or not is_met:
             self.ask()
             return
         if submit.records and on.ports.lacks_space() and on.standing.own_entry is None:
@@ -97,7 +100,7 @@ class Acceptance:
             return
         # Records that the primary held at its claim may be committed, although it does not know that yet.
         is_whole = verified >= max(submit.committed, submit.tail.position)
-        on.store.when_durable(partial(self._acknowledge, submit.epoch, verified, is_whole))
+        store.when_durable(partial(self._acknowledge, submit.epoch, verified, is_whole))
         on.ports.flush()
         on.advance(min(submit.committed, verified))
 

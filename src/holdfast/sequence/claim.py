@@ -14,14 +14,15 @@ listed member whose tail is not, or of all members (D2).
 
 **Order.** Several backups usually have the same reason to claim. One claim is enough, and two cost more than
 twice as much, because the loser follows nobody until it knows that it has lost. So each backup waits for a
-while for those that come before it and that it hears. Each group starts with a different member, so that the
-groups of a dead host are shared among all others. A member that has much to load, whose clock is off, or that
-has no object (O3) comes last and tells the others not to wait for it. The order affects only timing, not
-safety: a member that waited in vain claims. The one exception is a member whose object was found to differ:
-it never claims (E8), and it also tells the others. If nobody else is left, the group waits for a person. The
-same holds for a member that never leads by the group's record (W3), except where the view names it as
-primary (a person forced that, or it was primary when the record was changed), or where those that may lead
-came back with less than it has. It claims then, and hands over.
+while for those that come before it and that it hears. While they take one group of the dead host after
+another, it goes on waiting: a fixed time would be over in the middle of a thousand claims. Each group starts
+with a different member, so that the groups of a dead host are shared among all others. A member that has much
+to load, whose clock is off, or that has no object (O3) comes last and tells the others not to wait for it.
+The order affects only timing, not safety: a member that waited in vain claims. The one exception is a member
+whose object was found to differ: it never claims (E8), and it also tells the others. If nobody else is left,
+the group waits for a person. The same holds for a member that never leads by the group's record (W3), except
+where the view names it as primary (a person forced that, or it was primary when the record was changed), or
+where those that may lead came back with less than it has. It claims then, and hands over.
 """
 
 from collections.abc import Callable
@@ -36,6 +37,9 @@ from holdfast.sequence.role import Rank
 from holdfast.sequence.store import order_of
 from holdfast.sequence.view_state import members_after_claim
 
+TURNS_MAX: Final = 16
+"""How many turns at most a member leaves a claim to those before it, however busy they are with claims of
+other groups: as long as thousands of claims take at a slow authority."""
 HOLDS_MORE: Final = "it never leads, and those that do hold less"
 
 
@@ -51,6 +55,8 @@ class ClaimOrder:
     def __init__(self, state: MemberState) -> None:
         self._on = state
         self._reason_since: int | None = None
+        self._waited_for: HostId | None = None
+        """The dead or silent primary whose group this member leaves to others."""
         self._waived: dict[HostId, None] = {}
         """Hosts whose members have said in this view that they come last."""
         self._is_needed = False
@@ -58,12 +64,19 @@ class ClaimOrder:
         nobody else can claim."""
 
     def on_new_view(self) -> None:
-        self._reason_since = None
+        on, view = self._on, self._on.standing.view
+        if self._waited_for is not None and view is not None and view.primary != self._waited_for:
+            # Somebody ahead has done what this member waited for: it is at work on that host's groups.
+            on.ports.claims.note_claimed(view.primary, self._waited_for, on.now)
+        self._reason_since = self._waited_for = None
         self._waived.clear()
         self._is_needed = False
 
     def on_no_ground(self) -> None:
-        self._reason_since = None
+        self._reason_since = self._waited_for = None
+
+    def on_claiming(self) -> None:
+        self._waited_for = None
 
     def on_waived(self, host: HostId, *, is_behind: bool = False) -> None:
         self._waived[host] = None
@@ -92,7 +105,10 @@ class ClaimOrder:
 
     def wait_ns(self, ground: Why) -> int:
         """How much longer this member leaves the claim to those that come first. It waits only for a dead or
-        silent primary; but while this host's clock is off it waits for all others in any case (X4)."""
+        silent primary; but while this host's clock is off it waits for all others (X4). A released group is
+        its own to claim: the others have not heard of it."""
+        if ground is Why.RELEASED:
+            return 0
         on = self._on
         is_off, is_near = on.ports.leases.is_clock_off, on.application.fitness().rank is Rank.NEAR
         if self._reason_since is None:
@@ -103,18 +119,32 @@ class ClaimOrder:
             return self._reason_since + on.config.clock_wait_ns - on.now
         if ground not in (Why.DEAD, Why.SILENT):
             return 0
-        return self._reason_since + self._ahead(is_near) * on.config.turn_ns - on.now
+        assert on.standing.view is not None
+        self._waited_for = on.standing.view.primary
+        return self._left_until(self._reason_since, self._ahead(is_near)) - on.now
 
-    def _ahead(self, is_near: bool) -> int:
-        """How many members that are heard come before this one."""
+    def _left_until(self, since: int, ahead: list[HostId]) -> int:
+        """Until when this member, which has had its reason *since*, leaves the claim to the hosts *ahead*:
+        a turn for each, and as long as they are at work on the dead host's other groups. That has a bound,
+        since the group may have a reason of its own why nobody ahead claims it."""
+        on, gone, turn_ns = self._on, self._waited_for, self._on.config.turn_ns
+        until = since + len(ahead) * turn_ns
+        if gone is None or not ahead:
+            return until
+        at_work = max(on.ports.claims.claimed_at(host, gone) for host in ahead) + turn_ns
+        return max(until, min(at_work, since + TURNS_MAX * turn_ns))
+
+    def _ahead(self, is_near: bool) -> list[HostId]:
+        """The hosts that are heard and whose members come before this one."""
         on = self._on
         order = in_order(self._candidates(), on.group)
         mine = next(place for place, each in enumerate(order) if same(each, on.me))
-        ahead = 0
+        ahead = []
         for place, each in enumerate(order):
             if place != mine and on.ports.leases.hears(each.host):
                 is_before, has_waived = place < mine, each.host in self._waived
-                ahead += (is_before and not has_waived) if is_near else (is_before or not has_waived)
+                if (is_before and not has_waived) if is_near else (is_before or not has_waived):
+                    ahead.append(each.host)
         return ahead
 
     def _candidates(self) -> tuple[ViewMember, ...]:
@@ -279,6 +309,7 @@ class Claim:
         said = self._released_why if ground is Why.RELEASED else self.claim_order.why_though_barred
         wanted = on.propose(members, ground, seen.value.primary, said)
         hosts = [member.host for member in members]
+        self.claim_order.on_claiming()
         on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
         self._ask(wanted)
         on.application.on_claiming()

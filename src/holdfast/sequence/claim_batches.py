@@ -5,6 +5,8 @@ one turn, or while earlier transactions are under way, share transactions of up 
 changes. If a transaction is refused because some of its views have changed, it is sent again without those
 (:func:`.views.change_views`), so no claim fails because of another. Each change has its own result: won, lost
 to the view that stands, or in doubt. A change in doubt is requested again with the same nonce (A1).
+
+What the members here see of other hosts' claims is kept here, too, for those that wait for their turn.
 """
 
 from collections.abc import Callable, Hashable
@@ -25,7 +27,7 @@ from holdfast.authority.views import (
     change_views,
 )
 from holdfast.model.errors import invariant
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import Timers, Trace
 
 TRANSACTIONS_MAX: Final = 4
@@ -61,6 +63,7 @@ class ClaimBatches:
         self._per_transaction = per_transaction
         self._under_way_max = under_way
         self._waiting: dict[GroupId, tuple[ViewChange, Then]] = {}
+        self._claimed_at: dict[tuple[HostId, HostId], int] = {}
         self._under_way = 0
         self._is_turn_asked = False
 
@@ -77,6 +80,14 @@ class ClaimBatches:
         """
         self._waiting[wanted.new.group] = (wanted, then)
         self._ask_turn()
+
+    def note_claimed(self, claimant: HostId, of: HostId, at: int) -> None:
+        """Note that at *at* a member here learned that *claimant* has taken its group from the host *of*."""
+        self._claimed_at[claimant, of] = at
+
+    def claimed_at(self, claimant: HostId, of: HostId) -> int:
+        """When *claimant* was last seen to take a group of the host *of*: it is at work on its groups."""
+        return self._claimed_at.get((claimant, of), 0)
 
     def _ask_turn(self) -> None:
         if self._waiting and not self._is_turn_asked and self._under_way < self._under_way_max:

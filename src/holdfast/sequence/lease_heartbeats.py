@@ -30,42 +30,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.pauses import PauseDetector
 from holdfast.model.ports import Clock, Network
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.messages import Beat, BeatAnswer
-
-MISSED: Final = 3
-"""A process that looks later than this many intervals after its last look was paused."""
-
-
-class PauseDetector:
-    """Detects pauses of a process that intends to look at regular intervals.
-
-    One thread looks; any thread may ask.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._interval_ns = 0
-        self._looked_at: int | None = None
-        self._since = 0
-
-    def look(self, interval_ns: int) -> None:
-        """Record that the process looks now, and that it means to look again after *interval_ns*."""
-        now = self._clock.now()
-        if self._is_asleep(now):
-            self._since = now
-        self._interval_ns = interval_ns
-        self._looked_at = now  # set last: a thread that asks in between sees a pause, which is safe
-
-    def since(self) -> int:
-        """Since when the process has missed no look: 0 if it never missed one, now if it is missing one."""
-        now = self._clock.now()
-        return now if self._is_asleep(now) else self._since
-
-    def _is_asleep(self, now: int) -> bool:
-        return self._looked_at is not None and now - self._looked_at > MISSED * self._interval_ns
-
 
 BEATS_KEPT: Final = 64
 """For how many heartbeats the sending time is remembered; an answer to an older one is worthless."""

@@ -21,10 +21,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
+from holdfast.model.pauses import PauseDetector
 from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.model.proven_dead import ProvenDead
 from holdfast.sequence.config import LEASE_NS_MAX, LeaseConfig
-from holdfast.sequence.lease_heartbeats import NOBODY, LeaseHeartbeats, PauseDetector, TimeThere
+from holdfast.sequence.lease_heartbeats import NOBODY, LeaseHeartbeats, TimeThere
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
 from holdfast.sequence.peer_clocks import PeerClocks
 

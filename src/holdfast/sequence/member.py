@@ -259,7 +259,11 @@ class Member:
                     on.send(peer, messages.Refused(on.group, message.epoch))
                 self._view_requests.read()
         elif isinstance(message, messages.Submit) and self.role is not Role.CLAIMING:
-            self._on_submit(peer, message)
+            acceptance = self._acceptance
+            if message.epoch == on.epoch and acceptance.primary != peer and acceptance.primary is not None:
+                on.note("two_primaries", of=message.epoch, known=acceptance.primary, other=peer)
+                return
+            acceptance.on_submit(peer, message)
         else:
             if self.role is Role.CLAIMING:
                 self._early.keep(peer, message)
@@ -442,9 +446,3 @@ class Member:
         """Tell the primary, first of all, whether this member lacks its object and must not take over."""
         self._join_request.on_fed()
         self._state_request.look()
-
-    def _on_submit(self, peer: HostId, submit: messages.Submit) -> None:
-        if submit.epoch == self._on.epoch and self._acceptance.primary not in (None, peer):
-            self._on.note("two_primaries", of=submit.epoch, known=self._acceptance.primary, other=peer)
-            return
-        self._acceptance.on_submit(peer, submit)

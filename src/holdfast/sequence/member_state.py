@@ -7,6 +7,7 @@ keeps at most one timer of each kind, and none while there is nothing to do.
 import enum
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.authority.contract import Compare
 from holdfast.authority.views import Cause, ViewChange, ViewMember, Why, successor
@@ -152,6 +153,10 @@ class MemberTimer(enum.StrEnum):  # a StrEnum hashes like text; a plain Enum is 
     LACK = "lack"
 
 
+_TAG_OF: Final = {each: each.value for each in MemberTimer}
+_WITH_TAG: Final[dict[Hashable, MemberTimer]] = {each.value: each for each in MemberTimer}
+
+
 class MemberTimers:
     """The timers of one member; calls *on_alarm* when one is due."""
 
@@ -169,7 +174,7 @@ class MemberTimers:
         """Set the timer, and replace it if it is set already."""
         if alarm in self.are_set:
             self._timers.cancel(self.are_set[alarm])
-        self.are_set[alarm] = self._timers.set(delay_ns, alarm.value)
+        self.are_set[alarm] = self._timers.set(delay_ns, _TAG_OF[alarm])
 
     def ensure(self, alarm: MemberTimer, delay_ns: int) -> None:
         """Set the timer unless it is set already."""
@@ -177,6 +182,6 @@ class MemberTimers:
             self.set(alarm, delay_ns)
 
     def _on_timer(self, tag: Hashable) -> None:
-        alarm = MemberTimer(str(tag))
+        alarm = _WITH_TAG[tag]
         del self.are_set[alarm]
         self._on_alarm(alarm)

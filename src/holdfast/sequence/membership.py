@@ -281,6 +281,7 @@ class Membership:
         elif follower.acknowledged >= self._submission.perhaps_committed:
             # The new store replaces an older store of the same host, which is gone for good (V5).
             follower.is_short = False  # it was dropped for what it lacked, and has it again
+            self._submission.review()
             absence = self._absent.get(member.host)
             if absence is not None:
                 absence.back_at = on.now

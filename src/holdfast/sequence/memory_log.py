@@ -48,7 +48,7 @@ class MemoryLog:
 
     def __init__(self, on_durable: Callable[[int], None]) -> None:
         self.durable = 0
-        self._appended = 0
+        self.appended = 0
         self._on_durable = on_durable
         self._groups: dict[GroupId, _Group] = {}
 
@@ -108,8 +108,8 @@ class MemoryLog:
         return self._took()
 
     def flush(self) -> None:
-        if self.durable < self._appended:
-            self.durable = self._appended
+        if self.durable < self.appended:
+            self.durable = self.appended
             self._on_durable(self.durable)
 
     def groups(self) -> list[GroupId]:
@@ -143,5 +143,5 @@ class MemoryLog:
         return known.records[begin : end + 1]
 
     def _took(self) -> int:
-        self._appended += 1
-        return self._appended
+        self.appended += 1
+        return self.appended

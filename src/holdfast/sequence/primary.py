@@ -174,6 +174,7 @@ class Primary:
         self._on_overdue = on_overdue
         self.submission = Submission(on, self._served, self.after_progress)
         self.handover = Handover(on)
+        self._proven_dead = on.ports.leases.proven_dead
         self._offering = Offering(on)
         self._membership = Membership(on, self.submission, view_requests.change)
         self._departure = PrimaryDeparture(on, self.submission)
@@ -284,7 +285,9 @@ class Primary:
         enough."""
         if self._hold.is_feeding:
             self._look_at_hold()
-        if self.handover.phase is Phase.NONE and self.submission.is_steady():
+        submission = self.submission
+        is_calm = submission.is_calm and not self._proven_dead.is_any  # as nearly always
+        if self.handover.phase is Phase.NONE and (is_calm or submission.is_steady()):
             if MemberTimer.NOTIFY not in self._alarms_set or MemberTimer.SWEEP not in self._alarms_set:
                 self._resend_timer.arm()  # else both are set, and there is nothing to arm
         else:

@@ -3,21 +3,25 @@
 The log serves all groups and counts records; a member asks about its own group and by positions.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.sequence.ports import Durability, GroupLog
-from holdfast.storage.record import HEADER, ORIGIN, Kind, Point, Record
+from holdfast.storage.record import HEADER, ORIGIN, RECORD_BYTES, Kind, Point, Record
 
 RECENT_BYTES_MAX: Final = 1 << 20
 """How many bytes of records are cached, so that new records are not read from the disk to be sent."""
 READ_POSITIONS: Final = 32
 """How many positions to read from the disk first, while the length of the records is unknown."""
 _DATA: Final = int(Kind.DATA)  # a plain integer is packed without a call of Python code
+_end_of: Final = itemgetter(0)
 POINTS_MAX: Final = 64
 """The most points to send: a log of 2^64 positions has no more doublings than this."""
 
@@ -98,7 +102,8 @@ class GroupStore:
     def append_received(self, encoded: bytes) -> None:
         self._before = self.tail
         self._written = self._log.append_received(encoded)
-        self.tail = self._log.tail(self._group)
+        checksum, _, _, epoch, first, count, _, _ = HEADER.unpack_from(encoded)
+        self.tail = Point(first + count - 1, epoch, checksum)  # asking the log costs more
         self._recent.append((self.tail.position, encoded))
         self._recent_bytes += len(encoded)
         if self._recent_bytes > RECENT_BYTES_MAX:
@@ -128,7 +133,17 @@ class GroupStore:
     # --- reading
 
     def read(self, first: Position, last: Position) -> list[Record]:
-        return self._log.read(self._group, first, last)
+        """The records that hold these positions; from the cache, if it has all of them."""
+        found: list[Record] = []
+        for _, encoded in islice(self._recent, bisect_left(self._recent, first, key=_end_of), None):
+            checksum, previous, group, epoch, begin, count, _, _ = HEADER.unpack_from(encoded)
+            if begin > last:
+                break
+            found.append(Record(group, epoch, begin, count, previous, checksum, encoded[RECORD_BYTES:]))
+        is_whole = found and found[0].first <= first and last <= self.tail.position
+        if not is_whole or first <= self.floor.position:
+            return self._log.read(self._group, first, last)
+        return found
 
     def after(
         self, position: Position, records_max: int, bytes_max: int
@@ -154,11 +169,11 @@ class GroupStore:
     ) -> tuple[Point, tuple[bytes, ...], Position] | None:
         """What a follower lacks that has everything up to *position*, which is below the tail: the point
         there, and what :meth:`after` returns. None if the log no longer reaches back that far."""
-        if position < self._log.floor(self._group).position:
-            return None
         if position == self._before.position and self._recent:
             last, newest = self._recent[-1]  # nearly always: a follower lacks the newest record alone
             return self._before, (newest,), last
+        if position < self._log.floor(self._group).position:
+            return None
         previous = self.point_at(position)
         return (previous, *self.after(position, records_max, bytes_max)) if previous is not None else None
 

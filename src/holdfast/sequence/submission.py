@@ -23,7 +23,7 @@ from holdfast.sequence.progress import NOTHING, Progress, ProgressOfAll
 from holdfast.sequence.role import WORDS_MAX, Rank
 from holdfast.sequence.state_request import BELIEVED_TIMES
 from holdfast.sequence.view_state import find
-from holdfast.storage.record import ORIGIN, Point
+from holdfast.storage.record import ORIGIN
 
 _told: Final = attrgetter("told")
 
@@ -37,12 +37,14 @@ class Submission:
         self._on = state
         self._on_serving = on_serving
         self._on_progress = on_progress
-        self.followers = ProgressOfAll(self._review)
+        self.followers = ProgressOfAll(self.review)
         self.exact: tuple[Progress, ...] | None = None
         """The followers, if they and this member are exactly the required and wanted members; otherwise
-        None. :meth:`_review` keeps it, after every change of the view, of the record, of the change under
+        None. :meth:`review` keeps it, after every change of the view, of the record, of the change under
         way, and of who follows; each call asks for it nine times."""
-        state.standing.on_change = self._review
+        self.is_calm = False
+        """Whether :attr:`exact` is there, and none of them is short of records or of space; kept likewise."""
+        state.standing.on_change = self.review
         self.is_primary = False
         self.is_serving = False
         """Everything that this member held at its claim is committed."""
@@ -134,53 +136,42 @@ class Submission:
         self._watch_own()
 
     def send(self, follower: Progress, *, even_nothing: bool = False) -> None:
-        """Send the follower what it lacks, as far as its window allows."""
+        """Send the follower what it lacks, as far as its window allows; with *even_nothing*, at least one
+        message."""
         on = self._on
         tail = on.store.tail
-        while follower.next < tail.position:
-            if (
-                follower.next - max(follower.acknowledged, follower.agreed) >= on.config.window
-                or follower.in_flight_bytes >= on.config.window_bytes
-            ):
-                return
-            try:
-                lacked = on.store.lacked(
-                    follower.next, on.config.batch_records_max, on.config.batch_bytes_max
-                )
-            except Overloaded:
-                # These records wait for a new file of our log; a sweep sends them later. A follower that is
-                # sent nothing is not blamed for its silence (M1).
-                follower.owing_since = on.now
-                return
-            if lacked is None:
-                return  # our log no longer reaches back that far; the follower will say what it holds
-            previous, records, last = lacked
-            self._submit(follower, previous, records)
-            follower.next = last
-            follower.sent(last, sum(map(len, records)))
+        records: tuple[bytes, ...] = ()
+        while follower.next < tail.position or even_nothing:
+            previous, last = tail, follower.next
+            if last < tail.position:
+                if (
+                    last - max(follower.acknowledged, follower.agreed) >= on.config.window
+                    or follower.in_flight_bytes >= on.config.window_bytes
+                ):
+                    return
+                try:
+                    lacked = on.store.lacked(last, on.config.batch_records_max, on.config.batch_bytes_max)
+                except Overloaded:
+                    # These records wait for a new file of our log; a sweep sends them later. A follower that
+                    # is sent nothing is not blamed for its silence (M1).
+                    follower.owing_since = on.now
+                    return
+                if lacked is None:
+                    return  # our log no longer reaches back that far; the follower will say what it holds
+                previous, records, last = lacked
+            follower.sent_at = now = on.ports.clock.now()
+            follower.told = on.committed
+            if follower.owing_since is None:
+                follower.owing_since = now
+            message = Submit(
+                *(on.group, on.epoch, follower.member.incarnation, previous, records),
+                *(on.committed, self._epoch_tail, self._is_unproven),
+            )
+            on.ports.network.send(follower.member.host, message)
+            if records:
+                follower.next = last
+                follower.sent(last, sum(map(len, records)))
             even_nothing = False
-        if even_nothing:
-            self._submit(follower, tail, ())
-
-    def _submit(self, follower: Progress, previous: Point, records: tuple[bytes, ...]) -> None:
-        on = self._on
-        follower.sent_at = now = on.ports.clock.now()
-        follower.told = on.committed
-        if follower.owing_since is None:
-            follower.owing_since = now
-        on.ports.network.send(
-            follower.member.host,
-            Submit(
-                on.group,
-                on.epoch,
-                follower.member.incarnation,
-                previous,
-                records,
-                on.committed,
-                self._epoch_tail,
-                self._is_unproven,
-            ),
-        )
 
     # --- acknowledgements
 
@@ -199,7 +190,9 @@ class Submission:
             follower.full_since = None
         elif follower.full_since is None:
             follower.full_since = now
-        follower.lacks_space = accepted.lacks_space
+        if accepted.lacks_space is not follower.lacks_space:
+            follower.lacks_space = accepted.lacks_space
+            self.review()
         follower.next = max(follower.next, follower.acknowledged)
         tail = on.store.tail.position
         is_square = follower.acknowledged >= tail and accepted.epoch == on.epoch
@@ -227,6 +220,7 @@ class Submission:
             held = shared.position if shared is not None else NOTHING
             if held < known.acknowledged:
                 known.is_short = True
+                self.review()
                 on.note("returned_with_less", host=host, held=held, acknowledged=known.acknowledged)
             known.acknowledged = NOTHING
             known.member = member
@@ -392,14 +386,13 @@ class Submission:
         followers, on = self.exact, self._on
         if followers is None:
             return False
-        for each in followers:
-            if each.is_short or each.lacks_space:
-                return False
+        if not self.is_calm:
+            return False
         return not on.ports.leases.proven_dead.is_any or not any(
             on.is_dead(each.member) for each in followers
         )
 
-    def _review(self) -> None:
+    def review(self) -> None:
         """Find out whether the followers are exactly those that are required and wanted."""
         standing, followers = self._on.standing, self.followers
         others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
@@ -407,6 +400,9 @@ class Submission:
         is_changing = standing.pending is not None or standing.joining is not None
         is_whole = len(found) == len(others) == len(followers.all) == len(standing.listed) - 1
         self.exact = tuple(found) if is_whole and not is_changing and standing.is_as_wanted else None
+        self.is_calm = self.exact is not None and not any(
+            each.is_short or each.lacks_space for each in self.exact
+        )
 
     # --- the sweep
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.model.backoff import Backoff
 from holdfast.model.errors import Corruption, HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.ports import Clock, Network, Timers, Trace
@@ -357,8 +358,8 @@ class Fetch:
         self._source = (self._source + 1) % len(self._sources)
         self._heard_ns = self._clock.now()
         self._is_pausing = True
-        pause_ns = config.pause_first_ns << (progress.attempts - 1)
-        self._timers.set(min(pause_ns, config.pause_most_ns), "pause")
+        pauses = Backoff(config.pause_first_ns, config.pause_most_ns)
+        self._timers.set(pauses.delay_ns(progress.attempts - 1), "pause")
 
     # --- check
 

@@ -12,7 +12,7 @@ the store and opening it belongs to, so that remains of other stores and earlier
 import enum
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -33,7 +33,7 @@ SECTORS_MIN: Final = 2
 POSITION_MAX: Final = 1 << 62
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):  # made by no Python code
     """The place of a byte in the log. Places sort in the order of writing."""
 
     file: int
@@ -90,17 +90,17 @@ def padded(length: int, sector: int) -> int:
     return max(SECTORS_MIN, sectors) * sector
 
 
-def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
-    """Return the batch's checksum and bytes; *length*, *body* and *checksum* come from *payload*."""
-    mark_file, mark_offset = batch.mark
+def encode(batch: Batch, payload: bytes, size: int) -> tuple[int, bytes]:
+    """Return the batch's checksum and its *size* bytes, which is what :func:`padded` says; *length*, *body*
+    and *checksum* come from *payload*."""
     covered = _COVERED.pack(
         batch.salt,
         batch.file,
         batch.records,
         batch.number,
         batch.opening,
-        mark_file,
-        mark_offset,
+        batch.mark.file,
+        batch.mark.offset,
         batch.previous,
         batch.flags,
         batch.oldest,
@@ -108,7 +108,7 @@ def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
         crc32(payload),
     )
     checksum = crc32(covered)
-    gap = padded(len(payload), sector) - BATCH_BYTES - len(payload) - TRAILER_BYTES
+    gap = size - BATCH_BYTES - len(payload) - TRAILER_BYTES
     stamp = CHECKSUM.pack(checksum)
     return checksum, b"".join((MAGIC, stamp, covered, payload, bytes(gap), _END, stamp))
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -25,7 +26,9 @@ from holdfast.storage.volume import OPEN_FILES_MAX, Volume, translated
 
 CLOSE_WAIT_S = 10.0
 
-Job = tuple[Callable[..., None], tuple[object, ...]]
+Told = Callable[[bool], None]
+Job = tuple[Callable[..., None], tuple[object, ...], Told | None]
+"""What the thread does, and who is told when it is a sync."""
 
 
 class FileDisk:
@@ -49,7 +52,7 @@ class FileDisk:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._queued = 0
         self._executed = 0
-        self._ended: deque[tuple[Token, bool]] = deque()
+        self._ended: deque[tuple[Told, bool]] = deque()
         self._is_call_due = False
         self._is_closed = False
         self._syncs_began: deque[int] = deque()
@@ -94,11 +97,12 @@ class FileDisk:
         self._put(self._volume.write, name, offset, data)
         file.note_write(self._queued, offset, data, self._executed)
 
-    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
-        file = self._file(name)
-        if self._is_closed or self._volume.failure is not None:
+    def write_durably(self, name: str, offset: int, data: bytes, then: Told) -> None:
+        file = self._files.get(name)
+        if file is None or self._is_closed or self._volume.failure is not None:
+            file = self._file(name)
             self._check_working()
-        self._put_sync(self._write_and_sync, token, name, offset, data)
+        self._put_sync(then, self._volume.write_and_sync, name, offset, data)
         file.note_write(self._queued, offset, data, self._executed)
 
     def truncate(self, name: str, size: int) -> None:
@@ -120,10 +124,10 @@ class FileDisk:
 
     def sync(self, name: str, token: Token) -> None:
         self._file(name)
-        self._put_sync(self._sync, token, name)
+        self._put_sync(partial(self._on_synced, token), self._volume.sync, name)
 
     def sync_dir(self, token: Token) -> None:
-        self._put_sync(self._sync_dir, token)
+        self._put_sync(partial(self._on_synced, token), self._volume.sync_dir)
 
     # --- additions to the port for the host
 
@@ -149,7 +153,7 @@ class FileDisk:
         if not self._is_looking and not self._is_closed:
             self._is_looking = True
             self._queued += 1
-            self._queue.put((self._look, ()))
+            self._queue.put((self._look, (), None))
         return self._space
 
     def close(self) -> None:
@@ -180,19 +184,19 @@ class FileDisk:
     def _put(self, work: Callable[..., None], *arguments: object) -> None:
         self._check_working()
         self._queued += 1
-        self._queue.put((work, arguments))
+        self._queue.put((work, arguments, None))
 
     def _reshape(self, name: str, work: Callable[..., None], *arguments: object) -> None:
         self._put(work, *arguments)
         self._forget_reader(name)
 
-    def _put_sync(self, work: Callable[..., None], *arguments: object) -> None:
+    def _put_sync(self, then: Told, work: Callable[..., None], *arguments: object) -> None:
         # Unlike a change, a sync is answered even after a failure: its owner waits for the answer.
         if self._is_closed:
             return
         self._syncs_began.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         self._queued += 1
-        self._queue.put((work, arguments))
+        self._queue.put((work, arguments, then))
         if len(self._syncs_began) == 1:
             # Let the thread start now: the owner would keep the interpreter while the disk is idle.
             time.sleep(0)
@@ -214,20 +218,23 @@ class FileDisk:
     def _wait_for_thread(self) -> None:
         passed = threading.Event()
         self._queued += 1
-        self._queue.put((passed.set, ()))
+        self._queue.put((passed.set, (), None))
         passed.wait()
 
     def _deliver(self) -> None:
         self._is_call_due = False
         while self._ended and not self._is_closed:
-            self._on_synced(*self._ended.popleft())
+            then, ok = self._ended.popleft()
+            then(ok)
 
     # --- the thread's side
 
     def _run(self) -> None:
         while (job := self._queue.get()) is not None:
-            work, arguments = job
+            work, arguments, then = job
             work(*arguments)
+            if then is not None:
+                self._report(then)
             self._executed += 1
         self._volume.close()
 
@@ -235,21 +242,9 @@ class FileDisk:
         self._space = self._volume.space()
         self._is_looking = False
 
-    def _write_and_sync(self, token: Token, name: str, offset: int, data: bytes) -> None:
-        self._volume.write_and_sync(name, offset, data)
-        self._report(token)
-
-    def _sync(self, token: Token, name: str) -> None:
-        self._volume.sync(name)
-        self._report(token)
-
-    def _sync_dir(self, token: Token) -> None:
-        self._volume.sync_dir()
-        self._report(token)
-
-    def _report(self, token: Token) -> None:
+    def _report(self, then: Told) -> None:
         self._syncs_began.popleft()
-        self._ended.append((token, self._volume.failure is None))
+        self._ended.append((then, self._volume.failure is None))
         # The answer is appended before the flag is read, and the owner clears the flag before it empties the
         # queue. No answer is left behind; at worst there is one unnecessary call.
         if not self._is_call_due and not self._is_closed:

@@ -105,8 +105,6 @@ class Log:
         self._disk = disk
         self._config = config
         self._group_bytes_max = config.group_bytes_max
-        self.on_durable = on_durable
-        """Called with how many records are durable. The host replaces it once its groups are there."""
         self._trace = trace or NoTrace()
         self._groups = recovered.groups
         self._holds = Holds(self._groups.items())
@@ -120,7 +118,8 @@ class Log:
             opening=opening,
             config=config,
             on_open=on_open,
-            on_durable=self._made_durable,
+            on_durable=on_durable,
+            on_long=self._maybe_prune,
             on_stopped=on_stopped,
             trace=self._trace,
         )
@@ -133,6 +132,15 @@ class Log:
     def open(self) -> None:
         """Open the log; *on_open* follows. Raises ``Corruption`` for a damaged log: only reading works."""
         self._writer.open()
+
+    @property
+    def on_durable(self) -> Callable[[int], None]:
+        """Called with how many records are durable. The host replaces it once its groups are there."""
+        return self._writer.on_durable
+
+    @on_durable.setter
+    def on_durable(self, then: Callable[[int], None]) -> None:
+        self._writer.on_durable = then
 
     @property
     def phase(self) -> Phase:
@@ -204,7 +212,7 @@ class Log:
             self._make_room(size)
         index = self._groups.get(group)
         tail = index if index is not None else ORIGIN
-        if not self._continues(tail, first, previous, epoch):
+        if first != tail.position + 1 or previous != tail.checksum or epoch < tail.epoch:
             point = Point(Position(first + count - 1), epoch, checksum)
             raise Conflict(f"{point} of group {group} does not continue {self.tail(group)}")
         if index is None:
@@ -336,10 +344,6 @@ class Log:
         self._writer.check_open()
         self._gathering.make_room(size)
 
-    @staticmethod
-    def _continues(tail: GroupIndex | Point, first: Position, previous: int, epoch: Epoch) -> bool:
-        return first == tail.position + 1 and previous == tail.checksum and epoch >= tail.epoch
-
     def _begin_group(self, group: GroupId) -> GroupIndex:
         index = self._groups[group] = GroupIndex(anchor=self._gathering.next_place)
         self._holds.update(group, index)
@@ -352,11 +356,6 @@ class Log:
         return index
 
     # --- pruning (D4)
-
-    def _made_durable(self, appended: int) -> None:
-        self.on_durable(appended)
-        if self._removing is not None or self._writer.files[0] < self._writer.mark.file:
-            self._writer.guarded(self._maybe_prune)  # else the log begins in the file that is written
 
     def _maybe_prune(self) -> None:
         if self._removing is None:

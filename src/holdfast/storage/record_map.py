@@ -64,7 +64,6 @@ class GroupIndex:
         "_places",
         "_sizes",
         "_start",
-        "_tail",
         "anchor",
         "checksum",
         "epoch",
@@ -72,6 +71,7 @@ class GroupIndex:
         "followed",
         "live_bytes",
         "position",
+        "tail",
     )
 
     def __init__(self, floor: Point = ORIGIN, *, anchor: Place, followed: Epoch = ORIGIN.epoch) -> None:
@@ -85,21 +85,14 @@ class GroupIndex:
         self.anchor = anchor
         """The place of the record that says where this group's history begins; a scan must read it."""
         self.live_bytes = 0
-        self._tail = floor
+        self.tail = floor
+        """The tail as a point, made once for each record because it is read many times in between."""
         self._firsts = array("Q")
         self._places = array("Q")
         self._sizes = array("I")
         self._checksums = array("I")
         self._epochs: list[tuple[int, Epoch]] = []  # (first position, epoch) of each change of epoch
         self._start = 0
-
-    @property
-    def tail(self) -> Point:
-        """The tail as a point, created once per record because it is read many times in between."""
-        tail = self._tail
-        if tail.position != self.position or tail.checksum != self.checksum or tail.epoch != self.epoch:
-            tail = self._tail = Point(Position(self.position), self.epoch, self.checksum)
-        return tail
 
     @property
     def records(self) -> int:
@@ -123,6 +116,7 @@ class GroupIndex:
             self.followed = max(self.followed, epoch)
         self.position += count
         self.checksum = checksum
+        self.tail = Point(Position(self.position), self.epoch, checksum)
         self.live_bytes += size
 
     def point_at(self, position: int) -> Point | None:
@@ -145,6 +139,7 @@ class GroupIndex:
         while self._epochs and self._epochs[-1][0] > point.position:
             self._epochs.pop()
         self.position, self.epoch, self.checksum = point.position, point.epoch, point.checksum
+        self.tail = point
 
     def records_after(self, position: int) -> int:
         """How many records lie beyond *position*."""

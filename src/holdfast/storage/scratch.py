@@ -48,8 +48,8 @@ class ScratchDisk:
     def write_at(self, name: str, offset: int, data: bytes) -> None:
         self._disk.write_at(PREFIX + name, offset, data)
 
-    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
-        self._disk.write_durably(PREFIX + name, offset, data, token)
+    def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[bool], None]) -> None:
+        self._disk.write_durably(PREFIX + name, offset, data, then)
 
     def truncate(self, name: str, size: int) -> None:
         self._disk.truncate(PREFIX + name, size)

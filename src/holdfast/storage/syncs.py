@@ -17,7 +17,8 @@ class Syncs:
         self._on_failed = on_failed
         self._waiting: dict[int, _Wait] = {}
         self._last = 0
-        self._is_failed = False
+        self.is_failed = False
+        """A sync has failed. Nothing counts as durable any more."""
 
     def after(self, names: Iterable[str], then: Callable[[], None], *, directory: bool = False) -> None:
         """Sync the files *names* and, if asked, the directory; call *then* when all of it is durable."""
@@ -29,25 +30,24 @@ class Syncs:
         if not wait.left:
             then()
 
-    def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
-        """Write in order (see ``Disk.write_durably``); call *then* when it is durable."""
-        self._last += 1
-        self._waiting[self._last] = _Wait(then, 1)
-        self._disk.write_durably(name, offset, data, (self._owner, self._last, name))
-
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Process the disk's answer; return False when *token* belongs to another owner."""
         if not isinstance(token, tuple) or token[0] != self._owner:
             return False
         wait = self._waiting.pop(token[1])
-        if ok and not self._is_failed:
+        if not ok:
+            self.fail(token[2])
+        elif not self.is_failed:
             wait.left -= 1
             if not wait.left:
                 wait.then()
-        elif not self._is_failed:
-            self._is_failed = True
-            self._on_failed(DiskFailed(f"{self._owner}: the sync of {token[2]} failed"))
         return True
+
+    def fail(self, name: str) -> None:
+        """Handle a failed sync of *name*; only the first counts."""
+        if not self.is_failed:
+            self.is_failed = True
+            self._on_failed(DiskFailed(f"{self._owner}: the sync of {name} failed"))
 
     def _token(self, wait: "_Wait", name: str) -> Token:
         wait.left += 1

@@ -129,8 +129,15 @@ class Volume:
     def write_and_sync(self, name: str, offset: int, data: bytes) -> None:
         """Like :meth:`write` followed by :meth:`sync`."""
         if self.failure is None:
+            written = 0
             try:
-                self._write_and_sync(name, offset, data)
+                if name in self._synced and name in self._descriptors:
+                    # One system call: between two calls, another thread may keep the interpreter while the
+                    # disk is idle. The call syncs only what it writes, hence the condition.
+                    written = os.pwritev(self._descriptors[name], [data], offset, os.RWF_DSYNC)
+                if written < len(data):
+                    self._write(name, offset + written, data[written:])
+                    self._sync(name)
             except OSError as error:
                 self.failure = translated(error, name)
 
@@ -175,20 +182,6 @@ class Volume:
         written = os.pwrite(descriptor, data, offset)
         while written < len(data):
             written += os.pwrite(descriptor, data[written:], offset + written)
-
-    def _write_and_sync(self, name: str, offset: int, data: bytes) -> None:
-        written = 0
-        if name in self._synced:
-            # One system call: between two calls, another thread may keep the interpreter while the disk is
-            # idle. The call syncs only what it writes, hence the condition.
-            descriptor = self._descriptors.get(name)
-            if descriptor is None:
-                descriptor = self._descriptor(name)
-            written = os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
-            if written == len(data):
-                return
-        self._write(name, offset + written, data[written:])
-        self._sync(name)
 
     def _sync(self, name: str) -> None:
         os.fdatasync(self._descriptor(name))

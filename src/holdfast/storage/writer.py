@@ -65,7 +65,8 @@ class Gathering:
         self._size_of_file = size_of_file
         self.sealed: deque[Sealed] = deque()
         """The full batches that wait to be written."""
-        self._sealed_bytes = 0
+        self.sealed_bytes = 0
+        """The size of the records in them; whoever takes a batch subtracts its own."""
         self._is_shut = True
         self._begin_file(place.file)
         self._begin(place)
@@ -141,7 +142,7 @@ class Gathering:
         if size > self._config.batch_bytes_max:
             raise InvalidRequest(f"a record of {size} bytes; at most {self._config.batch_bytes_max} go")
         if not self.has_room_for(size):
-            raise Overloaded(f"{self._sealed_bytes} bytes wait for the disk")
+            raise Overloaded(f"{self.sealed_bytes} bytes wait for the disk")
         self.seal()
         if self.offset + size > self.limit:
             next_file = Place(self._start.file + 1, self._config.sector_bytes)
@@ -155,14 +156,8 @@ class Gathering:
         appended = self.appended_before + self.records
         end = Place(self.file, self._start.offset + padded(length, self._config.sector_bytes))
         self.sealed.append(Sealed(self._start, self.pieces, self.records, length, appended, end))
-        self._sealed_bytes += length
+        self.sealed_bytes += length
         self._begin(end, marks=appended)
-
-    def take_sealed(self) -> Sealed:
-        """The next batch to write; there must be one."""
-        sealed = self.sealed.popleft()
-        self._sealed_bytes -= sealed.length
-        return sealed
 
     def shut(self) -> None:
         """Drop everything that waits, and accept nothing any more."""
@@ -174,7 +169,7 @@ class Gathering:
     @property
     def waiting_bytes(self) -> int:
         """The size of all records that wait here, in bytes."""
-        return self._sealed_bytes + self.offset - self._start.offset - BATCH_BYTES
+        return self.sealed_bytes + self.offset - self._start.offset - BATCH_BYTES
 
 
 REWRITE_BYTES: Final = 1 << 20
@@ -188,7 +183,8 @@ class Phase(enum.Enum):
 
 
 class Writer:
-    """Writes what *gathering* holds. *on_durable(n)* says that the first *n* records survive a power cut."""
+    """Writes what *gathering* holds. *on_durable(n)* says that the first *n* records survive a power cut.
+    *on_long* is called after that when the log is synced beyond its oldest file."""
 
     def __init__(
         self,
@@ -200,6 +196,7 @@ class Writer:
         config: LogConfig,
         on_open: Callable[[], None],
         on_durable: Callable[[int], None],
+        on_long: Callable[[], None],
         on_stopped: Callable[[HoldfastError], None],
         trace: Trace,
     ) -> None:
@@ -217,7 +214,8 @@ class Writer:
         self._config = msgspec.structs.replace(config, sector_bytes=recovered.sector)
         self._salt = salt_of(store)
         self._on_open = on_open
-        self._on_durable = on_durable
+        self.on_durable = on_durable
+        self._on_long = on_long
         self._on_stopped = on_stopped
         self._trace = trace
         self._syncs = Syncs(disk, "log", self._stop)
@@ -257,7 +255,10 @@ class Writer:
             return
         if not self._under_way or self._is_disk_eager():
             gathering.seal()
-            self.guarded(self._write_sealed)
+            try:  # as `guarded` does, without a call of Python code
+                self._write_sealed()
+            except (NoSpace, DiskFailed) as error:
+                self._stop(error)
 
     def write_all(self) -> bool:
         """Give the gathered records to the disk, however busy it is; False if some could not be written."""
@@ -344,7 +345,12 @@ class Writer:
     def _opened(self) -> None:
         self.phase = Phase.OPEN
         self.gathering.admit()
-        self._trace.note("log_open", opening=self._opening, at=tuple(self.mark), doubtful=self.is_doubtful)
+        self._trace.note(
+            "log_open",
+            opening=self._opening,
+            at=(self.mark.file, self.mark.offset),
+            doubtful=self.is_doubtful,
+        )
         self._on_open()
         self.guarded(self._make_next_file)
         self.flush()
@@ -360,41 +366,49 @@ class Writer:
         under_way = self._under_way
         return len(under_way) == 1 and self.gathering.waiting_bytes >= under_way[0]
 
-    def _on_batch(self, appended: int, end: Place) -> None:
+    def _on_batch(self, appended: int, end: Place, ok: bool) -> None:
+        """Handle the disk's answer for the oldest batch under way."""
+        if not ok or self._syncs.is_failed:
+            self._syncs.fail(file_name(end.file))
+            return
         self._under_way.popleft()
         self.durable, self.mark = appended, end
         if self.phase is Phase.OPENING:
             self.guarded(self._blank_remains)
             return
         # The next batch comes first: the disk works while the waiting callers are told.
-        self.flush()
-        self._on_durable(appended)
+        if self.gathering.records or self.gathering.sealed or self.gathering.is_due:
+            self.flush()
+        self.on_durable(appended)
+        if self.files[0] < self.mark.file:
+            self.guarded(self._on_long)
 
     def _write_sealed(self) -> None:
-        sealed = self.gathering.sealed
-        while sealed and sealed[0].place.file in self._ready:
-            self._write(self.gathering.take_sealed())
-
-    def _write(self, sealed: Sealed) -> None:
-        file, offset = sealed.place
-        self._number += 1
-        batch = Batch(
-            salt=self._salt,
-            file=file,
-            records=sealed.records,
-            number=self._number,
-            opening=self._opening,
-            mark=self._written[1],
-            previous=self._checksum,
-            flags=Flag.DOUBTFUL if self.is_doubtful else Flag.NONE,
-            oldest=self.files[0],
-        )
-        self._checksum, data = batches.encode(batch, b"".join(sealed.pieces), self._config.sector_bytes)
-        self._written = (sealed.appended, sealed.end)
-        self._under_way.append(sealed.length)
-        self._syncs.write_durably(file_name(file), offset, data, partial(self._on_batch, *self._written))
-        if self.phase is Phase.OPEN and self.files[-1] <= sealed.end.file:
-            self._make_next_file()
+        """Give the full batches to the disk, as far as their files are ready."""
+        gathering = self.gathering
+        while gathering.sealed and gathering.sealed[0].place.file in self._ready:
+            sealed = gathering.sealed.popleft()
+            gathering.sealed_bytes -= sealed.length
+            file, offset = sealed.place.file, sealed.place.offset
+            self._number += 1
+            batch = Batch(
+                salt=self._salt,
+                file=file,
+                records=sealed.records,
+                number=self._number,
+                opening=self._opening,
+                mark=self._written[1],
+                previous=self._checksum,
+                flags=Flag.DOUBTFUL if self.is_doubtful else Flag.NONE,
+                oldest=self.files[0],
+            )
+            size = sealed.end.offset - offset
+            self._checksum, data = batches.encode(batch, b"".join(sealed.pieces), size)
+            self._written = (sealed.appended, sealed.end)
+            self._under_way.append(sealed.length)
+            self._disk.write_durably(file_name(file), offset, data, partial(self._on_batch, *self._written))
+            if self.phase is Phase.OPEN and self.files[-1] <= sealed.end.file:
+                self._make_next_file()
 
     # --- files
 

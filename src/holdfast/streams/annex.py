@@ -19,7 +19,8 @@ from holdfast.streams.delivering import StreamState
 from holdfast.streams.handlers import Handlers, handlers_of
 from holdfast.streams.holding import HeldStream, Holding
 from holdfast.streams.information import decode_information
-from holdfast.streams.ledger import Decision, Ledger, StreamMark
+from holdfast.streams.keeping import Keeping
+from holdfast.streams.ledger import Decision, LackedRange, Ledger, StreamMark
 from holdfast.streams.message import Heartbeat, Message, Origin
 from holdfast.streams.ordering import Ordering
 from holdfast.streams.peers import (
@@ -94,7 +95,8 @@ class Streams:
         self._ports = ports
         self.peers = Peers(ports)
         self.places = Places(self._settings, self.holding, self.peers)
-        self.suspending = Suspending(ports, self._settings, self.places)
+        self.keeping = Keeping(self._settings, self.holding, self.peers)
+        self.suspending = Suspending(ports, self._settings, self.places, self.keeping)
         self.deciding = Deciding(ports, self.handlers, self.peers, self.places)
         self.ordering = Ordering(ports, self.handlers, self.holding, self.deciding, self.suspending)
 
@@ -133,6 +135,9 @@ class Streams:
             return
         if mark is None and self.ledger is None:
             self.holding.make_room(held)
+        elif not self._settings.carries and self.holding.is_nearly_full(held):
+            # *Without it:* what was delivered goes only with the next status, and what comes has no room.
+            self.keeping.release(self.ledger)
         taken = 0
         for run in runs_of(messages):
             taken += self._take(held, run, mark, now)
@@ -163,7 +168,7 @@ class Streams:
             if first <= run.last and last >= max(first, run.first)
         ]
         held.figures.late += len(run) - sum(map(len, parts))
-        return sum(self.holding.take_run(held, part, now) for part in parts)
+        return sum(self.holding.take_run(held, part, now, ordered=mark.mark) for part in parts)
 
     def on_heartbeat(self, origin: Origin, heartbeat: Heartbeat) -> None:
         """A source says up to where it has sent."""
@@ -235,7 +240,9 @@ class Streams:
             return
         match told:
             case Status():
-                self.peers.status[peer] = told
+                self.peers.on_status(peer, told)
+                if not told.has_object or self.ledger is None:
+                    self.keeping.look(self.ledger)
             case Wanted():
                 self.peers.tell(peer, self._given(told))
             case Given():
@@ -259,20 +266,23 @@ class Streams:
             return
         self.suspending.pursue(now, self._is_waiting)
         self.suspending.look(ledger, now)
+        if ledger is None and self._told.has_object:
+            self._next_status_ns = now  # the others keep what this member will need, from now on
+            self.keeping.look(ledger)
         if now >= self._next_status_ns:
-            status = self._status(ledger)
+            status = self.keeping.status(ledger, leads=self.ports.leads())
             # While nothing changes there is little to tell.
             times = 1 if status != self._told else IDLE_TIMES
             self._next_status_ns = now + times * self._settings.status_ms * MILLISECOND
             self.peers.tell_all(status)
             self._told = status
-            self._release(ledger)
+            self.keeping.release(ledger)
         if ledger is None or not self.ports.leads():
             self.ordering.stop()
             self._again_ns = None
             if ledger is not None and ledger.lacked and self.suspending.owed is None:
                 # Another leads, who does not know of it: this object lacks what the group has (O1).
-                self.ports.renew("it lacks messages that were ordered")
+                self.suspending.renew("it lacks messages that were ordered")
             return
         self._again_ns = None
         try:
@@ -330,6 +340,14 @@ class Streams:
                     self.holding.remove(life, entry.first, entry.last)
             else:
                 self.holding.release(entry.origin, entry.last)
+
+    def on_lacking(self, state: StreamState, found: LackedRange) -> None:
+        """*state* goes on without messages that were ordered. A leader that has planned already says so next.
+        *Without it:* it has let go of them after it ordered them, and never says so; its state is that of an
+        object which lacks something, and whoever takes it gives it up again, for ever."""
+        plan = self.ordering.plan
+        if plan is not None and state.ledger is self.ledger:
+            plan.lacked.append(found)
 
     def on_record_applied(self, body: bytes, ordered: Ordered) -> None:
         if self._ports is None:
@@ -412,27 +430,6 @@ class Streams:
         answer = ask_here(self.ports, info)
         if answer is not None:
             self.peers.tell(peer, Answer(question.number, answer.action, answer.why_not))
-
-    def _status(self, ledger: Ledger | None) -> Status:
-        marks = (
-            {name: (each.origin.incarnation, each.mark) for name, each in ledger.streams.items()}
-            if ledger is not None
-            else {}
-        )
-        return Status(ledger is not None, marks)
-
-    def _release(self, ledger: Ledger | None) -> None:
-        """Let go of what every listed member has delivered, and of more where there is too little room."""
-        if ledger is None or self._settings.carries:
-            return
-        for mark in ledger.streams.values():
-            life = self.holding.life(mark.origin)
-            if life is None:
-                continue
-            stable = self.peers.stable_mark(mark.origin)
-            up_to = mark.mark if stable is None or self.holding.is_nearly_full(life) else stable
-            first_hole = min((each.first for each in mark.holes), default=mark.mark + 1)
-            self.holding.release(mark.origin, min(up_to, mark.mark, first_hole - 1))
 
 
 def streams_of(record: GroupRecord, cls: type) -> Streams | None:

@@ -11,7 +11,7 @@ ends too early or too late, or has a value outside its bounds, raises :class:`Ma
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -46,6 +46,9 @@ BEFORE: Final = 0x08
 TOPICS: Final = 0x10
 EQUAL: Final = 0x20
 """All payloads have the same length, which stands there once."""
+JOINED: Final = CREATED | TOPICS
+"""What messages may have that are put together: their ages, but for when each was made, stand in a batch
+once."""
 FLAGS: Final = NUMBERS | CREATED | BACK | BEFORE | TOPICS | EQUAL
 
 HEAD: Final = Struct(">HHBB")
@@ -98,9 +101,28 @@ def write(messages: Sequence[Message]) -> bytes:
     if not 1 <= len(messages) <= COUNT_MAX:
         raise InvalidRequest(f"a datagram has 1 to {COUNT_MAX} messages, not {len(messages)}")
     try:
-        return _write(messages)
+        return (len(messages) == 1 and _write_one(messages[0])) or _write(messages)
     except (StructError, ValueError) as error:  # a value outside its column
         raise InvalidRequest(f"these messages do not fit into one datagram: {error}") from None
+
+
+def _write_one(one: Message) -> bytes | None:
+    """The body of a batch of this message; None if it has a topic, or tables of ages. Whoever sends messages
+    one by one pays for each of them."""
+    ages, created_ns = one.ages, one.ages.created_ns
+    if one.topic or ages.back_ns or ages.numbers_before:
+        return None
+    wire = [_TO_WIRE.get(each, each) for each in (*one.distances, *one.cumulative)]
+    stamp = () if created_ns is None else (created_ns // 1000, 0)
+    pack = _single(len(wire), created_ns is not None).pack
+    flags, exact, cumulative = 0 if created_ns is None else CREATED, len(one.distances), len(one.cumulative)
+    return pack(1, flags, exact, cumulative, one.priority, *wire, *stamp, len(one.payload)) + one.payload
+
+
+@lru_cache(maxsize=256)
+def _single(levels: int, is_stamped: bool) -> Struct:
+    """All of a message that comes before its payload, if it has no topic."""
+    return Struct(f"{HEAD.format}B{levels}H{'QI' if is_stamped else ''}H")
 
 
 def _write(messages: Sequence[Message]) -> bytes:
@@ -173,6 +195,60 @@ def _write_topics(topics: Sequence[str], parts: list[bytes]) -> None:
         parts += (_SHORT.pack(len(text)), text)
     if len(table) > 1:
         parts.append(bytes([table[each] for each in topics]))
+
+
+# --- putting together
+
+
+def joined(bodies: Sequence[bytes]) -> bytes | None:
+    """One body with the messages of these, which have one each, with consecutive numbers: what :func:`write`
+    would have made of them. None where they are not alike, or one is not as it should be: then each is read
+    by itself. Nothing is checked here that :func:`read` checks of what this returns."""
+    model = bodies[0]
+    count, flags, exact, cumulative = HEAD.unpack_from(model)
+    if count != 1 or flags & ~JOINED or exact > LEVELS_MAX or cumulative > LEVELS_MAX:
+        return None
+    topics = b""
+    at = HEAD.size + 1 + 2 * (exact + cumulative)
+    if flags & CREATED:
+        at += _STAMP.size + 4
+    if flags & TOPICS:  # they have the same, or are not alike
+        end = at + 3 + int.from_bytes(model[at + 1 : at + 3], "big")
+        topics = model[at:end]
+        if topics[:1] != b"\x01":
+            return None
+    layout = _one_message(exact + cumulative, bool(flags & CREATED), len(topics))
+    if min(map(len, bodies)) < layout.size:
+        return None
+    heads, priorities, *rows = zip(*map(layout.unpack_from, bodies), strict=True)
+    if heads.count(heads[0]) < len(bodies):
+        return None
+    lengths = rows.pop()
+    payloads = [each[layout.size :] for each in bodies]
+    if list(map(len, payloads)) != list(lengths):
+        return None
+    if topics and rows.pop().count(topics) < len(bodies):
+        return None
+    stamps: list[bytes] = []
+    if flags & CREATED:
+        further, bases = rows.pop(), rows.pop()
+        steps = [base - bases[0] for base in bases]
+        if any(further) or min(steps) < 0 or max(steps) > SPREAD_US_MAX:
+            return None
+        stamps = [_STAMP.pack(bases[0]), _words(len(steps)).pack(*steps)]
+    is_equal = lengths.count(lengths[0]) == len(lengths)
+    wide = [_SHORT.pack(lengths[0]) if is_equal else _shorts(len(lengths)).pack(*lengths)]
+    head = HEAD.pack(len(bodies), flags | (EQUAL if is_equal else 0), exact, cumulative)
+    return b"".join([head, *priorities, *chain.from_iterable(rows), *stamps, topics, *wide, *payloads])
+
+
+@lru_cache(maxsize=1024)
+def _one_message(levels: int, is_stamped: bool, topics_bytes: int) -> Struct:
+    """A body with one message, up to its payload: the head, the priority, distances, when it was made, the
+    topic and the length of the payload."""
+    stamp = "QI" if is_stamped else ""
+    topics = f"{topics_bytes}s" if topics_bytes else ""
+    return Struct(f">{HEAD.size}sc{'2s' * levels}{stamp}{topics}H")
 
 
 # --- reading

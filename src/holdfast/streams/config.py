@@ -74,6 +74,10 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
     """How many messages of one stream a member keeps that are not delivered everywhere yet."""
     hold_bytes: Annotated[int, Meta(ge=60_000, le=1 << 34)] = 64 << 20
     """How many bytes they may have, of all streams together."""
+    suspended_bytes: Annotated[int, Meta(ge=0, le=1 << 34)] = 256 << 20
+    """How many bytes more a member keeps while it or another one takes a state (``retain="none"``): the
+    messages that came after that state. With too little, a member that has taken a large state lacks what
+    came meanwhile and takes another one; with more, each member may need so much memory for that time."""
     give_up_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 10_000
     """How long a leader waits for listed servers that are not heard of before it goes on without ordered
     messages that nobody else has (``retain="none"``)."""

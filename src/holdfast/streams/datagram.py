@@ -25,6 +25,8 @@ MAGIC: Final = b"HF"
 VERSION: Final = 1
 HEADER: Final = Struct(">2sBBIIQQ")
 """Magic, version, kind, key, stream, incarnation, number."""
+_NUMBER_AT: Final = HEADER.size - 8
+"""Where the number is, which comes last: what is before it says who sends, and what."""
 TAG_BYTES: Final = 16
 """Long enough that nobody guesses one; half of the digest."""
 KEY_BYTES: Final = 32
@@ -195,6 +197,34 @@ def decode(data: bytes, key_of: KeyOf, *, is_open: bool = False) -> Datagram:
         raise Malformed("number", "a number that is too high")
     end = _checked_end(data, key, key_of, is_open=is_open)
     return read(data, end, From(key, stream, incarnation), number)
+
+
+def follows(one: bytes, before: bytes) -> bool:
+    """Whether a datagram continues the one before: the same source and kind, and the next number."""
+    return one[:_NUMBER_AT] == before[:_NUMBER_AT] and number_in(one) == number_in(before) + 1
+
+
+def number_in(data: bytes) -> int:
+    """The number in a header, of which nothing is checked."""
+    return int.from_bytes(data[_NUMBER_AT : HEADER.size], "big")
+
+
+def decode_joined(run: Sequence[bytes], key_of: KeyOf, *, is_open: bool) -> Batch | None:
+    """One batch with the messages of datagrams that continue each other (:func:`follows`), where they are
+    alike and have one each; None if they are to be read one by one. All that is read alone is checked here,
+    too."""
+    try:
+        first = decode(run[0], key_of, is_open=is_open)
+        if not isinstance(first, Batch) or len(first.messages) != 1:
+            return None
+        key = first.sender.key
+        bodies = [each[HEADER.size : _checked_end(each, key, key_of, is_open=is_open)] for each in run]
+        body = columns.joined(bodies)
+        if body is None:
+            return None
+        return Batch(first.sender, columns.read(body, 0, len(body), first.messages[0].number))
+    except Malformed:
+        return None
 
 
 def _checked_end(data: bytes, key: int, key_of: KeyOf, *, is_open: bool) -> int:

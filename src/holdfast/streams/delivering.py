@@ -6,12 +6,15 @@ go, also if it is here. A range that carries only numbers waits for its messages
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from holdfast.execution.annex import AnnexOperation
 from holdfast.model.errors import Unavailable
+from holdfast.model.outcome import outcome_in_words
 from holdfast.streams.columns import read_packed
-from holdfast.streams.handlers import ON_ACTION, ON_MESSAGE, ON_MESSAGES, notice_of
+from holdfast.streams.handlers import ON_ACTION, ON_MESSAGE, ON_MESSAGES, Notice, notice_of
 from holdfast.streams.ledger import LackedRange, Ledger
 from holdfast.streams.message import Origin, StreamMessage
 from holdfast.streams.records import Deliver, Ordered, Passed, decode_ordered
@@ -19,6 +22,14 @@ from holdfast.streams.runs import Listed, Run
 
 if TYPE_CHECKING:
     from holdfast.streams.annex import Streams
+
+FAILED: Final = "stream_method_failed"
+"""The note of a member whose object's method has not returned."""
+_ARGUMENTS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
+    ON_MESSAGE: msgspec.msgpack.Decoder(tuple[StreamMessage]),
+    ON_MESSAGES: msgspec.msgpack.Decoder(tuple[list[StreamMessage]]),
+    ON_ACTION: msgspec.msgpack.Decoder(tuple[Notice]),
+}
 
 
 class StreamState:
@@ -75,6 +86,24 @@ class StreamState:
             call(ON_MESSAGES, batch)
         streams.on_record_applied(operation.body, ordered)
 
+    def on_failed(self, method: str, arguments: msgspec.Raw | tuple[Any, ...], outcome: bytes) -> None:
+        """The messages of a call that raised stay delivered, and those behind the one at which it raised are
+        not delivered again: nobody but the class knows how far it came, and what it changed stays (LOSS-80).
+        It is counted for every stream, and people hear of it."""
+        (given,) = arguments if isinstance(arguments, tuple) else _ARGUMENTS[method].decode(arguments)
+        numbers: dict[str, list[int]] = {}
+        for each in given if isinstance(given, list) else [given]:
+            numbers.setdefault(each.stream, [])
+            if isinstance(each, StreamMessage):
+                numbers[each.stream].append(each.number)
+        streams = self._streams
+        for stream, found in numbers.items():
+            self.ledger.on_failed(stream, len(found))
+            if streams.ledger is self.ledger:
+                span = f"{found[0]} to {found[-1]}" if found else ""
+                why = outcome_in_words(outcome)
+                streams.ports.trace.note(FAILED, stream=stream, messages=span, method=method, why=why)
+
     def _content(self, entry: Deliver) -> Sequence[Run]:
         """The messages that *entry* names, as far as they are here."""
         if entry.messages:
@@ -108,7 +137,9 @@ class StreamState:
         first = before = numbers[0]
         for number in (*numbers[1:], -1):
             if number != before + 1:
-                self.ledger.lacked.append(LackedRange(origin, first, before))
+                found = LackedRange(origin, first, before)
+                self.ledger.lacked.append(found)
+                self._streams.on_lacking(self, found)
                 first = number
             before = number
 

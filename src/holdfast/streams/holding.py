@@ -9,10 +9,13 @@ other."""
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.message import Message, Origin
 from holdfast.streams.runs import MESSAGE_BYTES, Listed, Run, first_of, last_of
+
+UNBOUNDED: Final = 1 << 62
 
 
 @dataclass(slots=True)
@@ -140,8 +143,11 @@ class Holding:
     """The messages of one member, by stream and life."""
 
     def __init__(self, messages_max: int, bytes_max: int) -> None:
+        self._bounds = (messages_max, bytes_max)
         self._messages_max = messages_max
         self._bytes_max = bytes_max
+        self.is_wide = False
+        """Whether there is more room than usual."""
         self.bytes = 0
         self._streams: dict[str, dict[int, HeldStream]] = {}
         self.foreign = 0
@@ -184,8 +190,9 @@ class Holding:
         """Hold a message that was not there; whether it is held now and was not before."""
         return self.take_run(held, Listed((message,)), now) > 0
 
-    def take_run(self, held: HeldStream, run: Run, now: int) -> int:
-        """Hold those of *run* that were not there; returns how many are held now and were not before."""
+    def take_run(self, held: HeldStream, run: Run, now: int, ordered: int = 0) -> int:
+        """Hold those of *run* that were not there; returns how many are held now and were not before.
+        *ordered*: up to which number messages may be ordered, and so are needed."""
         runs, length, size = held.runs, run.length, run.held_bytes
         is_last = not runs or run.first > runs[-1].last
         if is_last and held.count + length <= self._messages_max and self.bytes + size <= self._bytes_max:
@@ -199,7 +206,7 @@ class Holding:
         else:
             missing = held.missing(run.first, run.last)
             held.figures.repeated += length - sum(end - begin + 1 for begin, end in missing)
-            taken = sum(self._take_missing(held, run.part(begin, end)) for begin, end in missing)
+            taken = sum(self._take_missing(held, run.part(begin, end), ordered) for begin, end in missing)
         if taken:
             figures = held.figures
             figures.received += taken
@@ -207,11 +214,14 @@ class Holding:
             figures.last_ns = now
         return taken
 
-    def _take_missing(self, held: HeldStream, run: Run) -> int:
+    def _take_missing(self, held: HeldStream, run: Run, ordered: int) -> int:
         """Hold *run*, of which nothing is there, as far as there is room. What comes later in the stream
-        makes room for it. *Without it:* a source that is not paced fills all room behind a gap; what would
-        close the gap is recovered and has no room, and the stream stands for ever."""
-        while not self._has_room(held, run) and held.runs and held.runs[-1].first > run.last:
+        makes room for it, unless it was ordered. *Without the first:* a source that is not paced fills all
+        room behind a gap; what would close the gap is recovered and has no room, and the stream stands for
+        ever. *Without the second:* a leader that orders only the set lets go of 47 for 40, after it has
+        ordered 47 by its number, and nobody else has it."""
+        beyond = max(run.last, ordered)
+        while not self._has_room(held, run) and held.runs and held.runs[-1].first > beyond:
             gone = held.runs.pop()
             self._uncount(held, gone)
             held.figures.refused += gone.length
@@ -279,17 +289,40 @@ class Holding:
             self._count(held, run)
         held.runs[begin:end] = left
 
+    def widen(self, more_bytes: int) -> None:
+        """Have room for so many bytes more, however many messages these are; 0: no more than usual."""
+        messages_max, bytes_max = self._bounds
+        self.is_wide = more_bytes > 0
+        self._messages_max = UNBOUNDED if self.is_wide else messages_max
+        self._bytes_max = bytes_max + more_bytes
+
+    @property
+    def fits_as_usual(self) -> bool:
+        """Whether what is held takes at most half of the usual room."""
+        messages_max, bytes_max = self._bounds
+        lives = [held for lives in self._streams.values() for held in lives.values()]
+        return 2 * self.bytes <= bytes_max and all(2 * held.count <= messages_max for held in lives)
+
     def is_nearly_full(self, held: HeldStream) -> bool:
-        """Whether half of the room is taken, so that what was delivered here should go."""
+        """Whether so much of the room is taken that what was delivered here should go: half, or where there
+        is more than usual, all but an eighth."""
+        if self.is_wide:
+            return 8 * self.bytes >= 7 * self._bytes_max
         return 2 * held.count >= self._messages_max or 2 * self.bytes >= self._bytes_max
+
+    def older_half(self, held: HeldStream) -> int:
+        """The last number of the older half of what is held."""
+        if not held.runs:
+            return 0
+        middle = held.runs[len(held.runs) // 2]
+        return middle.first - 1 if len(held.runs) > 1 else middle.last
 
     def make_room(self, held: HeldStream) -> None:
         """Let go of the older half if there is too little room: a member without its object delivers nothing,
         and will need the newest when it has another. *Without it:* its room is full of what came first, it
         takes a state that is beyond that, lacks what followed, and is without its object again."""
-        if self.is_nearly_full(held) and held.runs:
-            middle = held.runs[len(held.runs) // 2]
-            self.release(held.origin, middle.first - 1 if len(held.runs) > 1 else middle.last)
+        if self.is_nearly_full(held):
+            self.release(held.origin, self.older_half(held))
 
     def _count(self, held: HeldStream, run: Run) -> None:
         held.count += run.length

@@ -49,11 +49,11 @@ class StreamMark(Struct, array_like=True):
     ignored: int = 0
     losses: int = 0
     """How many losses were decided."""
+    failed: int = 0
+    """How many of the delivered were in calls of ``on_message`` or ``on_messages`` that did not return."""
 
     def copy(self) -> "StreamMark":
-        return StreamMark(
-            self.origin, self.mark, list(self.holes), self.delivered, self.dropped, self.ignored, self.losses
-        )
+        return msgspec.structs.replace(self, holes=list(self.holes))
 
     def is_done_with(self, number: int) -> bool:
         """Whether that message was delivered or passed over."""
@@ -185,6 +185,12 @@ class Ledger:
                 self._remember(entry)
             case Lacked():
                 self._take_lacked(entry)
+
+    def on_failed(self, stream: str, count: int) -> None:
+        """A call with *count* messages of a stream has not returned. They stay delivered."""
+        mark = self.streams.get(stream)
+        if mark is not None:
+            mark.failed += count
 
     def end_by_sync(self, origin: Origin, message: Message, topic: str) -> list[int]:
         """The rules that end because *message* is a sync, and which end before it is looked at."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.execution.annex import AnnexPorts
-from holdfast.model.ids import HostId
+from holdfast.model.ids import Epoch, HostId
 from holdfast.sequence.peer_messages import Peer
 from holdfast.streams.config import STREAMS_MAX
 from holdfast.streams.message import Message, Number, Origin
@@ -22,12 +22,18 @@ GIVEN_BYTES_MAX: Final = 256 << 10
 """How many bytes of content one answer has, about: what is more is asked for again."""
 
 
+Marks = dict[str, tuple[int, int]]
+"""For each stream: the source's incarnation, and the mark."""
+
+
 class Status(Struct, frozen=True, array_like=True, tag=1):
     """How far a member is."""
 
     has_object: bool
-    marks: Annotated[dict[str, tuple[int, int]], Meta(max_length=STREAMS_MAX)] = {}
-    """For each stream: the source's incarnation, and the mark."""
+    marks: Annotated[Marks, Meta(max_length=STREAMS_MAX)] = {}
+    """How far it is; without its object, what the state that it takes has at least."""
+    leads: bool = False
+    """Whether it leads and takes calls."""
 
 
 class Wanted(Struct, frozen=True, array_like=True, tag=2):
@@ -100,6 +106,8 @@ class Peers:
 
     ports: AnnexPorts
     status: dict[HostId, Status] = field(default_factory=dict)
+    _leader: tuple[Epoch, HostId] | None = None
+    """Who has said that it leads, and in which epoch."""
 
     def tell(self, host: HostId, message: Told) -> bool:
         return self.ports.tell(host, encode_told(message))
@@ -107,6 +115,29 @@ class Peers:
     def tell_all(self, message: Told) -> list[HostId]:
         """Tell every member that was heard of lately; returns whom."""
         return [each.host for each in self.heard() if self.tell(each.host, message)]
+
+    def on_status(self, host: HostId, status: Status) -> None:
+        self.status[host] = status
+        if status.leads:
+            self._leader = (self.ports.epoch(), host)
+
+    @property
+    def are_led(self) -> bool:
+        """Whether another member is known to lead now, so that this one can take a state from it."""
+        leader = self._leader
+        return (
+            leader is not None
+            and leader[0] == self.ports.epoch()
+            and any(each.host == leader[1] for each in self.heard())
+        )
+
+    def without_object(self) -> list[HostId]:
+        """The listed members that have said that they take a state, and are heard."""
+        return [
+            each.host
+            for each in self.ports.peers()
+            if each.is_listed and each.is_heard and not self._has_object(each.host)
+        ]
 
     def heard(self) -> list[Peer]:
         return [each for each in self.ports.peers() if each.is_heard]

@@ -22,6 +22,7 @@ from msgspec import Struct
 from holdfast.model.ids import SECOND, GroupId
 from holdfast.streams.columns import Malformed
 from holdfast.streams.datagram import (
+    DATAGRAM_BYTES_MAX,
     HEADER,
     NO_KEY,
     Batch,
@@ -32,7 +33,10 @@ from holdfast.streams.datagram import (
     Refusal,
     Request,
     decode,
+    decode_joined,
     encode,
+    follows,
+    number_in,
 )
 from holdfast.streams.message import Heartbeat, Message, Origin
 from holdfast.streams.pacing import CreditConfig, CreditGiver
@@ -44,6 +48,10 @@ ASKED_KEPT: Final = 32
 SILENT_NS: Final = 3 * SECOND
 """A source that was not heard for so long may be anywhere else."""
 NOBODY: Final = From(0, 0, 0)
+JOINED_MIN: Final = 4
+"""From so many datagrams on it costs less to read them as one batch."""
+JOINED_BYTES_MAX: Final = DATAGRAM_BYTES_MAX
+"""So that what is joined is no longer than what comes in one datagram."""
 STREAM_AT: Final = 8
 """Where a datagram has the number of its stream."""
 
@@ -166,33 +174,88 @@ class Reception:
 
     # --- what comes in
 
+    def on_datagrams(self, received: Iterable[tuple[bytes, Hashable]]) -> None:
+        """Take datagrams that came together, each with its path. Where a source sends its messages one by one
+        and they wait here, they are read as one batch, so that what is done for each datagram on the way to
+        the application is done for many."""
+        run: list[bytes] = []
+        size, path = 0, None
+        for data, sender in received:
+            if run and sender == path and size + len(data) <= JOINED_BYTES_MAX and follows(data, run[-1]):
+                run.append(data)
+                size += len(data)
+                continue
+            self._on_run(path, run)
+            run, size, path = [data], len(data), sender
+        self._on_run(path, run)
+
     def on_datagram(self, path: Hashable, data: bytes) -> None:
         """Take a datagram, whatever it is."""
         number = int.from_bytes(data[STREAM_AT : STREAM_AT + 4], "big")
         stream = self._by_number.get(number)
         if stream is None or len(data) < HEADER.size:
             self.refused["short" if len(data) < HEADER.size else "stream"] += 1
+        elif not (stream.loss and self._is_lost(stream)):
+            self._take(stream, path, data)
+
+    def _is_lost(self, stream: ReceivedStream) -> bool:
+        """Whether a datagram is thrown away, to try out what happens then."""
+        if self._random.random() >= stream.loss:
+            return False
+        stream.counts["injected"] += 1
+        return True
+
+    def _on_run(self, path: Hashable, run: list[bytes]) -> None:
+        """Take datagrams that continue each other."""
+        stream = None
+        if len(run) >= JOINED_MIN:
+            stream = self._by_number.get(int.from_bytes(run[0][STREAM_AT : STREAM_AT + 4], "big"))
+        if stream is None:
+            for data in run:
+                self.on_datagram(path, data)
             return
-        if stream.loss and self._random.random() < stream.loss:
-            stream.counts["injected"] += 1
-            return
+        parts: list[list[bytes]] = [[]]
+        for data in run:
+            if stream.loss and self._is_lost(stream):
+                parts.append([])
+            else:
+                parts[-1].append(data)
+        binding = stream.binding
+        up_to = max((last for _, last in stream.asked), default=0)
+        for part in parts:
+            # What was asked for is told from what is new by the first number of each datagram.
+            if len(part) >= JOINED_MIN and number_in(part[0]) > up_to:
+                found = decode_joined(part, lambda key: _secret(binding, key), is_open=binding.is_open)
+                if found is not None:
+                    self._on_decoded(stream, path, found, len(part))
+                    continue
+            for data in part:
+                self._take(stream, path, data)
+
+    def _take(self, stream: ReceivedStream, path: Hashable, data: bytes) -> None:
         binding = stream.binding
         try:
             found = decode(data, lambda key: _secret(binding, key), is_open=binding.is_open)
         except Malformed as error:
             stream.counts[error.why] += 1
-            return
+        else:
+            self._on_decoded(stream, path, found)
+
+    def _on_decoded(
+        self, stream: ReceivedStream, path: Hashable, found: Datagram, datagrams: int = 1
+    ) -> None:
+        binding = stream.binding
         if not isinstance(found, Batch | Beat):
             stream.counts["kind"] += 1
             return
         intake = self._ports.intake(binding.group)
         if intake is None:
-            stream.counts["not_here"] += 1
+            stream.counts["not_here"] += datagrams
             self._notify(stream, path, found.sender, Refusal.NOT_HERE)
             return
         origin = self._origin(stream, found.sender)
         if origin is None:
-            stream.counts["old_incarnation"] += 1
+            stream.counts["old_incarnation"] += datagrams
             self._notify(stream, path, found.sender, Refusal.OLD_INCARNATION)
         elif isinstance(found, Beat):
             self._follow(stream, path, found.highest)

@@ -11,17 +11,29 @@ a server that did deliver the message takes the leader's state when it hears tha
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.execution.annex import AnnexPorts
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import MILLISECOND, Epoch, HostId
 from holdfast.streams.config import StreamSettings
+from holdfast.streams.keeping import Keeping
 from holdfast.streams.ledger import Ledger
 from holdfast.streams.message import Origin
 from holdfast.streams.recovering import Places, Progress, RecoveryJob
 
-HAND_OVER_MS = 2_000
+HAND_OVER_MS: Final = 2_000
 """How long a hand-over may take until it counts as failed."""
+AGAIN_MS: Final = 1_000
+"""How long a member waits at least that has taken a state and lacks what came after it; doubled each time."""
+AGAIN_MAX_MS: Final = 8_000
+IN_TURN_MS: Final = 5_000
+"""How long a member leaves it to another one to take a state first."""
+LOOK_MS: Final = 100
+TOO_LITTLE: Final = (
+    "It came after the state that this member has just taken: members keep too little "
+    "(suspended_bytes) for so large a state and so fast a source"
+)
 
 
 @dataclass(slots=True)
@@ -34,6 +46,8 @@ class Owed:
     job: RecoveryJob | None = None
     renewed_ns: int | None = None
     """When this member asked to have its object renewed; it leads if it is still here later."""
+    not_before_ns: int = 0
+    """When it is asked for again."""
     is_given_up: bool = False
 
 
@@ -44,7 +58,10 @@ class Suspending:
     ports: AnnexPorts
     settings: StreamSettings
     places: Places
+    keeping: Keeping
     owed: Owed | None = None
+    _in_a_row: int = 0
+    """How many states this member has taken without having caught up in between, and the next."""
     _handing: tuple[HostId, str, Epoch, int] | None = field(default=None)
     """To whom, why, in which epoch and until when the group is being handed over."""
 
@@ -71,11 +88,11 @@ class Suspending:
                     self._handing = None
                 elif self._may_be_given_up(to, ledger):
                     self._handing = None
-                    self.ports.renew(why)
+                    self.renew(why)
             elif now >= until_ns:
                 self._handing = None
         if ledger is not None and ledger.differs:
-            self.ports.renew(ledger.differs)
+            self.renew(ledger.differs)
 
     def _may_be_given_up(self, to: HostId, ledger: Ledger) -> bool:
         """Whether the server that leads on has all that this one has. *Without it:* ordered messages are only
@@ -113,7 +130,7 @@ class Suspending:
         if not is_waiting():
             self.settled()
             return
-        if now < owed.since_ns + self.settings.grace_ns:
+        if now < max(owed.since_ns + self.settings.grace_ns, owed.not_before_ns):
             return  # the order often overtakes the messages
         origin, first, last = owed.spans[0]
         if owed.job is None or (owed.job.origin, owed.job.last) != (origin, last):
@@ -122,14 +139,18 @@ class Suspending:
             case Progress.DONE:
                 owed.job = None
                 self.ports.ready()
+            case Progress.FAILED if owed.renewed_ns is None and (pause_ns := self._pause_ns(owed, now)):
+                owed.job, owed.not_before_ns = None, now + pause_ns  # and ask again
             case Progress.FAILED if owed.renewed_ns is None:
                 # A backup has no object any more at the end of this turn, and this is forgotten.
                 owed.renewed_ns = now
                 self.ports.trace.note("lacks", stream=origin.stream, first=first, last=last, why=owed.job.why)
-                self.ports.renew(
-                    f"{origin.stream} {first} to {last} was ordered and is not here: {owed.job.why}"
-                )
+                why = f"{origin.stream} {first} to {last} was ordered and is not here: {owed.job.why}"
                 owed.job = None
+                self._in_a_row = self._in_a_row + 1 if self.keeping.is_behind else 1
+                if self._in_a_row > 1:
+                    self.ports.fault("message_loss", f"{why}. {TOO_LITTLE}")
+                self.renew(why)
             case Progress.FAILED if self._may_others_have_it(owed, now):
                 owed.job = None  # and ask again
             case Progress.FAILED if self._hand_back(origin, last):
@@ -141,6 +162,27 @@ class Suspending:
                 self.ports.ready()
             case Progress.RUNNING:
                 pass
+
+    def renew(self, why: str) -> None:
+        """Give up the object of a backup, and take the leader's state in its place."""
+        self.keeping.give_up()
+        self.ports.renew(why)
+
+    def _pause_ns(self, owed: Owed, now: int) -> int:
+        """How long a backup still keeps the object that cannot go on; 0: it gives it up now. A state costs
+        every member a capture: one that has just taken one and lacks what came after it waits longer and
+        longer, and where another one takes a state, one that lacks something is the next. A member that
+        knows of no leader may be the one that is to lead, and does not wait."""
+        peers = self.places.peers
+        if not peers.are_led:
+            return 0
+        waited_ns = now - owed.since_ns
+        if self.keeping.is_behind and self._in_a_row:
+            pause_ns = min(AGAIN_MS << min(self._in_a_row - 1, 8), AGAIN_MAX_MS) * MILLISECOND
+            if waited_ns < pause_ns:
+                return pause_ns - waited_ns
+        is_other_first = waited_ns < IN_TURN_MS * MILLISECOND and bool(peers.without_object())
+        return LOOK_MS * MILLISECOND if is_other_first else 0
 
     def _hand_back(self, origin: Origin, last: int) -> bool:
         """Hand over to a server whose object has what no server keeps any more, if there is one; whether that
@@ -161,7 +203,7 @@ class Suspending:
         if owed is not None and not owed.is_given_up:
             if owed.job is not None:
                 return owed.job.due_ns()
-            return owed.since_ns + self.settings.grace_ns
+            return max(owed.since_ns + self.settings.grace_ns, owed.not_before_ns)
         is_handing = self._handing is not None and self._handing[2] == self.ports.epoch()
         return self._handing[3] if self._handing is not None and is_handing else None
 

@@ -101,12 +101,12 @@ class Repetitions:
         config: StyleConfig,
         waiting: WaitingReplies,
         tell: Tell,
-        lacks_space: Callable[[], HostId | None],
     ) -> None:
-        """*lacks_space* returns a host that must keep what is ordered and has too little disk space."""
         self._group = group
         self._config = config
-        self._lacks_space = lacks_space
+        self.lacks_space: Callable[[], HostId | None]
+        """Returns a host that must keep what is ordered and has too little disk space. The replica sets it
+        once it has its sequence."""
         self._waiting = waiting
         self._tell = tell
 
@@ -140,7 +140,7 @@ class Repetitions:
 
     def check_space(self) -> None:
         """Raises ``Overloaded`` while a host that must keep what is ordered lacks disk space (D5)."""
-        host = self._lacks_space()
+        host = self.lacks_space()
         if host is not None:
             raise Overloaded(
                 f"group {self._group}: the disk of {host} is nearly full; until it has space again "
@@ -148,9 +148,10 @@ class Repetitions:
             )
 
     def _check_new(self, execution: Execution, client: ClientId) -> None:
-        if self._lacks_space() is not None:
+        if self.lacks_space() is not None:
             self.check_space()
-        check_kept(self._group, execution.retention, client, self._config)
+        if execution.retention.keyed.total:
+            check_kept(self._group, execution.retention, client, self._config)
 
     def settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
         """Answer a client that asked what became of a request; *record*, ordered at *position*, settles it

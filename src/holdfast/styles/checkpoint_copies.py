@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from weakref import ReferenceType, ref
 
 from holdfast.execution.execution import Execution
 from holdfast.model.ids import Position
@@ -29,6 +30,7 @@ class Copying:
     moved to its final name."""
 
     position: Position
+    of: ReferenceType[Execution]
     is_written: bool = False
     is_kept: bool = False
 
@@ -53,7 +55,7 @@ class CheckpointCopies:
         Returns False if no copy can be started now, because another group has one or copies are not available
         here."""
         self.drop()  # a copy that was never found equal to the primary's state
-        copying = Copying(execution.position)
+        copying = Copying(execution.position, ref(execution))
         snapshot = Snapshot(
             execution.position, execution.pieces, partial(execution.digest, with_state=with_state)
         )
@@ -92,6 +94,16 @@ class CheckpointCopies:
         if self.under_way is not None and self._ports.copies is not None:
             self.under_way = None
             self._ports.copies.drop()
+
+    def drop_unless_of(self, execution: Execution | None) -> None:
+        """Drop the copy in progress, unless it is of this object, or a checkpoint already and being moved."""
+        copying = self.under_way
+        if (
+            copying is not None
+            and not copying.is_kept
+            and (execution is None or copying.of() is not execution)
+        ):
+            self.drop()
 
 
 WHY_CHARACTERS_MAX: Final = 500

@@ -6,8 +6,8 @@ is an event like any other. Either way a captured state waits until its position
 not committed is not a checkpoint (E1). Every captured state is also read back (E9), which takes longer than
 writing it; a state that takes too long between two calls is captured in a copy, too.
 
-A captured state also waits until it is known to be the group's. The state of a primary that takes calls
-counts, because it has answered; any other member's state counts once its digest was found equal (E8,
+A captured state also waits until it is known to be the group's. The state of the object with which a primary
+takes calls counts, because it has answered; any other counts once its digest was found equal (E8,
 :mod:`.divergence`). The log is pruned only up to such a checkpoint. A state that is never compared, because
 the primary died meanwhile or could not make a copy there, is replaced by the next one. Only if the log has
 grown long does a state count without comparison, because a backup with a full log acknowledges nothing. If it
@@ -16,8 +16,9 @@ is found to differ later, it is void like any other.
 
 from collections.abc import Callable
 from typing import Final
+from weakref import ReferenceType, ref
 
-from holdfast.execution.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
+from holdfast.execution.capture import NoStateAvailable, NotCapturable
 from holdfast.execution.execution import Execution
 from holdfast.model.ids import MILLISECOND, Position
 from holdfast.model.outcome import error_in_words
@@ -79,6 +80,8 @@ class Checkpointing:
         self.kept = Position(0)
         """The position of this host's newest checkpoint; the log reaches back to it, and no further."""
         self._captured: Captured | None = None
+        self._captured_of: ReferenceType[Execution] | None = None
+        """The object whose state that is."""
         self._copies = CheckpointCopies(ports, self._copied, self._kept_copy)
         self._awaited: Execution | None = None
         """The object that is captured at its next moment at rest."""
@@ -153,8 +156,14 @@ class Checkpointing:
         """Make a checkpoint due, because someone needs a newer one than there is."""
         self._is_wanted = True
 
-    def trust(self) -> None:
-        """Count this member's states without comparison: it takes calls as primary."""
+    def trust(self, execution: Execution) -> None:
+        """Count the states of *execution* without comparison: with it this member takes calls as primary.
+        *Without dropping what it captured of an earlier object:* a backup differs for a while, and its state
+        is never compared; it makes its object anew, serves, and keeps that state as its checkpoint."""
+        if not self._is_trusted:
+            if self._captured_of is None or self._captured_of() is not execution:
+                self._captured = None
+            self._copies.drop_unless_of(execution)
         self._is_trusted = True
         self.failures.begin_term()
         self._keep_what_counts()
@@ -175,10 +184,9 @@ class Checkpointing:
     def void(self) -> None:
         """Drop what was captured: the object was not the group's (E8)."""
         self._is_trusted = False
-        self._captured = self._awaited = self._equal = None
-        copying = self._copies.under_way
-        if copying is not None and not copying.is_kept:
-            self._copies.drop()
+        self._awaited = self._equal = None
+        self._captured = None
+        self._copies.drop_unless_of(None)
 
     def _may_count(self, position: Position) -> bool:
         return self._is_trusted or position == self._equal or self._is_log_long
@@ -213,13 +221,12 @@ class Checkpointing:
         return self._state_bytes > self._config.inline_state_bytes_max
 
     def grew(self, record_bytes: int) -> None:
-        """Record that the log has one more record of this length."""
+        """Record that the log has records of this length more."""
         self._bytes += record_bytes
 
-    def maybe_capture(self, execution: Execution) -> None:
-        """Capture at rest, if a checkpoint is due."""
-        if self.is_due(execution) and not self._ports.lacks_space():
-            self.capture_at_rest(execution)
+    def must_wait(self, execution: Execution) -> bool:
+        """Whether a checkpoint that is due is not begun: the object is not idle, and the disk lacks space."""
+        return not execution.is_idle and self._ports.lacks_space()
 
     def capture_at_rest(self, execution: Execution) -> None:
         """Capture once. The state's position is the current one or, if a method waits, the next between two
@@ -257,7 +264,7 @@ class Checkpointing:
             if self.failures.why:
                 self._quiet_since = execution.position  # unchanged, it would fail again
             return None
-        self._captured = Captured(execution.position, state)
+        self._captured, self._captured_of = Captured(execution.position, state), ref(execution)
         self._quiet_since = execution.position
         self._state_bytes = len(state)
         self._is_wanted = False
@@ -327,16 +334,6 @@ class Checkpointing:
     def is_pausing(self) -> bool:
         """Whether the object had no readable state only a moment ago."""
         return self._ports.clock.now() < self._not_before
-
-    def update_of(self, execution: Execution) -> bytes | None:
-        """What the class says has changed; None if it says nothing."""
-        try:
-            return execution.get_update()
-        except (NoStateAvailable, NoUpdateAvailable):
-            return None
-        except Exception as error:
-            self.failures.mention("object_failed", error_in_words(error))
-            return None
 
     def nothing_since(self, position: Position) -> None:
         """Record that what was ordered up to *position* after the capture only describes the capture."""

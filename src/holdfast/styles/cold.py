@@ -20,12 +20,14 @@ class Cold(Passive):
 
     def _step(self, execution: Execution) -> None:
         """Make a checkpoint at the interval, on the backups, too, so that their logs can be pruned: a small
-        state is sent to them; for a large one each makes its own."""
-        if not self._checkpointing.is_due(execution):
+        state is sent to them; for a large one each makes its own. *If a mark were ordered where none is
+        begun:* it stays due, and each mark makes for the next turn, until the reserve of the disk is full of
+        marks and the host ends (D5)."""
+        if not self._checkpointing.is_due(execution) or self._checkpointing.must_wait(execution):
             return
         self._owed_digest.begin_capture()
         if not execution.is_idle:
-            self._checkpointing.maybe_capture(execution)
+            self._checkpointing.capture_at_rest(execution)
             self._step_by(execution, self._owed_digest.forward(is_mark=True))
             return
         state = self._checkpointing.capture(execution)

@@ -189,13 +189,13 @@ class OwedDigest:
         self._wake = wake
         self._captured: tuple[Position, bytes] | None = None
         """The digest of the state this primary captured last."""
-        self._is_owed = False
+        self.is_owed = False
         """Whether backups captured their states, too, and wait for that digest."""
 
     def forward(self, *, is_mark: bool) -> Forward:
         """Return a record up to which backups replay. At a mark they capture their states as this primary
         does, and its digest follows (E8)."""
-        self._is_owed = self._is_owed or is_mark
+        self.is_owed = self.is_owed or is_mark
         self.remind()
         return Forward(is_mark)
 
@@ -211,17 +211,17 @@ class OwedDigest:
 
     def remind(self) -> None:
         """Request a turn if there is a digest to tell."""
-        if self._is_owed and self._captured is not None:
+        if self.is_owed and self._captured is not None:
             self._wake()
 
     def take(self) -> Digested | None:
         """Return the digest to be told now, once."""
-        if not self._is_owed or self._captured is None:
+        if not self.is_owed or self._captured is None:
             return None
         (position, digest), self._captured = self._captured, None
-        self._is_owed = False
+        self.is_owed = False
         return Digested(position, digest)
 
     def forget(self) -> None:
         """Record that this member is no longer primary: nothing is owed, and what it captured is dropped."""
-        self._captured, self._is_owed = None, False
+        self._captured, self.is_owed = None, False

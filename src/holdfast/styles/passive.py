@@ -21,6 +21,8 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
+from operator import attrgetter
+from typing import Final
 
 from holdfast.execution.definition import Definition, OtherCode
 from holdfast.execution.execution import Execution
@@ -52,6 +54,8 @@ from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replay import StepScanner, pages, replay
 from holdfast.styles.replica import Replica
 from holdfast.styles.replica_base import Then
+
+_number: Final = attrgetter("number")
 
 
 class Passive(Replica):
@@ -110,10 +114,10 @@ class Passive(Replica):
         elif self._absence.now is not None:
             return
         elif self._code_replay.is_met:
-            if self._is_look_due(up_to):
+            if self._looking.is_due(up_to, self.sequence.log_bytes):
                 self._looking.ended(up_to, self._log_bytes())
                 self._ports.again()
-        elif self._work is None and self._is_look_due(up_to):
+        elif self._work is None and self._looking.is_due(up_to, self.sequence.log_bytes):
             self._work = self._look_at(up_to)
             try:  # `suppress` is three calls of Python code
                 self._go_on()
@@ -250,11 +254,11 @@ class Passive(Replica):
         """Order calls with their outcomes as one record, or as several if they are too long for one."""
         if len(sent.calls) + sum(map(len, outcomes)) <= self._config.record_bytes:  # as nearly always
             last = self._submit_executed(Executed(stamp, sent, outcomes), len(calls))
-            self._waiting.until(last, token, [each.number for each in calls], outcomes)
+            self._waiting.until(last, token, list(map(_number, calls)), outcomes)
             return
         for executed, part in executed_parts(stamp, sent, calls, outcomes, self._config.record_bytes):
             last = self._submit_executed(executed, len(part))
-            self._waiting.until(last, token, [each.number for each in part], executed.outcomes)
+            self._waiting.until(last, token, list(map(_number, part)), executed.outcomes)
 
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
@@ -333,8 +337,7 @@ class Passive(Replica):
             if self._ports.attempts.suspects:
                 for each in in_line(self._ports.attempts, execution):
                     self.poison(each)
-            digested = self._owed_digest.take()
-            if digested is not None:
+            if self._owed_digest.is_owed and (digested := self._owed_digest.take()) is not None:
                 self._tell_digest(execution, digested)
             self._step(execution)
             if execution.line.slow is not None:
@@ -386,10 +389,6 @@ class Passive(Replica):
         return not self.definition.capture.is_checkpointable
 
     # --- following
-
-    def _is_look_due(self, up_to: Position) -> bool:
-        """Whether a backup looks now for steps that advance it."""
-        return self._looking.is_due(up_to, self._log_bytes())
 
     @abstractmethod
     def _step(self, execution: Execution) -> None:

@@ -233,9 +233,10 @@ class CallObserver(Protocol):
 class PassOn(Protocol):
     """Hands a group over to another member that may be able to serve, if there is one (K5)."""
 
-    def __call__(self, why: str, /, *, log_below: int | None = None) -> None:
+    def __call__(self, why: str, /, *, log_below: int | None = None, is_trial: bool = False) -> None:
         """Hand over because this member cannot serve, for the reason *why*. *log_below*: only to a member
-        whose log is shorter than this. Do not call this within an event of the sequence."""
+        whose log is shorter than this. *is_trial*: if no member has its object, to one that may be able to
+        make it of what it holds. Do not call this within an event of the sequence."""
         ...
 
 

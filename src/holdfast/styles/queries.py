@@ -7,6 +7,8 @@ answered yet (S4, R1, R2).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -21,6 +23,8 @@ from holdfast.model.ids import SECOND, ClientId, Position
 from holdfast.model.outcome import Poisoned, Refused, encode_outcome, encode_returned
 from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.ports import Sequence, StylePorts, Token
+
+_method: Final = attrgetter("method")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +122,9 @@ class QueryRunner:
         """Split a frame's calls into queries and operations. They may run in any order, unless the frame
         *is_ordered* (X5): queries of a lane must see what the calls before them did."""
         named = self._named
+        if named.isdisjoint(map(_method, calls)):
+            return [], calls
         queries = [each for each in calls if each.method in named]
-        if not queries:
-            return queries, calls
         operations = [each for each in calls if each.method not in named]
         return ([], calls) if is_ordered and operations else (queries, operations)
 

@@ -100,7 +100,7 @@ class Replica(ReplicaBase):
     def _take_up(self, execution: Execution) -> None:
         self._serving_state.start_calls()
         self._answering.take_up()
-        self._checkpointing.trust()
+        self._checkpointing.trust(execution)
         self._calling_out.take_up(self.sequence.committed)
         self._sending.take_up(execution.sends)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
@@ -342,7 +342,9 @@ class Replica(ReplicaBase):
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing arrives."""
-        execution = self._undisturbed() if self._serving_state.takes_calls else None
+        execution = self.execution if self._serving_state.takes_calls else None
+        if execution is not None and execution.line.slow is not None:
+            execution = None  # a slow method has it, and the timers and the outbox are that method's as well
         gated = execution if self.definition.interface.is_interleaved else None
         gate_ns = self._gate.next_ns(gated.line) if gated is not None else None
         send_ns = None

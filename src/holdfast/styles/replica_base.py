@@ -113,9 +113,7 @@ class ReplicaBase(ABC):
         self._answering = Replies(
             definition.group, ports, self._observers, self._waiting, self._queries, self._final
         )
-        self._repetitions = Repetitions(
-            definition.group, config, self._waiting, self._answering.tell, lambda: self.sequence.lacks_space()
-        )
+        self._repetitions = Repetitions(definition.group, config, self._waiting, self._answering.tell)
         self._asking = QueryRunner(
             self.definition, ports, self._observers, self._queries, config.query_wait_ns, self.time_ns
         )
@@ -169,6 +167,7 @@ class ReplicaBase(ABC):
     def bind(self, sequence: Sequence) -> None:
         """Set the member of the sequence that this replica belongs to, before any event."""
         self.sequence = sequence
+        self._repetitions.lacks_space = sequence.lacks_space
 
     def on_peer_message(self, peer: HostId, message: PeerMessage) -> None:
         """Handle what another member told this one (W1)."""
@@ -289,11 +288,6 @@ class ReplicaBase(ABC):
     def _slow_run(self) -> SlowRun | None:
         execution = self.execution
         return execution.line.slow if execution is not None else None
-
-    def _undisturbed(self) -> Execution | None:
-        """The object, unless a slow method has it: the timers and the outbox are that method's as well."""
-        execution = self.execution
-        return execution if execution is None or execution.line.slow is None else None
 
     def _run_slow(self, execution: Execution) -> None:
         """As primary, have the slow operation that has started computed, and order its end (E15)."""

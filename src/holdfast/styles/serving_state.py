@@ -121,7 +121,8 @@ class ObjectRetry:
 
 
 TRIAL_NS: Final = 60 * SECOND
-"""The pause after a hand-over that may help nobody."""
+"""The longest pause after a hand-over that may help nobody. The first is ``object_retry_ns``, and each is
+twice the one before: a hand-over may also come to nothing because a network is cut just then."""
 LOOK_NS: Final = 20 * MILLISECOND
 """How often a primary that gave up its object checks whether another can be made."""
 
@@ -134,6 +135,7 @@ class ServingState:
         self._retry = ObjectRetry(ports.clock, config)
         self._handover_not_before = 0
         self._trial_not_before = 0
+        self._trials = 0
         self._retry_ns = config.object_retry_ns
         self._waits_for_code = False
         """Whether the last attempt failed because other code made what the group holds."""
@@ -238,8 +240,9 @@ class ServingState:
 
     def maybe_make_room(self, sequence: Sequence, config: StyleConfig, why: str) -> None:
         """Hand over if checkpoints fail here, because of *why*, and the log is full: a member whose log is
-        short can read its state (E9). If all logs are full, nobody knows who can, and another tries: once in
-        :data:`TRIAL_NS`, because it may fare no better. *Without it:* a class can no longer be made on the
+        short can read its state (E9). If all logs are full, nobody knows who can, and another tries: more and
+        more seldom, because it may fare no better. That may be one that waits for this member's state, since
+        there will be none. *Without it:* a class can no longer be made on the
         primary's host; its log is full, it refuses every call, and two members that could serve stand by."""
         if not self.is_primary or sequence.own_log_bytes <= config.log_bytes_max:
             return
@@ -248,8 +251,11 @@ class ServingState:
         if sequence.successors(below):
             self.request_handover(told, log_below=below)
         elif now >= self._trial_not_before:
-            self._trial_not_before = now + TRIAL_NS
-            self._ports.pass_on(told)
+            if now - self._trial_not_before > TRIAL_NS:
+                self._trials = 0
+            self._trial_not_before = now + min(self._retry_ns << min(self._trials, 32), TRIAL_NS)
+            self._trials += 1
+            self._ports.pass_on(told, is_trial=True)
 
     def maybe_pass_on(self) -> None:
         """Let another member serve if it is time to hand over (K5). Do not call this within an event of the

@@ -6,6 +6,7 @@ happen once, so they are refused.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.execution.context import Scope
 from holdfast.execution.crash_attempts import CrashSuspicions
@@ -48,6 +49,9 @@ class Stateless:
     def is_ready(self) -> bool:
         """Whether calls can be taken here."""
         return True
+
+    awaits_turn: Final = True
+    """A turn follows a commit, as in every other style; it does nothing."""
 
     def turn(self) -> None:
         """Do nothing: nothing is ever due."""

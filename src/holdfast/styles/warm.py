@@ -9,13 +9,14 @@ import enum
 from collections.abc import Iterator
 from contextlib import suppress
 
-from holdfast.execution.capture import InvalidUpdate
+from holdfast.execution.capture import InvalidUpdate, NoStateAvailable, NoUpdateAvailable
 from holdfast.execution.definition import Definition
 from holdfast.execution.execution import Execution
 from holdfast.execution.records import Forward, Record, State, Update, decode_record
 from holdfast.execution.saved_state import head_of
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
@@ -67,6 +68,7 @@ class Warm(Passive):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
+        self._looking.is_timed = True
         self._stepped_at = ports.clock.now()
         self._state_bytes: int | None = None
         self._has_base = False
@@ -85,14 +87,15 @@ class Warm(Passive):
 
     def _step(self, execution: Execution) -> None:
         state = None
-        is_due = self._checkpointing.is_due(execution)
+        # Where none is begun, no mark says that one is: it would stay due, with a mark in every turn (D5).
+        is_due = self._checkpointing.is_due(execution) and not self._checkpointing.must_wait(execution)
         if is_due:
             self._has_base = False  # the object is asked for its state
             self._owed_digest.begin_capture()
             if execution.is_idle:
                 state = self._checkpointing.capture(execution)
             else:
-                self._checkpointing.maybe_capture(execution)
+                self._checkpointing.capture_at_rest(execution)
         step = next_step(
             self._spent_ns,
             self._ports.clock.now() - self._stepped_at,
@@ -122,7 +125,7 @@ class Warm(Passive):
             self._has_base = False
             return self._owed_digest.forward(is_mark=is_mark)
         if step is Step.UPDATE:
-            update = self._checkpointing.update_of(execution)
+            update = self._update_of(execution)
             self._has_base = update is not None
             parts = (execution.timers.save(), execution.sends.save(), execution.annexes.save())
             size = len(parts[0]) + len(parts[1]) + sum(map(len, parts[2].values()))
@@ -139,8 +142,18 @@ class Warm(Passive):
             return self._owed_digest.forward(is_mark=is_mark)
         if self.definition.capture.is_updateable:
             # Backups replay up to here: what changed so far must not come again in the next update.
-            self._has_base = self._checkpointing.update_of(execution) is not None
+            self._has_base = self._update_of(execution) is not None
         return self._owed_digest.forward(is_mark=is_mark)
+
+    def _update_of(self, execution: Execution) -> bytes | None:
+        """What the class says has changed; None if it says nothing."""
+        try:
+            return execution.get_update()
+        except (NoStateAvailable, NoUpdateAvailable):
+            return None
+        except Exception as error:
+            self._checkpointing.failures.mention("object_failed", error_in_words(error))
+            return None
 
     # --- as backup
 
@@ -173,12 +186,6 @@ class Warm(Passive):
         if may_replay and self._work is None and not self._code_replay.is_met:
             self._work = self._look_at(self.sequence.committed, replays_rest=True)
             self._ports.wake()
-
-    def _is_look_due(self, up_to: Position) -> bool:
-        """Whether a backup looks now for steps: also after as much time as a failover may spend on replaying,
-        because the primary cannot have executed for longer (E5). *Without it:* with calls of 15 ms each, a
-        backup that looks at every 512th has seven seconds to replay when it takes over."""
-        return self._looking.age_ns >= self._config.replay_budget_ns or super()._is_look_due(up_to)
 
     def _may_keep(self, execution: Execution) -> bool:
         return execution.position <= self.sequence.committed

@@ -29,6 +29,7 @@ from holdfast.node.links import listen, remember
 from holdfast.web import (
     about_calls,
     about_coordinator,
+    about_directory,
     about_events,
     about_faults,
     about_groups,
@@ -123,6 +124,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
         *about_events.ENDPOINTS,
         *about_faults.ENDPOINTS,
         *about_indexes.ENDPOINTS,
+        *about_directory.ENDPOINTS,
         *about_coordinator.ENDPOINTS,
     )
 )

@@ -205,7 +205,8 @@ class _Host(Collector):
         counts = CounterMetricFamily(
             "holdfast_stream_counts",
             "Messages and datagrams of a stream at this host, by what became of them: messages (received), "
-            "delivered, dropped, ignored, recovered, repeated, late, losses, or why datagrams were refused",
+            "delivered, dropped, ignored, recovered, repeated, late, losses, failed (in calls that raised), "
+            "or why datagrams were refused",
             labels=("stream", "outcome"),
         )
         delivered = GaugeMetricFamily(

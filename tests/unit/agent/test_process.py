@@ -105,6 +105,25 @@ def test_a_process_that_says_why_it_ends_is_quoted(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_death_is_told_before_the_output_is_read(tmp_path: Path) -> None:
+    """Groups without a primary wait for the first word; what the process said last is for people."""
+    says = f"import os; print('holdfast: no room', flush=True); {LOCKER}".replace(
+        "time.sleep(60)", "os._exit(1)"
+    )
+
+    async def story() -> None:
+        care = Care(tmp_path, (sys.executable, "-c", says, str(tmp_path / "w"), "7"))
+        care.supervised.start()
+        await care.until(lambda: len(care.deaths) >= 2)
+        assert care.deaths[:2] == [
+            Death(7, "waitpid", "exited with code 1", is_crash=True, will_be_quoted=True),
+            Death(7, "waitpid", "exited with code 1: no room", is_crash=True),
+        ]
+        await care.supervised.stop()
+
+    run(story())
+
+
 def test_a_start_that_fails_is_tried_again(tmp_path: Path) -> None:
     """A full disk or a missing permission must not end the supervision, and with it the host, for good."""
 

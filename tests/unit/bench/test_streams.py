@@ -17,6 +17,7 @@ def measured() -> Measured:
             [Delivered(5.0, 0.0, 30.0, 60.0)],
             [Delivered(5.0, 0.0, 10.0, 60.0)],
         )
+    found.whole = [Delivered(10.0, 5.0)]
     found.lossy = {policy: [Delivered(9.0, 5.0)] for policy in POLICIES}
     found.back_s, found.meanwhile = [(3.0, 2.0)], [(9.5, 10.0)]
     return found
@@ -54,3 +55,9 @@ def test_without_a_peer_the_rest_is_said_all_the_same() -> None:
         "suspended with 100 MB, until it is back",
         "delivered meanwhile",
     ]
+
+
+def test_one_part_is_judged_by_itself() -> None:
+    """Each part has its own runs without loss, so none needs another's."""
+    found = Measured(whole=[Delivered(10.0, 5.0)], lossy={"drop": [Delivered(9.0, 5.0)]})
+    assert [(each.name, each.ratio) for each in judged(found)] == [("1 % lost, drop", 0.9)]

@@ -36,7 +36,7 @@ def test_init_makes_an_administrator_whose_password_is_shown_once(
 ) -> None:
     """What is on the disk is its hash, for this user alone."""
     directory = tmp_path / "d"
-    assert init(dir=directory, suffix=SUFFIX, output="json") == 0
+    assert init(dir=directory, suffix=[SUFFIX], output="json") == 0
     made = json.loads(capsys.readouterr().out)
     assert made["admin_dn"] == f"cn=admin,{SUFFIX}"
     password = made["admin_password"].encode()
@@ -45,13 +45,13 @@ def test_init_makes_an_administrator_whose_password_is_shown_once(
     assert not any(password in each.read_bytes() for each in files)
     assert directory.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidRequest, match="holds a directory already"):
-        init(dir=directory, suffix=SUFFIX)
+        init(dir=directory, suffix=[SUFFIX])
 
 
 def test_a_given_password_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secret = tmp_path / "secret"
     secret.write_text("correct horse\n")
-    init(dir=tmp_path / "d", suffix="o=Example", admin_password_file=secret)
+    init(dir=tmp_path / "d", suffix=["o=Example"], admin_password_file=secret)
     assert "correct horse" not in capsys.readouterr().out
     about = read_about(tmp_path / "d")
     assert about is not None
@@ -70,18 +70,18 @@ def test_a_given_password_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFix
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, suffix: str, replica: int, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        init(dir=tmp_path / "d", suffix=suffix, replica_id=replica)
+        init(dir=tmp_path / "d", suffix=[suffix], replica_id=replica)
     # Nothing is left that would be in the way of the next try.
-    assert init(dir=tmp_path / "d", suffix=SUFFIX, output="json") == 0
+    assert init(dir=tmp_path / "d", suffix=[SUFFIX], output="json") == 0
 
 
 def test_files_of_something_else_are_not_served(tmp_path: Path) -> None:
     directory = tmp_path / "d"
     with pytest.raises(InvalidRequest, match="holds no directory yet"):
         serve_(dir=directory)
-    init(dir=directory, suffix=SUFFIX, output="json")
-    with pytest.raises(InvalidRequest, match=f"holds replica 1 of {SUFFIX}"):
-        serve_(dir=directory, suffix="dc=other", port=0)
+    init(dir=directory, suffix=[SUFFIX], output="json")
+    with pytest.raises(InvalidRequest, match=f"holds {SUFFIX}, not dc=other"):
+        serve_(dir=directory, suffix=["dc=other"], port=0)
     with pytest.raises(InvalidRequest, match="TLS needs a certificate"):
         serve_(dir=directory, ldaps_port=0, port=0)
     with pytest.raises(InvalidRequest, match="cannot be used"):

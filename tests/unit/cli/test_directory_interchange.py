@@ -309,7 +309,7 @@ def test_entries_are_added_to_a_directory_that_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "d"
-    init(dir=directory, suffix=SUFFIX)
+    init(dir=directory, suffix=[SUFFIX])
     with pytest.raises(InvalidLdif, match=r"line 3: .*already"):
         import_(written(tmp_path / "t", TREE), dir=directory)
     capsys.readouterr()
@@ -328,5 +328,5 @@ def test_what_cannot_be_is_refused(filled: Path, tmp_path: Path) -> None:
         export(tmp_path / "out", dir=filled, state=True, base=PEOPLE)
     with pytest.raises(InvalidLdif, match="no record"):
         import_(written(tmp_path / "empty", ""), dir=tmp_path / "e")
-    with pytest.raises(InvalidRequest, match="are for new ones"):
-        import_(tmp_path / "empty", dir=filled, suffix=SUFFIX)
+    with pytest.raises(InvalidRequest, match="--replica-id is for new files"):
+        import_(written(tmp_path / "t", TREE), dir=filled, suffix=SUFFIX, replica_id=2)

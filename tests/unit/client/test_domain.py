@@ -1,7 +1,9 @@
 """The client on real sockets: calls, failovers, lost replies, redirections, asynchronous and synchronous."""
 
 import asyncio
+import gc
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -790,3 +792,47 @@ def info_of(wanted: CreateGroup, made: Reference) -> GroupInfo:
         placed_on=(made.primary,),
         min_in_sync=1,
     )
+
+
+@pytest.fixture
+def own_collector() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)  # Python's; an earlier test may have set others
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+@pytest.mark.parametrize(("collector", "is_searched"), [("as_is", True), ("tuned", False)])
+def test_a_client_may_spare_its_heap_from_the_collector(
+    collector: Any, is_searched: bool, own_collector: None
+) -> None:
+    """Looks at all that a program holds are its longest pauses; they happen as calls make containers."""
+    looks: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            looks.append(info["generation"])
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        # Python looks at all only when a quarter is new, so what other tests have left must not count.
+        gc.freeze()
+        gc.collect()
+        heap = [[] for _ in range(10)]  # type: list[list[object]]
+        async with hf.connect(cluster.url, collector=collector) as another:
+            held = {id(each) for each in gc.get_objects()}
+            assert (id(heap[0]) in held) is is_searched
+            assert await (await another.group("ledger")).deposit("alice", 5) == 5
+            gc.callbacks.append(look)
+            try:
+                heap += [[] for _ in range(400_000)]
+            finally:
+                gc.callbacks.remove(look)
+            assert (2 in looks) is is_searched
+
+    tell(story)
+
+
+def test_a_collector_of_another_kind_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="tuned"):
+        hf.connect("holdfast://127.0.0.1:1/test", collector="tuned please")  # type: ignore[arg-type]

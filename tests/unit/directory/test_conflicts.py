@@ -9,10 +9,23 @@ from directory_replica import modify, person
 from directory_steps import History
 from directory_world import ANN, GROUPS, PEOPLE, SUFFIX, Issued, Master, base, built, entry_id, name, value
 
-from holdfast.directory.conflicts import Conflict, Disputes, Kind, conflicts
+from holdfast.directory.conflicts import Conflict, Disputes, Kind, conflicts, is_shared
+from holdfast.directory.entry import EntryState, decoded_entry, encoded_entry, is_surely_of, placed_entry
 from holdfast.directory.issuing import settle
+from holdfast.directory.primitives import (
+    ROOT,
+    AddEntry,
+    AddValue,
+    Primitive,
+    RemoveAttribute,
+    RemoveEntry,
+)
+from holdfast.directory.resolving import resolve
+from holdfast.directory.seen import NOTHING, Seen
+from holdfast.directory.tree import Facts
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import ReplicaId
 
 NEW, OTHER = entry_id(10), entry_id(11)
 
@@ -193,3 +206,40 @@ def test_a_replica_keeps_its_disputes_up_to_date() -> None:
     second.replica.settle(conflict, lambda csn: None, keep=True)
     second.store.commit()
     assert second.replica.conflicts() == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("number", [1, 0x7F, 0x80, 0xFF, 0x100, 0x2FB])
+def test_what_is_surely_of_one_master_is_shared_by_none(seed: int, number: int) -> None:
+    """A store that is opened is looked through for entries that several masters have changed, by their bytes:
+    none may be passed over, and most of the others are."""
+    rng = random.Random(seed)
+    replicas = [ReplicaId(number), ReplicaId(rng.choice((2, 0x90, 0x94, 0x300, 0x9494)))]
+    now = Csn(0x6AFE7D3D, 0, replicas[0])
+    surely = 0
+    for at in range(60):
+        entry = EntryState(entry_id(at + 1))
+        writers = replicas[: 1 + (at % 4 == 0)]
+        for step in range(12):
+            is_misleading = at % 3 == 0
+            sequence = rng.choice((step, 0x94 if is_misleading else 0x95, 0x1234))
+            csn = Csn(now.timestamp + 1 + step, sequence, rng.choice(writers), rng.randrange(3))
+            seen = Seen.of([csn]) if rng.random() < 0.3 else NOTHING
+            text = rng.choice(("plain", "\u2014" if is_misleading else "\u201c", f"{step}"))
+            if step == 0:
+                change: Primitive = AddEntry(csn=csn, entry=entry.id, parent=ROOT, name=name("x"))
+            elif rng.random() < 0.7:
+                change = AddValue(csn=csn, entry=entry.id, seen=seen, attribute="mail", value=value(text))
+            elif rng.random() < 0.9:
+                change = RemoveAttribute(csn=csn, entry=entry.id, seen=seen, attribute="mail")
+            else:
+                change = RemoveEntry(csn=csn, entry=entry.id, seen=seen)
+            entry = resolve(entry, change)
+        row = encoded_entry(entry)
+        assert encoded_entry(decoded_entry(row)) == row
+        if is_surely_of(entry.modified.replica, row):
+            surely += 1
+            assert not is_shared(entry)
+        placed = placed_entry(row)
+        assert Facts.of(placed) == Facts.of(entry)
+    assert surely >= 10

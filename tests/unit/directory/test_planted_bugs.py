@@ -81,6 +81,16 @@ def purge_forgets_who_knew_of_a_removal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(purging, "_forgetful", lambda slot, horizon, removal: forgetful(slot, horizon, none))
 
 
+def purge_goes_on_with_what_it_read(patch: pytest.MonkeyPatch) -> None:
+    """Before a change came that it then overwrites."""
+
+    def walk_of(state: DirectoryState) -> purging.Walk:
+        read = sorted(state.entries.items())
+        return lambda after: iter([entry for each, entry in read if after is None or each > after])
+
+    patch.setattr(purging, "_walk_of", walk_of)
+
+
 def cycle_is_broken_by_arrival(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tree, "_placed", lambda tree, entry: list(tree._nodes).index(entry))
 
@@ -163,6 +173,7 @@ BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
     purge_drops_what_lost,
     purge_drops_a_tombstone_with_children,
     purge_forgets_who_knew_of_a_removal,
+    purge_goes_on_with_what_it_read,
     cycle_is_broken_by_arrival,
     conflict_is_not_recorded,
     lost_removal_is_not_recorded,

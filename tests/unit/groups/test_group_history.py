@@ -63,8 +63,7 @@ def view(epoch: int, primary: HostId = A) -> View:
 def test_the_steps_of_a_claim_count_from_the_word_of_the_death() -> None:
     story = Story()
     story.history.on_view(view(1))
-    story.clock.at = 105
-    story.history.on_ground(view(1), A, 30)
+    story.history.on_ground(view(1), A, 105, 30)
     story.note(110, "claim", epoch=2)
     story.note(120, "won", epoch=2)
     story.history.on_view(view(2, B))
@@ -96,7 +95,7 @@ def test_the_death_of_a_backup_begins_no_fail_over() -> None:
     """A claim that comes much later is measured from its own start."""
     story = Story()
     story.history.on_view(view(1))
-    story.history.on_ground(view(1), B)
+    story.history.on_ground(view(1), B, 100)
     story.note(500, "claim", epoch=2)
     story.note(510, "won", epoch=2)
     story.history.on_view(view(2, B))
@@ -107,10 +106,9 @@ def test_a_silence_of_long_ago_is_not_where_a_fail_over_begins() -> None:
     """The primary came back, and dies much later."""
     story = Story()
     story.history.on_view(view(1))
-    story.history.on_ground(view(1), A)
-    story.clock.at += 2 * GROUND_NS
-    died = story.clock.at
-    story.history.on_ground(view(1), A)
+    story.history.on_ground(view(1), A, 100)
+    died = 100 + 2 * GROUND_NS
+    story.history.on_ground(view(1), A, died)
     story.note(died + 5, "claim", epoch=2)
     story.note(died + 20, "won", epoch=2)
     story.history.on_view(view(2, B))

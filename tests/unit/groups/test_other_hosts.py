@@ -57,6 +57,25 @@ def test_a_few_are_told_at_a_time_and_in_the_end_all() -> None:
     assert telling.told == list(range(MANY))
 
 
+def test_the_first_are_told_before_all_have_been_looked_at() -> None:
+    """A host may have thousands of members, and the groups of a dead host are served by nobody meanwhile."""
+    looked_at: list[int] = []
+
+    class Seen(Member):
+        @property
+        def view(self) -> Viewed | None:  # type: ignore[override]  # the field of the others
+            looked_at.append(self.group)
+            return Viewed(A)
+
+        @view.setter
+        def view(self, view: Viewed | None) -> None:
+            pass
+
+    telling = Telling({GroupId(group): Seen(GroupId(group), None) for group in range(MANY)})
+    assert len(telling.told) == AT_ONCE
+    assert set(looked_at) == set(range(AT_ONCE))
+
+
 def test_who_has_left_meanwhile_is_told_nothing() -> None:
     """Another member of the same group, created in its place, is skipped too; it learns of the death
     otherwise."""

@@ -8,21 +8,11 @@ from random import Random
 
 from net_world import CLIENT, EVERYBODY, LOOPBACK, SERVER, Echo, Kept, World, run
 
-from holdfast.net import Address, Backoff, Connection, Kind, Link, Reason, Why, serve
+from holdfast.model.backoff import Backoff
+from holdfast.model.ids import MILLISECOND, SECOND
+from holdfast.net import Address, Connection, Kind, Link, Reason, Why, serve
 
-QUICK = Backoff(first_s=0.01, most_s=0.05)
-
-
-def test_back_off_doubles_to_its_bound_and_is_jittered() -> None:
-    """The wait is between half and all of the doubled time, never beyond the bound, and varies."""
-    backoff, random = Backoff(first_s=0.1, most_s=2.0), Random(1)
-    for failures in range(200):
-        doubled = min(2.0, 0.1 * 2 ** min(failures, 30))
-        assert doubled / 2 <= backoff.delay_s(failures, random) <= doubled
-    assert len({backoff.delay_s(9, random) for _ in range(20)}) == 20
-    assert [Backoff().delay_s(n, Random(7)) for n in range(5)] == [
-        Backoff().delay_s(n, Random(7)) for n in range(5)
-    ]
+QUICK = Backoff(first_ns=10 * MILLISECOND, most_ns=50 * MILLISECOND)
 
 
 @asynccontextmanager
@@ -88,7 +78,7 @@ def test_a_peer_that_ends_every_connection_does_not_make_a_busy_loop() -> None:
             while accepted < 8:
                 await asyncio.sleep(0.005)
         # After three tries, each pause is at least half of the longest.
-        assert asyncio.get_running_loop().time() - began >= 4 * QUICK.most_s / 2
+        assert asyncio.get_running_loop().time() - began >= 4 * QUICK.most_ns / SECOND / 2
         assert all(one.closed[0].why is Why.REFUSED for one in kept[:-1])
 
     run(main)

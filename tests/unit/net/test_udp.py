@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net import Address
-from holdfast.net.udp import PER_TURN, Sender, UdpSocket, join_multicast, open_udp
+from holdfast.net.udp import PER_TURN, Sender, UdpSocket, join_multicast, one_by_one, open_udp
 
 LOOPBACK = Address("127.0.0.1", 0)
 MULTICAST = "239.255.77.13"
@@ -42,7 +42,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def opened(heard: Heard, buffer_bytes: int = 1 << 20) -> UdpSocket:
-    return open_udp(LOOPBACK, heard.on_datagram, heard.on_turn, buffer_bytes=buffer_bytes)
+    return open_udp(LOOPBACK, one_by_one(heard.on_datagram), heard.on_turn, buffer_bytes=buffer_bytes)
 
 
 def place(wire: UdpSocket) -> Sender:
@@ -110,7 +110,7 @@ def test_multicast_on_loopback() -> None:
         ears = [Heard(), Heard()]
         first = opened(Heard())
         group = Address(MULTICAST, first.address.port)  # a port that nobody else has
-        joined = [join_multicast(group, "127.0.0.1", each.on_datagram) for each in ears]
+        joined = [join_multicast(group, "127.0.0.1", one_by_one(each.on_datagram)) for each in ears]
         first.multicast_on("127.0.0.1", 0)
         first.send((group.host, group.port), b"to all")
         for each in ears:
@@ -127,11 +127,11 @@ def test_what_cannot_be_opened() -> None:
         heard = Heard()
         one = opened(heard)
         with pytest.raises(Unavailable):
-            open_udp(one.address, heard.on_datagram)
+            open_udp(one.address, one_by_one(heard.on_datagram))
         with pytest.raises(InvalidRequest):
-            join_multicast(Address("127.0.0.1", 5), "127.0.0.1", heard.on_datagram)
+            join_multicast(Address("127.0.0.1", 5), "127.0.0.1", one_by_one(heard.on_datagram))
         with pytest.raises(Unavailable):
-            join_multicast(Address(MULTICAST, 5_007), "203.0.113.9", heard.on_datagram)
+            join_multicast(Address(MULTICAST, 5_007), "203.0.113.9", one_by_one(heard.on_datagram))
         one.close()
 
     run(work)

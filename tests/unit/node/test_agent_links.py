@@ -184,6 +184,37 @@ def test_a_forged_agent_is_not_believed() -> None:
     asyncio.run(story())
 
 
+def test_a_death_counts_with_its_first_word_and_is_reported_with_its_last() -> None:
+    """Failovers do not wait for what people read; people read it once."""
+    deaths, hangs, reported = list[Incarnation](), list[str](), list[str]()
+
+    async def story() -> None:
+        server = await FakeAgent().start()
+        agents = AgentLinks(
+            str(server.address),
+            ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1), credentials=secret_of("d")),
+            random=Random(1),
+            report=report,
+            on_death=lambda host, incarnation, age_ns: deaths.append(incarnation),
+            on_hang=lambda died: hangs.append(died.how),
+            on_died=lambda died: reported.append(died.how),
+        )
+        agents.set_peers({HostId("b"): session("b", str(server.address), incarnation=7)})
+        first = msgspec.structs.replace(
+            DIED, incarnation=Incarnation(7), how="exited", is_hang=True, will_be_quoted=True
+        )
+        by = (str(server.address), "agent1")
+        agents.on_told(first, by)
+        assert (deaths, hangs, reported) == ([7], [], [])
+        for _ in range(2):
+            agents.on_told(msgspec.structs.replace(first, how="exited: stuck", will_be_quoted=False), by)
+        assert (deaths, hangs, reported) == ([7], ["exited: stuck"], ["exited: stuck"])
+        await agents.close()
+        await server.close()
+
+    asyncio.run(story())
+
+
 def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session() -> None:
     """K2: another machine's agent cannot have waited for it, and an earlier process is not this one."""
 

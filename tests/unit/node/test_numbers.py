@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from holdfast.admin.groups import Numbers
-from holdfast.authority.contract import Request, Result, Txn
+from holdfast.authority.contract import Applied, Request, Result
 from holdfast.model.ids import GroupId
 from recipe_bench import Bench
 
@@ -17,9 +17,10 @@ class Slow:
         self.changes = 0
 
     async def ask(self, request: Request) -> Result:
-        self.changes += isinstance(request, Txn)
         await asyncio.sleep(0)
-        return self.bench.ask(request)
+        result = self.bench.ask(request)
+        self.changes += isinstance(result, Applied)
+        return result
 
 
 def test_orders_that_come_together_get_their_numbers_together(tmp_path: Path) -> None:

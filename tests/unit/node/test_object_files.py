@@ -1,12 +1,14 @@
 """The databases of a host's stored objects on real files: made, settled, checkpointed and opened again."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import apsw
 import pytest
 from group_classes import call, definition, run
 
@@ -15,7 +17,7 @@ from holdfast.execution.database import StorageLost
 from holdfast.execution.execution import Execution
 from holdfast.groups.object_file import FILE, ObjectFile
 from holdfast.groups.ports import Written
-from holdfast.groups.stored_object import OFFERS_MAX, StoredObject
+from holdfast.groups.stored_object import OFFERS_MAX, SUFFIX, StoredObject
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.ids import Epoch, GroupId
@@ -255,6 +257,47 @@ def test_a_checkpoint_of_an_object_that_was_given_up_meanwhile_does_not_count(tm
         anew.discard()
         assert words(Execution.load(member.definition, state)) == ["first"]
         assert member.failed == []
+
+    asyncio.run(life())
+
+
+def test_the_thread_that_settles_an_object_that_was_given_up_neither_locks_nor_fails_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FTC-248. The file is taken away below the thread, which is nobody's disk that fails."""
+    is_at_it, may_go_on = threading.Event(), threading.Event()
+
+    def slowly(connection: apsw.Connection) -> int:
+        is_at_it.set()
+        assert may_go_on.wait(WAIT_S)
+        raise apsw.IOError("disk I/O error")  # which SQLite says, not always, of a file that is gone
+
+    async def life() -> None:
+        member = Member(tmp_path)
+        execution = Execution(member.definition)
+        run(execution, call(1, "add", "first"))
+        snapshot = Snapshot(execution.position, execution.pieces, execution.digest)
+        framing = Framing(GroupId(1), Point(execution.position, Epoch(1), 7), salt=1, chunk_bytes=1 << 16)
+        ended: list[Written | NotCopied] = []
+        with monkeypatch.context() as patch:
+            patch.setattr("holdfast.node.object_files.settle", slowly)
+            assert member.stored.begin("first.copied", framing, snapshot, ended.append)
+            while not is_at_it.is_set():
+                await asyncio.sleep(0.01)
+            (before,) = (each for each in member.files.list() if each.endswith(SUFFIX))
+            execution.discard()
+            anew = Execution(member.definition)
+            run(anew, call(1, "add", "anew"))
+            assert before not in member.files.list()
+            may_go_on.set()
+            async with asyncio.timeout(WAIT_S):
+                while not ended or member.stored._is_settling:
+                    await asyncio.sleep(0.01)
+        assert (ended, member.failed) == ([NotCopied("")], [])
+        state = await member.checkpoint(anew)
+        anew.discard()
+        again = Member(tmp_path)
+        assert words(Execution.load(again.definition, state)) == ["anew"]
 
     asyncio.run(life())
 

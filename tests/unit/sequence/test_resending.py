@@ -1,31 +1,14 @@
 """What a primary sends again when it was lost (S5)."""
 
-import dataclasses
+from sequence_follower import E1, E2, GROUP, B, Follower, Passing, start_primary
 
-from sequence_follower import E1, E2, GROUP, Follower, Surroundings
-
-from holdfast.authority.recipe import Seen
-from holdfast.authority.views import View, ViewMember
 from holdfast.model.errors import Overloaded
-from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Opening, Position, Revision, StoreId
-from holdfast.sequence.member_state import MemberState
+from holdfast.model.ids import GroupId, Incarnation, Opening, Position, StoreId
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Hello, Submit
 from holdfast.sequence.ports import Durability
 from holdfast.sequence.store import GroupStore
-from holdfast.sequence.submission import Submission
 from holdfast.storage.record import Record
-
-A, B = HostId("a"), HostId("b")
-
-
-class Passing(Surroundings):
-    """Surroundings whose time passes."""
-
-    time_ns = 0
-
-    def now(self) -> int:
-        return self.time_ns
 
 
 class StandingLog(MemoryLog):
@@ -37,20 +20,6 @@ class StandingLog(MemoryLog):
         if self.is_standing:
             raise Overloaded("records wait for a new file of the log")
         return super().read(group, first, last)
-
-
-def start_primary(on: MemberState, around: Passing) -> Submission:
-    """A is primary; B is listed, and an earlier process of B was heard."""
-    on.ports = dataclasses.replace(on.ports, clock=around, network=around)
-    on.me = on.standing.me = ViewMember(
-        host=A, store=StoreId("a"), incarnation=Incarnation(1), opening=Opening(1)
-    )
-    behind = ViewMember(host=B, store=StoreId("b"), incarnation=Incarnation(7), opening=Opening(1))
-    view = View(group=GROUP, epoch=E2, primary=A, members=(on.me, behind), nonce=Nonce("m"))
-    on.standing.seen, on.epoch = Seen("views/1", view, Revision(2)), E2
-    submission = Submission(on, lambda: None, lambda: None)
-    submission.begin(is_unproven=False)
-    return submission
 
 
 def test_a_window_that_was_lost_before_its_first_acknowledgement_is_sent_again() -> None:

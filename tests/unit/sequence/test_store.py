@@ -101,6 +101,23 @@ def test_what_was_dropped_is_not_sent() -> None:
     assert store.followed() == E2
 
 
+def test_what_is_at_hand_is_read_as_it_is_in_the_log() -> None:
+    """Also from the middle of a record, and after others were dropped; what lies below the floor is not."""
+    store, log = made()
+    for body, count in ((b"a", 1), (b"b", 3), (b"c", 1), (b"d", 2), (b"e", 1)):
+        store.append(E1, body, count)
+    store.drop(Position(7), E1)
+    spans = [(first, last) for first in range(1, 8) for last in range(first, 8)]
+    for first, last in spans:
+        held = log.read(GROUP, Position(first), Position(last))
+        assert store.read(Position(first), Position(last)) == held
+    log.read = None  # type: ignore[method-assign,assignment]  # it is not asked, and would raise
+    assert [each.body for each in store.read(Position(2), Position(5))] == [b"b", b"c"]
+    log.set_floor(GROUP, Position(4))
+    with pytest.raises(TypeError):
+        store.read(Position(4), Position(5))
+
+
 def test_dropping_in_the_middle_of_a_record_is_refused() -> None:
     store, _ = made()
     store.append(E1, b"x", 4)

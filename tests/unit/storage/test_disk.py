@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
@@ -24,7 +25,14 @@ class Owner:
         self.directory = directory
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.answers: list[tuple[object, bool]] = []
-        self.disk = FileDisk(directory, lambda token, ok: self.answers.append((token, ok)), self.calls.put)
+        self.disk = FileDisk(directory, self._on_synced, self.calls.put)
+
+    def answered(self, token: object) -> Callable[[bool], None]:
+        """What a durable write calls when it is durable."""
+        return partial(self._on_synced, token)
+
+    def _on_synced(self, token: object, ok: bool) -> None:
+        self.answers.append((token, ok))
 
     def wait_for(self, count: int) -> list[tuple[object, bool]]:
         """Wait for *count* answers and return them."""
@@ -174,7 +182,7 @@ def test_durable_writes_are_answered_in_turn(owner: Owner) -> None:
     """Reads see the writes at once, whether or not they have been executed."""
     path = synced_file(owner)
     for number in range(3):
-        owner.disk.write_durably("log", 4 * number, b"%d..." % number, number)
+        owner.disk.write_durably("log", 4 * number, b"%d..." % number, owner.answered(number))
     assert owner.disk.read("log", 0, 100) == b"0...1...2..."
     assert owner.wait_for(3) == [(0, True), (1, True), (2, True)]
     assert path.read_bytes() == b"0...1...2..."
@@ -192,19 +200,19 @@ def test_no_durable_write_follows_one_that_failed(owner: Owner, monkeypatch: pyt
     with monkeypatch.context() as broken:
         broken.setattr(os, "pwritev", fail)
         for number in range(3):
-            owner.disk.write_durably("log", 4 * number, b"lost", number)
+            owner.disk.write_durably("log", 4 * number, b"lost", owner.answered(number))
         go_on.set()
         assert owner.wait_for(3) == [(0, False), (1, False), (2, False)]
     assert path.read_bytes() == bytes(12)
     with pytest.raises(DiskFailed):
-        owner.disk.write_durably("log", 0, b"more", 4)
+        owner.disk.write_durably("log", 0, b"more", owner.answered(4))
 
 
 def test_a_short_durable_write_is_completed_and_synced(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     path, syncs, pwritev = synced_file(owner), [], os.pwritev
     monkeypatch.setattr(os, "pwritev", lambda file, data, *rest: pwritev(file, [data[0][:3]], *rest))
     monkeypatch.setattr(os, "fdatasync", syncs.append)
-    owner.disk.write_durably("log", 2, b"01234567", 1)
+    owner.disk.write_durably("log", 2, b"01234567", owner.answered(1))
     assert owner.wait_for(1) == [(1, True)]
     assert path.read_bytes() == b"\0\0" + b"01234567" + b"\0\0"
     assert len(syncs) == 1
@@ -218,12 +226,12 @@ def test_a_durable_write_syncs_whatever_else_was_written(
     syncs: list[int] = []
     monkeypatch.setattr(os, "fdatasync", syncs.append)
     owner.disk.write_at("log", 0, b"before")
-    owner.disk.write_durably("log", 6, b"behind", 1)
+    owner.disk.write_durably("log", 6, b"behind", owner.answered(1))
     owner.wait_for(1)
     assert len(syncs) == 1
     again = Owner(owner.directory)
     for number in range(2):
-        again.disk.write_durably("log", 0, b"x", number)
+        again.disk.write_durably("log", 0, b"x", again.answered(number))
     again.wait_for(2)
     again.disk.close()
     assert len(syncs) == 2

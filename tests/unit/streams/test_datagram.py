@@ -1,5 +1,6 @@
 """Datagrams: what is written is read back, and nothing else is taken."""
 
+import itertools
 import struct
 from random import Random
 
@@ -170,3 +171,81 @@ def test_a_count_that_lies() -> None:
     struct.pack_into(">H", data, wire.HEADER.size, 4096)
     with pytest.raises(Malformed):
         read(bytes(data))
+
+
+# --- datagrams that are read as one
+
+
+@st.composite
+def one_by_one(draw: st.DrawFn) -> list[Message]:
+    """Messages of one source with consecutive numbers, each of which goes by itself; mostly alike."""
+    exact, sums = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    first, is_dated = draw(st.integers(1, 1 << 40)), draw(st.booleans())
+    topics = draw(st.sampled_from([("",), ("bids",), ("ümlaut",), ("", "bids", "news", "asks")]))
+    lengths = draw(st.sampled_from([(8,), (0,), (0, 1, 60)]))
+    found, now = [], draw(st.integers(0, 1 << 50))
+    for number in range(first, first + draw(st.integers(2, 30))):
+        now += draw(st.sampled_from([0, 0, 0, 7, 1 << 20, -1]))
+        length = draw(st.sampled_from(lengths))
+        found.append(
+            Message(
+                number,
+                draw(st.integers(0, 15)),
+                draw(st.sampled_from(topics)),
+                draw(st.binary(min_size=length, max_size=length)),
+                tuple(draw(distances) for _ in range(exact)),
+                tuple(draw(distances) for _ in range(sums)),
+                Ages(max(now, 0) * 1000 if is_dated else None, (), ()),
+            )
+        )
+    return found
+
+
+@given(one_by_one(), st.booleans())
+def test_datagrams_that_are_read_as_one_say_what_each_says(messages: list[Message], is_sealed: bool) -> None:
+    """Always if they are alike: one topic, and times that do not go back."""
+    sender = SEALED if is_sealed else OPEN
+    run = [encode(Batch(sender, [each]), KEY if is_sealed else None) for each in messages]
+    assert all(wire.follows(later, before) for before, later in itertools.pairwise(run))
+    found = wire.decode_joined(run, key_of, is_open=True)
+    created = [each.ages.created_ns or 0 for each in messages]
+    if len({each.topic for each in messages}) == 1 and created[0] == min(created):
+        assert found is not None
+        assert found.messages.body, "it is a block, with the bytes of a batch"  # type: ignore[attr-defined]
+    if found is not None:
+        assert found == Batch(sender, messages)
+
+
+@given(one_by_one(), st.data())
+def test_whatever_is_wrong_with_one_of_them_none_is_taken_for_another(
+    messages: list[Message], data: st.DataObject
+) -> None:
+    """Bytes are changed, cut off or added in one datagram of an open stream. Either they are not read as one,
+    or each would have been read so."""
+    run = [encode(Batch(OPEN, [each])) for each in messages]
+    index = data.draw(st.integers(0, len(run) - 1))
+    changed = bytearray(run[index])
+    at = data.draw(st.integers(wire.HEADER.size, len(changed) - 1))
+    match data.draw(st.sampled_from(["change", "cut", "add"])):
+        case "change":
+            changed[at] = data.draw(st.integers(0, 255))
+        case "cut":
+            del changed[at:]
+        case _:
+            changed[at:at] = data.draw(st.binary(min_size=1, max_size=4))
+    run[index] = bytes(changed)
+    found = wire.decode_joined(run, key_of, is_open=True)
+    if found is not None:
+        alone = [read(each) for each in run]
+        assert [each for batch in alone if isinstance(batch, Batch) for each in batch.messages] == list(
+            found.messages
+        )
+
+
+def test_no_datagram_is_joined_without_its_tag() -> None:
+    run = [encode(Batch(SEALED, [Message(number, 0, "", b"x")]), KEY) for number in range(1, 9)]
+    forged = encode(Batch(SEALED, [Message(5, 0, "", b"y")]), b"o" * 32)
+    assert wire.decode_joined(run, key_of, is_open=False) is not None
+    assert wire.decode_joined([*run[:4], forged, *run[5:]], key_of, is_open=False) is None
+    unsealed = [encode(Batch(OPEN, [Message(number, 0, "", b"x")])) for number in range(1, 9)]
+    assert wire.decode_joined(unsealed, key_of, is_open=False) is None

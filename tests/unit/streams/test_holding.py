@@ -101,6 +101,15 @@ def test_what_closes_a_gap_has_room_before_what_comes_after_it() -> None:
     assert held.numbers == [1, 2]
 
 
+def test_what_was_ordered_is_not_let_go_for_what_comes_before_it() -> None:
+    """Where only the set counts, a leader orders what is there and takes what was missing when it comes."""
+    made, held = holding_of(5, 6, 8, messages_max=3)
+    assert made.take_run(held, block(3, 4), 1, ordered=6) == 1
+    assert held.numbers == [3, 5, 6]
+    assert made.take_run(held, block(4, 4), 1, ordered=6) == 0
+    assert (held.numbers, held.figures.refused) == ([3, 5, 6], 3)
+
+
 STEPS = st.one_of(
     st.tuples(st.sampled_from(("block", "listed")), st.integers(1, 40), st.integers(0, 9)),
     st.tuples(st.sampled_from(("release", "remove")), st.integers(0, 40), st.integers(0, 9)),

@@ -20,7 +20,7 @@ from holdfast.streams.datagram import (
 )
 from holdfast.streams.encoding import EncodingConfig
 from holdfast.streams.message import Heartbeat, Message, Origin
-from holdfast.streams.pacing import CreditConfig
+from holdfast.streams.pacing import CreditConfig, CreditGiver
 from holdfast.streams.reception import Intake, Reception, StreamBinding
 from holdfast.streams.sending import SourceConfig, StreamSource
 
@@ -272,3 +272,82 @@ def test_a_source_and_a_host(part: float) -> None:
     assert world.member.delivered_up_to > 2_000
     assert (source.repeats > 0) == (part > 0)
     assert source.beyond == 0
+
+
+def mixed(dice: Random) -> list[tuple[bytes, Hashable]]:
+    """What one turn of a socket may have: messages one by one and in batches, heartbeats, repetitions, other
+    paths, other lives, forged ones, rubbish."""
+    found: list[tuple[bytes, Hashable]] = []
+    number = 1
+    for _ in range(64):
+        sender, key, path = SENDER, KEY, "a"
+        match dice.randrange(40):
+            case 0:
+                found.append((encode(Beat(SENDER, number - 1, 1), KEY), path))
+                continue
+            case 1:
+                found.append((bytes(dice.randrange(256) for _ in range(dice.randrange(80))), path))
+                continue
+            case 2:
+                number = max(1, number - dice.randrange(5))
+            case 3:
+                number += dice.randrange(40)
+            case 4:
+                path = "b"
+            case 5:
+                sender = From(1, 7, dice.choice((2, 4)))
+            case 6:
+                key = b"o" * 32
+        count = dice.choice((1, 1, 1, 1, 1, 1, 5))
+        made = [Message(each, 0, "", b"x" * dice.choice((4, 4, 9))) for each in range(number, number + count)]
+        found.append((encode(Batch(sender, made), key), path))
+        number += count
+    return found
+
+
+def notices(world: World) -> set[tuple[Hashable, Refusal]]:
+    return {(path, said.refusal) for path, said in world.answers if isinstance(said, Notice)}
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_those_of_one_turn_come_to_the_same_as_each_by_itself(seed: int, loss: float) -> None:
+    """The group gets the same messages in the same order, and the same are counted, refused, answered and
+    thrown away."""
+    together, alone = World(), World()
+    received = mixed(Random(seed))
+    for world in (together, alone):
+        stream = world.reception.stream("orders")
+        assert stream is not None
+        stream.loss = loss
+        stream.origin, stream.sender, stream.path = ORIGIN, SENDER, "a"
+        stream.giver = CreditGiver(CreditConfig(window=100), SENDER)
+        world.reception.request(ORIGIN, 20, 24)
+    together.reception.on_datagrams(received)
+    for data, path in received:
+        alone.reception.on_datagram(path, data)
+    assert together.member is not None
+    assert alone.member is not None
+    assert together.member.messages == alone.member.messages
+    assert together.member.answered == alone.member.answered
+    assert together.member.heartbeats == alone.member.heartbeats
+    assert together.counts == alone.counts
+    assert together.reception.refused == alone.reception.refused
+    answers = [
+        [each for each in world.answers if not isinstance(each[1], Notice)] for world in (together, alone)
+    ]
+    assert answers[0] == answers[1]
+    # What is joined is refused at once, so the bound on notices leaves room for more kinds.
+    assert notices(together) >= notices(alone)
+
+
+def test_messages_that_come_one_by_one_reach_the_group_at_once() -> None:
+    world = World()
+    calls: list[list[int]] = []
+    assert world.member is not None
+    world.member.on_messages = (  # type: ignore[method-assign]
+        lambda origin, messages, is_answer: calls.append([each.number for each in messages])
+    )
+    received = [(encode(batch(number), KEY), "a") for number in range(1, 31)]
+    world.reception.on_datagrams(received)
+    assert calls == [list(range(1, 31))]

@@ -11,6 +11,7 @@ from holdfast.model.ports import NoTrace, Trace
 from holdfast.sequence.peer_messages import Peer
 from holdfast.streams.config import StreamSettings
 from holdfast.streams.holding import Holding
+from holdfast.streams.keeping import Keeping
 from holdfast.streams.ledger import Ledger
 from holdfast.streams.peers import Peers, Status
 from holdfast.streams.records import Began, Deliver
@@ -57,7 +58,8 @@ def made(retain: str) -> tuple[Suspending, Ports]:
     ports, settings = Ports(), StreamSettings(retain=retain, grace_ms=0, recover_ms=20, attempts=1)  # type: ignore[arg-type]
     holding = Holding(100, 1 << 20)
     places = Places(settings, holding, Peers(ports))  # type: ignore[arg-type]
-    return Suspending(ports, settings, places), ports  # type: ignore[arg-type]
+    keeping = Keeping(settings, holding, places.peers)
+    return Suspending(ports, settings, places, keeping), ports  # type: ignore[arg-type]
 
 
 def delivered(number: int) -> Ledger:

@@ -55,7 +55,7 @@ class Ports:
             call_out=unused,
             checkpoint=unused,
             save_checkpoint=unused,
-            pass_on=lambda why, *, log_below=None: self.passed_on.append(why),
+            pass_on=lambda why, *, log_below=None, is_trial=False: self.passed_on.append(why),
             fault=lambda kind, what: self.faults.append((kind, what)),
         )
 

@@ -253,3 +253,90 @@ def test_one_that_stays_without_takes_states_to_keep_its_log_short() -> None:
     give_state(made, "b")
     assert replica.execution is None
     assert replica.fitness().rank is Rank.UNFIT
+
+
+class Quiet(Spy):
+    """Its state depends on something that no reply shows."""
+
+    is_otherwise: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
+
+    def write(self, line: str) -> int:
+        self.written += 1 + self.is_otherwise
+        return super().write(line)
+
+
+def written(made: FakeGroup, name: str) -> int:
+    execution = made.replicas[name].execution
+    assert execution is not None
+    instance = execution.line.instance
+    assert isinstance(instance, Quiet)
+    return instance.written
+
+
+COPIES = msgspec.structs.replace(REPLAYS, inline_state_bytes_max=0)
+"""Every state is captured in a copy of the process, whose digest is known only when it ends."""
+
+
+def test_what_a_copy_holds_of_an_object_that_never_answered_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """*Without it:* a cold backup differs while it captures, the primary dies before it tells its digest, and
+    the backup serves with a new object, which does not differ. It keeps what it captured as its checkpoint;
+    the next time it serves from there, an acknowledged call has another effect."""
+    made = group("cold", Quiet, config=COPIES)
+    write(made, 1)
+    monkeypatch.setattr(Quiet, "is_otherwise", True)
+    interval(made)
+    made.copies["b"].end()
+    assert made.members["b"].checkpoint is None, "the primary has told no digest yet"
+    monkeypatch.setattr(Quiet, "is_otherwise", False)
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert made.replicas["b"].is_ready
+    made.fail_over("c", is_crash=False)
+    made.settle()
+    made.fail_over("b", is_crash=False)
+    made.settle()
+    assert written(made, "b") == 1
+    write(made, 2)
+    interval(made)
+    made.copies["b"].end()
+    made.settle()
+    assert made.members["b"].checkpoint is not None, "the next one counts"
+
+
+def test_what_was_captured_of_an_object_that_a_state_replaced_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A warm backup's object is the primary's again as soon as a state comes; what it captured before is
+    not."""
+    made = group("warm", Quiet, config=COPIES)
+    made.replicas["b"].tune(REPLAYS)
+    write(made, 1)
+    monkeypatch.setattr(Quiet, "is_otherwise", True)
+    interval(made)
+    assert (written(made, "a"), written(made, "b")) == (1, 2)
+    monkeypatch.setattr(Quiet, "is_otherwise", False)
+    made.replicas["a"].tune(msgspec.structs.replace(CONFIG, replay_budget_ns=1))
+    write(made, 2)
+    made.settle()
+    made.replicas["b"].keep_up()
+    assert (written(made, "a"), written(made, "b")) == (2, 2)
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert made.members["b"].checkpoint is None
+
+
+def test_what_was_captured_of_the_object_that_serves_counts() -> None:
+    made = group("warm", config=COPIES)
+    write(made, 1)
+    interval(made)
+    made.copies["b"].end()
+    assert made.members["b"].checkpoint is None
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert made.members["b"].checkpoint is not None

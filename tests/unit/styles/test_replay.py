@@ -35,7 +35,7 @@ def test_a_record_counts_once_and_when_it_is_passed() -> None:
     assert found(looking.last_step([page])) == 4
     assert grown == []
     looking.passed(Position(2))
-    assert grown == [len(CALLS), len(STEP)]
+    assert grown == [len(CALLS) + len(STEP)]
     assert found(looking.last_step([page])) == 4  # the scan was stopped, and starts again
     looking.passed(Position(4))
     assert sum(grown) == 2 * (len(CALLS) + len(STEP))

@@ -5,8 +5,10 @@ A change is tried elsewhere only while it certainly was not accepted: the connec
 endpoint answered that it has no leader (every call demands one and is refused before it is proposed), or the
 endpoint has no gateway. Otherwise the change's outcome is unknown and it is never sent again (A1).
 
-Requests go to the endpoint that answers soonest, which is usually the one on the same machine: every message
-between machines that a claim has to wait for is a part of the failover that callers notice.
+Requests go to the endpoint that serves a linearizable read soonest: every message between machines that a
+claim has to wait for is a part of the failover that callers notice. A read travels as far as a change does,
+but for the disks. So this is usually the member on the same machine, and without it the leader, wherever that
+is, before a follower that is as near.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ import math
 import ssl
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Final, TypeVar
@@ -40,8 +43,12 @@ ROUND_PAUSE_S: Final = 0.05
 """The pause between two rounds in which no endpoint took the request."""
 
 NEAREST_EVERY_S: Final = 5.0
-"""How often the endpoints are timed, by questions that no disk and no other member is asked for. One that was
-left because it failed is returned to after this; until then a claim takes a round trip more."""
+"""How often the endpoints are timed, by reads that no disk is asked for."""
+RETURN_EVERY_S: Final = 0.5
+"""How often this is done after an endpoint failed, until all serve: a claim may take a round trip more
+meanwhile."""
+RETURN_FOR_S: Final = 60.0
+"""How long it is done so often: an endpoint may be gone for good."""
 NEARER_S: Final = 0.002
 """How much sooner another endpoint must answer before it is preferred: less is chance."""
 IDLE_S: Final = 60.0
@@ -120,6 +127,7 @@ class EtcdGateway:
         self._endpoints = [endpoint.rstrip("/") for endpoint in endpoints]
         self._current = 0
         self._timing: asyncio.Task[None] | None = None
+        self._left = asyncio.Event()
         self._user = user
         self._room = asyncio.Semaphore(CALLS_MAX)
         self.deadlines = deadlines
@@ -141,6 +149,7 @@ class EtcdGateway:
         """Move on from *endpoint*, which failed, to the next one, unless another call has done so already."""
         if endpoint == self.endpoint:
             self._current = self._endpoints.index(self.after(endpoint))
+            self._left.set()
 
     def after(self, endpoint: str) -> str:
         """The endpoint to try when *endpoint* does not serve."""
@@ -253,26 +262,47 @@ class EtcdGateway:
         await self.client.aclose()
 
     async def _stay_near(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            await self._prefer_nearest()
-            await asyncio.sleep(NEAREST_EVERY_S)
+            self._left.clear()
+            eager_until = loop.time() + RETURN_FOR_S
+            while not await self._prefer_nearest() and loop.time() < eager_until:
+                await asyncio.sleep(RETURN_EVERY_S)
+            while not await self._is_left_within(NEAREST_EVERY_S):
+                await self._prefer_nearest()
+            await asyncio.sleep(RETURN_EVERY_S)
 
-    async def _prefer_nearest(self) -> None:
+    async def _is_left_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._left.wait()
+        return False
+
+    async def _prefer_nearest(self) -> bool:
+        """Move to the endpoint that serves soonest; return whether all of them serve."""
         times = await asyncio.gather(*(self._time(endpoint) for endpoint in self._endpoints))
         soonest = min(times)
         if soonest + NEARER_S < times[self._current]:
             self._current = times.index(soonest)
+        return max(times) < math.inf
 
     async def _time(self, endpoint: str) -> float:
-        """How long *endpoint* takes to answer on an open connection; infinity if it does not."""
+        """How long *endpoint* takes, on an open connection, to answer what it knows itself and then a
+        linearizable read; infinity if it does not serve. The way to it counts twice, so that of two through
+        which a change takes as long the one on the same machine is preferred."""
         loop = asyncio.get_running_loop()
+        probe = msgspec.json.encode(RangeRequest(b"\0", count_only=True))
         took = math.inf
         try:
             async with asyncio.timeout(self.deadlines.attempt_s):
-                for _ in range(2):  # the first may have to open the connection
+                for _ in range(2):  # the first may have to open the connection, or wait for another read
                     began = loop.time()
-                    found = await self.client.get(endpoint + "/version")
-                    took = loop.time() - began if found.status_code == httpx.codes.OK else math.inf
+                    await self.client.get(endpoint + "/version")
+                    answer = await self.client.post(endpoint + "/v3/kv/range", content=probe)
+                    # Permission is looked at after the read: a refusal has seen the other members too.
+                    if answer.status_code == httpx.codes.NOT_FOUND or answer.is_server_error:
+                        return math.inf
+                    took = min(took, loop.time() - began)
         except TRANSPORT_ERRORS:
             return math.inf
         return took

@@ -10,6 +10,7 @@ import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
@@ -18,7 +19,7 @@ from holdfast.authority.contract import Compacted, Events, Request, Result, Unkn
 from holdfast.authority.move.follower import Follower, FollowerConfig
 from holdfast.authority.move.place import Place
 from holdfast.authority.move.seat import MoveRecipe, SeenSeat
-from holdfast.authority.recipe import Authority
+from holdfast.authority.recipe import Authority, CallsBack
 from holdfast.machine import LogTrace, LoopTimers, MachineClock
 from holdfast.model.errors import HoldfastError, Overloaded
 from holdfast.model.ids import Nonce, Revision
@@ -90,7 +91,8 @@ class FollowingAuthority:
         self._places = Places(connect)
         self._tell = on_moved
         self._tokens = itertools.count(1)
-        self._asked: dict[Hashable, asyncio.Future[Result]] = {}
+        self._asked: dict[Hashable, Callable[[Result], None]] = {}
+        self._is_asking = False
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._moved = asyncio.Event()
         self._timers: LoopTimers | None = None
@@ -120,18 +122,25 @@ class FollowingAuthority:
         return self._places.at(self.place)
 
     async def ask(self, request: Request) -> Result:
-        if self._is_closed:
-            return Unknown("this client of the authority is closed")
-        token = f"asked {next(self._tokens)}"
         answer: asyncio.Future[Result] = self._loop.create_future()
-        self._asked[token] = answer
+        self.request(request, partial(_settle, answer))
+        return await answer
+
+    def request(self, request: Request, then: Callable[[Result], None]) -> None:
+        """Ask as a core does: *then* is called with the result, never before this returns: a core has not
+        noted yet what it asked."""
+        if self._is_closed:
+            self._loop.call_soon(then, Unknown("this client of the authority is closed"))
+            return
+        token = f"asked {next(self._tokens)}"
+        self._asked[token] = then
+        self._is_asking = True
         try:
             self._follower.request(request, token)
-            return await answer
         except Overloaded as error:
-            return Unknown(str(error))
+            self._on_authority(token, Unknown(str(error)))
         finally:
-            del self._asked[token]
+            self._is_asking = False
 
     async def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
         """Yield the changes below *prefix*; a move ends the watch with ``Compacted``, so its owner lists
@@ -167,9 +176,9 @@ class FollowingAuthority:
         self._moved.set()
         if self._timers is not None:
             self._timers.close()
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_result(Unknown("this client of the authority was closed"))
+        asked, self._asked = self._asked, {}
+        for then in asked.values():
+            then(Unknown("this client of the authority was closed"))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -182,6 +191,15 @@ class FollowingAuthority:
         return self._timers
 
     def _ask_backend(self, place: Place, request: Request, token: Hashable) -> None:
+        try:
+            backend = self._places.at(place)
+        except HoldfastError as error:
+            # In a later turn: whoever is answered may ask again at once, and so without end.
+            self._loop.call_soon(self._on_result, token, Unknown(str(error)))
+            return
+        if isinstance(backend, CallsBack):
+            backend.request(request, partial(self._on_result, token))
+            return
         task = self._loop.create_task(self._carry(place, request, token))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
@@ -197,10 +215,18 @@ class FollowingAuthority:
             # call_soon leaves this task: an exception of the core must reach the loop and end the process.
             self._loop.call_soon(self._follower.on_result, token, result)
 
+    def _on_result(self, token: Hashable, result: Result) -> None:
+        if not self._is_closed:
+            self._follower.on_result(token, result)
+
     def _on_authority(self, token: Hashable, result: Result) -> None:
-        answer = self._asked.get(token)
-        if answer is not None and not answer.done():
-            answer.set_result(result)
+        then = self._asked.pop(token, None)
+        if then is None:
+            return
+        if self._is_asking:
+            self._loop.call_soon(then, result)
+        else:
+            then(result)
 
     def _on_moved(self, seen: SeenSeat) -> None:
         moved, self._moved = self._moved, asyncio.Event()
@@ -215,6 +241,11 @@ class FollowingAuthority:
         await asyncio.sleep(LEAVE_S)
         if self._follower.seen.place == place:
             await self._places.leave_all_but(place)
+
+
+def _settle(answer: "asyncio.Future[Result]", result: Result) -> None:
+    if not answer.done():  # or whoever asked was cancelled
+        answer.set_result(result)
 
 
 LEAVE_S = 5.0

@@ -47,9 +47,18 @@ class Meter:
 
 
 class Heavy(Meter):
-    """One with a state of 100 MB, which a member that lacks one message must take whole."""
+    """One with a state of 100 MB, which a member that lacks one message must take whole. What comes meanwhile
+    it must hold: some seconds of the highest rate."""
 
-    streams = hf.StreamSettings(retain="none", recover_from=("log",), grace_ms=5, recover_ms=10, retry_ms=5)
+    streams = hf.StreamSettings(
+        retain="none",
+        recover_from=("log",),
+        grace_ms=5,
+        recover_ms=10,
+        retry_ms=5,
+        hold_messages=8_000_000,
+        hold_bytes=2 << 30,
+    )
 
     cargo: bytearray
 

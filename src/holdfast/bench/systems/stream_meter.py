@@ -30,9 +30,15 @@ MEMBERS: Final = 3
 BATCH: Final = 100
 """Records in a message of corosync; Holdfast fills datagrams of the same size."""
 SENDERS: Final = 3
+BEFORE_S: Final = 2.0
+"""How long messages flow before a member is suspended."""
 SETTLE_S: Final = 120.0
 WARM: Final = 2_000
 POLL_S: Final = 0.01
+LOOK_S: Final = 0.02
+"""How often a member that is suspended is asked whether it is back."""
+LOSE_S: Final = 0.002
+"""How long a member hears nothing of a stream: less than it waits before it asks for what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,8 @@ class Metered:
             for number in range(count):
                 due = began + number * batch / rate
                 while time.monotonic() < due:
-                    await asyncio.sleep(max(0.0, due - time.monotonic() - 0.0005))
+                    _sleep_until(due)
+                    await asyncio.sleep(0)
                 stamped = [SENT.pack(due) + pad] * batch
                 await source.send_many(stamped, topic=TIMED, priority=1)
             await source.delivered(timeout_s=SETTLE_S)
@@ -180,34 +187,60 @@ class Metered:
 
     # --- a member that suspends itself
 
-    async def suspended(self, rate: float) -> tuple[float, float]:
+    async def suspended(self, rate: float) -> tuple[float, float, float]:
         """Have a backup lose a message while *rate* messages a second flow: how long it is without its
-        object, and how many messages per second the leader delivers meanwhile. With a rate of 0 nothing else
-        flows."""
+        object or behind, and how many messages per second the leader delivers before and meanwhile. With a
+        rate of 0 nothing else flows. The loss is over before the object is given up: what came after the
+        state that it takes is not lost as well, which would be another loss."""
         stream, shape = "heavy", Shape(64, is_batched=True)
         (backup, *_) = [each for each in self.hosts if not (await self.inspected(each, stream)).is_leader]
         (leader,) = [each for each in self.hosts if (await self.inspected(each, stream)).is_leader]
         async with self._source(stream, shape) as source:
             await source.send_many([b"x" * 64] * WARM, priority=1)
             await source.delivered(timeout_s=SETTLE_S)
-            flowing = asyncio.create_task(self._flow(source, shape, rate)) if rate else None
+            flowing, before_per_s = None, 0.0
             try:
-                await self.lose(stream, 1.0, [backup])
-                await source.send_many([b"x" * 64] * BATCH, priority=1)
+                if rate:
+                    flowing = asyncio.create_task(self._flow(source, shape, rate))
+                    began, before = time.monotonic(), (await self.figures(leader, stream)).delivered
+                    await asyncio.sleep(BEFORE_S)
+                    gone_on = (await self.figures(leader, stream)).delivered - before
+                    before_per_s = gone_on / (time.monotonic() - began)
+                await self._lose_some(stream, source, backup)
                 async with asyncio.timeout(SETTLE_S):
                     while (await self.inspected(backup, stream)).is_active:
                         await asyncio.sleep(POLL_S)
                     began, before = time.monotonic(), (await self.figures(leader, stream)).delivered
-                    await self.lose(stream, 0.0, [backup])
-                    while not (await self.inspected(backup, stream)).is_active:
-                        await asyncio.sleep(POLL_S)
+                    await self._caught_up(backup, leader, stream)
                 took_s = time.monotonic() - began
                 gone_on = (await self.figures(leader, stream)).delivered - before
             finally:
                 if flowing is not None:
                     flowing.cancel()
                     await asyncio.gather(flowing, return_exceptions=True)
-        return took_s, gone_on / took_s
+        return took_s, before_per_s, gone_on / took_s
+
+    async def _lose_some(self, stream: str, source: Source, backup: Address) -> None:
+        """Have a member lose a few datagrams."""
+        await self.lose(stream, 1.0, [backup])
+        await source.send_many([b"x" * 64] * BATCH, priority=1)
+        source.flush()
+        await asyncio.sleep(LOSE_S)
+        await self.lose(stream, 0.0, [backup])
+
+    async def _caught_up(self, backup: Address, leader: Address, stream: str) -> None:
+        """Wait until a member is as far as the leader was a moment ago: one that has its object back and
+        gives it up again, since it lacks what came meanwhile, is not back. Only the backup is asked until
+        then, and seldom: whoever answers takes time from the members."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            found = await self.inspected(backup, stream)
+            wanted = (await self.figures(leader, stream)).delivered if found.is_active else 0
+            while found.is_active:
+                if found.streams[0].delivered >= wanted:
+                    return
+                await asyncio.sleep(POLL_S)
+                found = await self.inspected(backup, stream)
 
     async def _flow(self, source: Source, shape: Shape, rate: float) -> None:
         began, sent, payload = time.monotonic(), 0, b"x" * shape.bytes
@@ -217,6 +250,12 @@ class Metered:
                 await source.send_many([payload] * due, priority=1)
                 sent += due
             await asyncio.sleep(0.002)
+
+
+def _sleep_until(due: float) -> None:
+    """Wait as exactly as the peer's client does, which is asleep meanwhile: a loop's timers are a millisecond
+    apart, and a source that asks for the time until it is due takes a processor from the members."""
+    time.sleep(max(0.0, due - time.monotonic()))
 
 
 def streams_of(group: str, count: int) -> list[str]:

@@ -6,11 +6,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from holdfast.cli.directory.interchange import STDIO, opened_input, opened_output
+from holdfast.cli.directory.interchange import STDIO, LdifFile, opened_input, opened_output
 from holdfast.cli.directory.progress import Pieces, bar, size_of
-from holdfast.cli.directory.running import known_files, run
+from holdfast.cli.directory.running import run
 from holdfast.cli.output import say
 from holdfast.clock.vector import Vector
+from holdfast.directory.holdings import the_holding
 from holdfast.directory.interchange.changelog_text import (
     ChangelogHead,
     head2str,
@@ -37,7 +38,7 @@ app = App(name="changelog", help="The changelog as text.")
 
 @app.command
 def dump(
-    file: Path = STDIO,
+    file: LdifFile = STDIO,
     *,
     dir: Path,
     suffix: str | None = None,
@@ -81,7 +82,7 @@ def dump(
 
 
 @app.command
-def restore(file: Path, *, dir: Path) -> int:
+def restore(file: LdifFile, *, dir: Path, suffix: str | None = None) -> int:
     """Apply the changes of a changelog's text to the files of a master that is not being served.
 
     They count as another master's: what is there already is passed over, and every change keeps its CSN. A
@@ -93,11 +94,13 @@ def restore(file: Path, *, dir: Path) -> int:
         The text that `changelog dump` wrote; `-` is the standard input.
     dir
         Where the directory keeps its files.
+    suffix
+        Of which suffix, if there are several.
     """
-    about = known_files(dir)
+    place, about = the_holding(dir, suffix)
 
     async def apply() -> int:
-        master = await Master.open(dir, about.suffix, replica=about.replica)
+        master = await Master.open(place, about.suffix, replica=about.replica)
         applied = _Applying(master)
         try:
             with opened_input(file) as opened, bar("restore", size_of(file)) as show:

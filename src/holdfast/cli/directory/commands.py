@@ -1,14 +1,16 @@
 """What people type after ``holdfast directory``."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from holdfast.cli.directory.running import checked_replica, run
-from holdfast.cli.directory.serving import Serving, plant, serve
+from holdfast.cli.directory.serving import Serving, opened, plant, said, serve
 from holdfast.cli.output import Output, print_json, say, talk
-from holdfast.directory.master import Master, read_about, top_entry
+from holdfast.directory.holdings import Holding, holdings_of, is_same, names_of, new_holdings
+from holdfast.directory.master import top_entry
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
 from holdfast.ldap.service import DoorPolicy
@@ -38,46 +40,53 @@ app.command("holdfast.cli.directory.changing:clock", name="clock", help="Put clo
 def init(
     *,
     dir: Path,
-    suffix: str,
-    replica_id: int = 1,
+    suffix: list[str],
+    replica_id: int | None = None,
     admin_password_file: Path | None = None,
     output: Output = "table",
 ) -> int:
     """Make the files of a new directory: the suffix's own entry, and its administrator.
+
+    Where a directory is, another suffix is added to it; a master that is being served serves it from its next
+    start on.
 
     Parameters
     ----------
     dir
         Where the directory keeps its files; it is made, and readable by this user alone.
     suffix
-        The name of the tree's top, such as dc=example,dc=com.
+        The name of the tree's top, such as dc=example,dc=com. Said several times, each is made, with files
+        and an administrator of its own.
     replica_id
-        The number of this master, from 1 to 65534. No two masters of a suffix have the same.
+        The number of this master, from 1 to 65534, 1 if nothing else is said. No two masters of a suffix have
+        the same.
     admin_password_file
         A file with the administrator's password on its first line. Without it one is made, and shown once.
     output
         A sentence for people, one JSON object for scripts.
     """
-    if read_about(dir) is not None:
+    found = holdings_of(dir)
+    known = [each for each in found if any(is_same(each.about.suffix, name) for name in suffix)]
+    if known:
         raise InvalidRequest(
-            f"{dir} holds a directory already; `holdfast directory serve --dir {dir}` runs it"
+            f"{dir} holds a directory already: {names_of(known)}; `holdfast directory serve --dir {dir}` "
+            "runs it"
         )
-    serving = _serving(dir, suffix, replica_id, admin_password_file=admin_password_file)
+    made = new_holdings(dir, found, _possible(suffix), replica_id)
+    serving = _serving(made, admin_password_file=admin_password_file)
 
-    async def make() -> dict[str, object]:
-        master = await Master.open(serving.directory, serving.suffix, replica=serving.replica)
-        try:
-            return await plant(serving, master)
-        finally:
-            await master.stop()
+    async def make() -> list[dict[str, object]]:
+        async with opened(made) as masters:
+            return await plant(serving, masters)
 
-    made = run(make())
+    told = run(make())
     if output == "json":
-        print_json(made)
-    else:
-        say(f"{suffix} is in {dir}; its administrator is {made['admin_dn']}")
-        if admin_password_file is None:
-            say(f"password (shown this once): {made['admin_password']}")
+        print_json(said(told))
+        return EXIT_DONE
+    for each in told:
+        say(f"{each['suffix']} is in {dir}; its administrator is {each['admin_dn']}")
+    if admin_password_file is None:
+        say(f"password (shown this once): {told[0]['admin_password']}")
     return EXIT_DONE
 
 
@@ -85,7 +94,7 @@ def init(
 def serve_(
     *,
     dir: Path,
-    suffix: str | None = None,
+    suffix: list[str] | None = None,
     replica_id: int | None = None,
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,
@@ -109,7 +118,8 @@ def serve_(
     dir
         Where the directory keeps its files.
     suffix
-        The name of the tree's top; may be left out if the files are there.
+        The name of the tree's top; may be left out if the files are there. Said several times, all are served
+        at one port; to add one to those that are there, name one of them as well.
     replica_id
         The number of this master, 1 if nothing else is said; may be left out if the files are there.
     host
@@ -136,16 +146,8 @@ def serve_(
         Lines for people, one JSON object on one line for scripts.
     """
     log_to_stderr(log)
-    known = read_about(dir)
-    if known is None and suffix is None:
-        raise InvalidRequest(f"{dir} holds no directory yet: say --suffix, such as dc=example,dc=com")
-    if known is not None:
-        suffix = suffix or known.suffix
-        replica_id = replica_id or known.replica
     serving = _serving(
-        dir,
-        suffix or "",
-        1 if replica_id is None else replica_id,
+        _wanted(dir, suffix or (), replica_id),
         admin_password_file=admin_password_file,
         host=host,
         port=port,
@@ -155,18 +157,22 @@ def serve_(
         ca=ca,
         policy=DoorPolicy(anonymous_read=anonymous_read, require_tls=require_tls),
     )
+    names = names_of(serving.holdings).replace(", ", " and ") if len(serving.holdings) > 1 else ""
 
     def tell(about: dict[str, object]) -> None:
         if output == "json":
             print_json(about)
             return
-        say(f"{about['suffix']} is served at ldap://{about['ldap']}")
+        say(f"{names or about['suffix']} {'are' if names else 'is'} served at ldap://{about['ldap']}")
         if "ldaps" in about:
             say(f"and at ldaps://{about['ldaps']}")
-        if "admin_dn" in about:
-            say(f"administrator: {about['admin_dn']}")
-            if admin_password_file is None:
-                say(f"password (shown this once): {about['admin_password']}")
+        told = about.get("suffixes", [about])
+        assert isinstance(told, list), "one for each suffix"
+        made = [each for each in told if "admin_dn" in each]
+        for each in made:
+            say(f"administrator: {each['admin_dn']}")
+        if made and admin_password_file is None:
+            say(f"password (shown this once): {made[0]['admin_password']}")
         say(f"try: ldapsearch -x -H ldap://{about['ldap']} -b {about['suffix']}")
 
     failure = run(serve(serving, tell))
@@ -176,14 +182,36 @@ def serve_(
     return EXIT_DONE
 
 
-def _serving(
-    dir: Path, suffix: str, replica_id: int, *, admin_password_file: Path | None, **rest: object
-) -> Serving:
-    checked_replica(replica_id)
-    # Before any file is made: a name that cannot be a suffix, or has no class for its top.
-    top_entry(Suffix(suffix, standard_schema()).dn, suffix)
+def _wanted(directory: Path, suffixes: Sequence[str], replica_id: int | None) -> tuple[Holding, ...]:
+    """What is to be served: all that is there, and what is named and is to be made."""
+    found = holdings_of(directory)
+    if not found and not suffixes:
+        raise InvalidRequest(f"{directory} holds no directory yet: say --suffix, such as dc=example,dc=com")
+    made = new_holdings(directory, found, _possible(suffixes), replica_id)
+    if found and made and not any(is_same(each.about.suffix, name) for each in found for name in suffixes):
+        raise InvalidRequest(f"{directory} holds {names_of(found)}, not {names_of(made)}; name both")
+    for each in found:
+        if replica_id is not None and replica_id != each.about.replica:
+            raise InvalidRequest(
+                f"{directory} holds replica {each.about.replica} of {each.about.suffix}, "
+                f"not replica {replica_id}"
+            )
+    return (*found, *made)
+
+
+def _possible(suffixes: Iterable[str]) -> tuple[str, ...]:
+    """These suffixes. Asked before any file is made: a name that cannot be one, or has no class for its top,
+    is refused."""
+    for each in suffixes:
+        top_entry(Suffix(each, standard_schema()).dn, each)
+    return tuple(suffixes)
+
+
+def _serving(holdings: tuple[Holding, ...], *, admin_password_file: Path | None, **rest: object) -> Serving:
+    for each in holdings:
+        checked_replica(each.about.replica)
     password = None if admin_password_file is None else first_line(admin_password_file)
-    return Serving(directory=dir, suffix=suffix, replica=replica_id, admin_password=password, **rest)  # type: ignore[arg-type]  # the fields are those of the options above
+    return Serving(holdings=holdings, admin_password=password, **rest)  # type: ignore[arg-type]  # the fields are those of the options above
 
 
 def first_line(file: Path) -> bytes:

@@ -8,16 +8,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from msgspec import to_builtins
 
-from holdfast.cli.directory.running import known_files, run
+from holdfast.cli.directory.running import run
 from holdfast.cli.directory.sources import Administrator, bound
 from holdfast.cli.output import Output, print_json, print_table, say
-from holdfast.directory.conflict_text import KEPT, LOST, ConflictText, chosen, told
+from holdfast.directory.conflict_text import KEPT, LOST, ConflictText, chosen, find_conflict, told
+from holdfast.directory.holdings import Holding, holdings_of
 from holdfast.directory.master import Master
 from holdfast.directory.operations import Modification, ModificationKind, ModifyRequest, Scope
 from holdfast.directory.primitives import EntryId, uuid_text
 from holdfast.directory.reading import files_of, reading
 from holdfast.directory.replica.stored_state import stored_conflicts
-from holdfast.ldap.config_entries import CONFLICTS_DN, find_conflict
+from holdfast.ldap.config_entries import CONFLICTS_DN
 from holdfast.model.csn import Csn
 from holdfast.model.errors import DiskFailed, InvalidRequest
 
@@ -145,12 +146,23 @@ def resolve(
 
 
 async def _resolved(directory: Path, id: str, keep: bool) -> Csn:
-    about = known_files(directory)
-    master = await Master.open(directory, about.suffix, replica=about.replica)
+    found = holdings_of(directory)
+    if not found:
+        raise InvalidRequest(f"{directory} holds no directory")
+    for each in found:
+        csn = await _resolved_in(each, id, keep)
+        if csn is not None:
+            return csn
+    raise InvalidRequest(f"there is no conflict {id!r}, or no longer")
+
+
+async def _resolved_in(holding: Holding, id: str, keep: bool) -> Csn | None:
+    place, about = holding
+    master = await Master.open(place, about.suffix, replica=about.replica)
     try:
         conflict = find_conflict(master.replica.conflicts(), id)
         if conflict is None:
-            raise InvalidRequest(f"there is no conflict {id!r}, or no longer")
+            return None
         done: asyncio.Future[Csn] = asyncio.get_running_loop().create_future()
         master.replica.settle(conflict, done.set_result, keep=keep)
         await asyncio.wait((done, master.failed), return_when=asyncio.FIRST_COMPLETED)
@@ -179,18 +191,13 @@ def _conflicts(dir: Path | None, url: str | None, who: Administrator) -> list[Co
 
 
 def _stored(directory: Path) -> Iterator[ConflictText]:
-    for each in files_of(directory).values() or (directory,):
-        yield from _stored_of(each)
+    for each in files_of(directory) or (None,):
+        yield from _stored_of(directory, each)
 
 
-def _stored_of(directory: Path) -> Iterator[ConflictText]:
-    with reading(directory) as snapshot:
-
-        def dn_of(entry: EntryId) -> str:
-            return f"entryUUID={uuid_text(entry)}" if snapshot.shown(entry) is None else snapshot.dn(entry)[0]
-
-        for each in stored_conflicts(snapshot.reader):
-            yield told(each, dn_of)
+def _stored_of(directory: Path, suffix: str | None) -> Iterator[ConflictText]:
+    with reading(directory, suffix) as snapshot:
+        yield from told(stored_conflicts(snapshot.reader), snapshot)
 
 
 def _asked(url: str, who: Administrator) -> Iterator[ConflictText]:

@@ -17,6 +17,8 @@ from holdfast.cli.directory.progress import Pieces, bar, size_of
 from holdfast.cli.directory.running import checked_replica, run
 from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.directory.dn import Dn
+from holdfast.directory.holdings import Holding, holding_above, holdings_of, is_same, names_of
+from holdfast.directory.hosting.places import further_place
 from holdfast.directory.interchange.exporting import Exporting
 from holdfast.directory.interchange.replica_text import ReplicaText
 from holdfast.directory.ldif import ChangeRecord, EntryRecord, Record, read_ldif
@@ -30,20 +32,22 @@ from holdfast.directory.loader import (
     load_entries,
     load_state,
 )
-from holdfast.directory.master import Master, read_about, top_entry
+from holdfast.directory.master import Master, top_entry
 from holdfast.directory.reading import reading
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
-from holdfast.machine.files import open_private, rename_durably
+from holdfast.machine.files import make_durably, open_private, rename_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
 
 EXIT_DONE = 0
 STDIO = Path("-")
+LdifFile = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+"""A file, or `-`, which would be taken for an option otherwise."""
 
 
 def export(
-    file: Path = STDIO,
+    file: LdifFile = STDIO,
     *,
     dir: Path,
     suffix: str | None = None,
@@ -117,7 +121,7 @@ def opened_output(file: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def import_(
-    file: Path,
+    file: LdifFile,
     *,
     dir: Path,
     suffix: str | None = None,
@@ -141,9 +145,11 @@ def import_(
     dir
         Where the directory keeps its files; they are made if there are none.
     suffix
-        For new files: the name of the tree's top, if it is not that of the first entry.
+        The name of the tree's top. May be left out: for new files it is the first entry's, of several
+        suffixes that are there the one that the first entry is below. One that is not there is added.
     replica_id
-        For new files: the number of this master, 1 if nothing else is said.
+        For new files: the number of this master; if nothing else is said that of the suffixes that are
+        there, or 1.
     ignore
         An attribute that is left out; may be given several times.
     hash_passwords
@@ -166,16 +172,28 @@ def import_(
         def progress(done: int) -> None:
             show(pieces.taken, f"{done} records")
 
-        records = read_ldif(pieces)
-        known = read_about(dir)
-        if known is None:
-            loaded = _into_new(dir, suffix, replica_id, records, options, progress)
+        head, records = head_of(read_ldif(pieces))
+        first = None if head is not None else next(records)
+        holding = _holding(dir, suffix, head, first)
+        if first is not None:
+            records = chain((first,), records)
+        if holding is None:
+            found = holdings_of(dir)
+            if replica_id is None and found:
+                replica_id = found[0].about.replica
+            loaded = _into_new(dir, bool(found), suffix, replica_id, head, records, options, progress)
         else:
-            if suffix is not None or replica_id is not None:
+            if replica_id not in (None, holding.about.replica):
                 raise InvalidRequest(
-                    f"{dir} holds a directory already: --suffix and --replica-id are for new ones"
+                    f"{dir} holds replica {holding.about.replica} of {holding.about.suffix} already: "
+                    "--replica-id is for new files"
                 )
-            loaded = run(_into_known(dir, known.suffix, known.replica, records, options, progress))
+            if head is not None:
+                raise InvalidRequest(
+                    f"{dir} holds a directory already, {holding.about.suffix}: an export with state makes a "
+                    "new one (another --dir)"
+                )
+            loaded = run(_into_known(holding, records, options, progress))
     _tell(loaded, dir, monotonic() - began, output)
     return EXIT_DONE
 
@@ -189,16 +207,39 @@ def opened_input(file: Path) -> Iterator[BinaryIO]:
         yield opened
 
 
+def _holding(
+    directory: Path, wanted: str | None, head: ReplicaText | None, first: Record | None
+) -> Holding | None:
+    """The files that the LDIF is for; None if they are to be made. *wanted* says it, or the LDIF itself: its
+    *head* if it is an export with state, else its *first* record. Raises ``InvalidRequest``."""
+    found = holdings_of(directory)
+    if wanted is not None:
+        return next((each for each in found if is_same(each.about.suffix, wanted)), None)
+    if not found or (head is None and len(found) == 1):
+        return found[0] if found else None  # whatever is not below it is refused with its line
+    if head is not None:
+        name = head.suffix
+    else:
+        assert first is not None, "an LDIF has a record"
+        name = first.dn if isinstance(first, EntryRecord) else first.change.dn
+    above = holding_above(found, name)
+    if above is None or (head is not None and not is_same(above.about.suffix, name)):
+        raise InvalidRequest(f"{directory} holds {names_of(found)}, not {name}: --suffix adds one")
+    return above
+
+
 def _into_new(
     directory: Path,
+    is_further: bool,
     suffix: str | None,
     replica_id: int | None,
+    head: ReplicaText | None,
     records: Iterator[Record],
     options: LoadOptions,
     progress: Progress,
 ) -> Loaded:
-    """Make a directory of what the LDIF has. It gets its name when all of it is there."""
-    head, records = head_of(records)
+    """Make a directory of what the LDIF has, or one more suffix in a directory. It gets its name when all of
+    it is there."""
     replica = checked_replica(1 if replica_id is None else replica_id)
     if head is not None:
         suffix = _suffix_of(head, suffix, replica)
@@ -208,9 +249,13 @@ def _into_new(
             raise InvalidRequest("the LDIF begins with a change: say --suffix, such as dc=example,dc=com")
         suffix = first.dn
     top_entry(Suffix(suffix, standard_schema()).dn, suffix)
-    if directory.exists() and any(directory.iterdir()):
-        raise InvalidRequest(f"{directory} has files of something else in it")
-    aside = directory.with_name(f"{directory.name}.importing")
+    if is_further:
+        place, aside = further_place(directory, suffix), directory / "importing"
+        make_durably(place.parent)
+    else:
+        place, aside = directory, directory.with_name(f"{directory.name}.importing")
+    if place.exists() and any(place.iterdir()):
+        raise InvalidRequest(f"{place} has files of something else in it")
     shutil.rmtree(aside, ignore_errors=True)
 
     async def make() -> Loaded:
@@ -226,9 +271,9 @@ def _into_new(
 
     try:
         loaded = run(make())
-        if directory.exists():
-            directory.rmdir()
-        rename_durably(aside, directory)
+        if place.exists():
+            place.rmdir()
+        rename_durably(aside, place)
         return loaded
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -255,19 +300,10 @@ def _free(head: ReplicaText) -> int:
 
 
 async def _into_known(
-    directory: Path,
-    suffix: str,
-    replica: int,
-    records: Iterator[Record],
-    options: LoadOptions,
-    progress: Progress,
+    holding: Holding, records: Iterator[Record], options: LoadOptions, progress: Progress
 ) -> Loaded:
-    head, records = head_of(records)
-    if head is not None:
-        raise InvalidRequest(
-            f"{directory} holds a directory already: an export with state makes a new one (another --dir)"
-        )
-    master = await Master.open(directory, suffix, replica=replica)
+    place, about = holding
+    master = await Master.open(place, about.suffix, replica=about.replica)
     try:
         first = next(records)
         rest = chain((first,), records)

@@ -2,12 +2,10 @@
 
 import asyncio
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import TypeVar
 
 import uvloop
 
-from holdfast.directory.master import About, read_about
 from holdfast.machine.files import close_to_others
 from holdfast.model.errors import InvalidRequest
 
@@ -19,16 +17,6 @@ def run(work: Coroutine[object, object, Answer]) -> Answer:
     close_to_others()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
-
-
-def known_files(directory: Path) -> About:
-    """Whose files these are. Raises ``InvalidRequest`` if there are none."""
-    about = read_about(directory)
-    if about is None:
-        raise InvalidRequest(
-            f"{directory} holds no directory; `directory init --dir {directory} --suffix ...` makes one"
-        )
-    return about
 
 
 def checked_replica(number: int) -> int:

@@ -1,16 +1,18 @@
-"""A master and its LDAP door in one process, until it is told to stop."""
+"""The masters of one or of several suffixes and their LDAP door in one process, until it is told to stop."""
 
 import asyncio
 import os
 import secrets
 import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 from holdfast import __version__
+from holdfast.directory.holdings import Holding
 from holdfast.directory.master import Master
 from holdfast.ldap.limits import DEFAULT, DoorLimits
 from holdfast.ldap.password_threads import PasswordThreads
@@ -28,9 +30,8 @@ log = LibraryLog("directory")
 class Serving:
     """What is to be served, and where."""
 
-    directory: Path
-    suffix: str
-    replica: int = 1
+    holdings: tuple[Holding, ...]
+    """At least one; the first is what a client hears of that asks for no suffix."""
     host: str = "127.0.0.1"
     port: int = 0
     ldaps_port: int | None = None
@@ -51,40 +52,66 @@ def tls_context(serving: Serving) -> ssl.SSLContext | None:
     return DoorTls(DoorFiles(serving.certificate, serving.key, serving.ca)).context
 
 
-async def plant(serving: Serving, master: Master) -> dict[str, object]:
-    """Make the first entries of new data; the answer has the administrator's password if it was made here."""
+async def plant(serving: Serving, masters: Sequence[Master]) -> list[dict[str, object]]:
+    """Make the first entries of those that are new. For each suffix, the administrator and the password if
+    they were made here; one password for all."""
     password = serving.admin_password or secrets.token_urlsafe(12).encode()
-    admin = await master.plant(password, rounds=serving.policy.password_rounds)
-    return {"admin_dn": admin, "admin_password": password.decode("utf-8", "replace")}
+    told: list[dict[str, object]] = []
+    for each in masters:
+        about: dict[str, object] = {"suffix": each.replica.suffix}
+        if each.is_new:
+            about["admin_dn"] = await each.plant(password, rounds=serving.policy.password_rounds)
+            about["admin_password"] = password.decode("utf-8", "replace")
+        told.append(about)
+    return told
+
+
+def said(told: list[dict[str, object]]) -> dict[str, object]:
+    """One object for scripts: what is said of the first suffix, and of all if there are several."""
+    return {**told[0], **({"suffixes": told} if len(told) > 1 else {})}
+
+
+@asynccontextmanager
+async def opened(holdings: Sequence[Holding]) -> AsyncIterator[list[Master]]:
+    """The masters of these files; those that are not there are made."""
+    masters: list[Master] = []
+    try:
+        for place, about in holdings:
+            masters.append(await Master.open(place, about.suffix, replica=about.replica))
+        yield masters
+    finally:
+        for each in reversed(masters):
+            await each.stop()
 
 
 async def serve(serving: Serving, tell: Callable[[dict[str, object]], None]) -> str | None:
     """Serve until a signal comes; *tell* hears where. Returns what made it end, if that was a failure."""
     loop = asyncio.get_running_loop()
     context = tls_context(serving)
-    master = await Master.open(serving.directory, serving.suffix, replica=serving.replica)
-    hasher = PasswordThreads(loop)
-    ports = DoorPorts(monotonic, secrets.token_bytes, hasher, log.info)
-    limits = serving.limits.fitting(allow_open_files())
-    server = LdapServer(Service(master.replica, ports, limits, serving.policy, __version__), loop, context)
-    try:
-        about: dict[str, object] = {"suffix": master.replica.suffix, "pid": os.getpid()}
-        about |= await plant(serving, master) if master.is_new else {}
-        port = await server.listen(serving.host, serving.port)
-        about["ldap"] = f"{serving.host}:{port}"
-        if serving.ldaps_port is not None:
-            secure = await server.listen(serving.host, serving.ldaps_port, is_tls=True)
-            about["ldaps"] = f"{serving.host}:{secure}"
-        spare_what_stays()  # the tree and the schema, of which collections would find nothing
-        tell(about)
-        return await _until_told(loop, master)
-    finally:
-        await server.close()
-        hasher.close()
-        await master.stop()
+    async with opened(serving.holdings) as masters:
+        hasher = PasswordThreads(loop)
+        ports = DoorPorts(monotonic, secrets.token_bytes, hasher, log.info)
+        limits = serving.limits.fitting(allow_open_files())
+        service = Service(masters[0].replica, ports, limits, serving.policy, __version__)
+        server = LdapServer(service, loop, context)
+        try:
+            about = said(await plant(serving, masters)) | {"pid": os.getpid()}
+            for each in masters[1:]:
+                service.add(each.replica)
+            port = await server.listen(serving.host, serving.port)
+            about["ldap"] = f"{serving.host}:{port}"
+            if serving.ldaps_port is not None:
+                secure = await server.listen(serving.host, serving.ldaps_port, is_tls=True)
+                about["ldaps"] = f"{serving.host}:{secure}"
+            spare_what_stays()  # the tree and the schema, of which collections would find nothing
+            tell(about)
+            return await _until_told(loop, masters)
+        finally:
+            await server.close()
+            hasher.close()
 
 
-async def _until_told(loop: asyncio.AbstractEventLoop, master: Master) -> str | None:
+async def _until_told(loop: asyncio.AbstractEventLoop, masters: Sequence[Master]) -> str | None:
     stopped = loop.create_future()
 
     def stop() -> None:
@@ -93,5 +120,6 @@ async def _until_told(loop: asyncio.AbstractEventLoop, master: Master) -> str | 
 
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop)
-    await asyncio.wait((stopped, master.failed), return_when=asyncio.FIRST_COMPLETED)
-    return master.failed.result() if master.failed.done() else None
+    failed = [each.failed for each in masters]
+    await asyncio.wait((stopped, *failed), return_when=asyncio.FIRST_COMPLETED)
+    return next((each.result() for each in failed if each.done()), None)

@@ -5,18 +5,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from holdfast.authority import keys
-from holdfast.authority.contract import Compacted, Events
 from holdfast.authority.directories import (
     DirectoryRecord,
     Edit,
     NoDirectory,
     edit_directory,
-    list_directories,
 )
-from holdfast.authority.driver import insist
-from holdfast.authority.recipe import Authority, Listing, Seen, decoded, perform
+from holdfast.authority.driver import followed, insist
+from holdfast.authority.recipe import Authority, Seen, perform
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import Nonce, Revision
+from holdfast.model.ids import Nonce
 
 
 class DirectoryFollower:
@@ -86,21 +84,10 @@ class DomainDirectories:
 
     async def follow(self) -> None:
         """Follow the records until cancelled. While the authority is away, the last known states stay."""
-        while True:
-            listing: Listing[DirectoryRecord] = await insist(
-                lambda: perform(self._authority, list_directories()), Listing
-            )
-            for seen in listing.items:
+        async for known in followed(self._authority, keys.DIRECTORIES, DirectoryRecord):
+            for seen in known.values():
                 self.take(seen)
             self.is_listed.set()
-            async for event in self._authority.watch(keys.DIRECTORIES, Revision(listing.revision + 1)):
-                match event:
-                    case Compacted():
-                        break  # too far behind to catch up: list again
-                    case Events(changes=changes):
-                        for changed in changes:
-                            if changed.item is not None:
-                                self.take(decoded(changed.item, DirectoryRecord))
 
     def take(self, seen: Seen[DirectoryRecord]) -> None:
         """Take in a state of a record."""

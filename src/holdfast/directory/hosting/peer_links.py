@@ -15,11 +15,11 @@ from typing import Final, Protocol
 import msgspec
 
 from holdfast.directory.replication.messages import Message, decode_message, encode_message
+from holdfast.model.backoff import Backoff
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import HostId
+from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.net import (
     Address,
-    Backoff,
     Connection,
     ConnectionSettings,
     Expected,
@@ -31,7 +31,7 @@ from holdfast.net import (
     Why,
 )
 
-PAUSES: Final = Backoff(first_s=0.02, most_s=0.5)
+PAUSES: Final = Backoff(first_ns=20 * MILLISECOND, most_ns=500 * MILLISECOND)
 """A peer that was refused, or is gone, is tried again that often."""
 ENDED: Final = Reason(Why.DONE, "the session has ended")
 NO_PEER: Final = Reason(Why.REFUSED, "no replication with this host now")

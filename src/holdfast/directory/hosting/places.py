@@ -31,12 +31,17 @@ def place_of(directory: Path, suffix: str, *, was_here: bool) -> Path:
         owner = suffix
     if owner == suffix:
         return directory
+    place = further_place(directory, suffix)
+    make_durably(place)
+    return place
+
+
+def further_place(directory: Path, suffix: str) -> Path:
+    """Where a suffix that is not the first one has its files."""
     word = quote(suffix, safe="=,")
     if len(word) > WORD_MAX:
         word = sha256(suffix.encode()).hexdigest()
-    place = directory / FURTHER / word
-    make_durably(place)
-    return place
+    return directory / FURTHER / word
 
 
 def places(directory: Path) -> Iterator[Path]:

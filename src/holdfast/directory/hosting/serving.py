@@ -106,7 +106,7 @@ class ServedReplica:
         )
         files.on_timer = self._replicator.on_timer
         if roster.purged is not None:
-            replica.purge(roster.purged, "purge")
+            replica.ensure_purged(roster.purged)
         links.attach(self)
         links.set_peers(peers)
 

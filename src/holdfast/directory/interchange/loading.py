@@ -30,6 +30,7 @@ from holdfast.directory.replica.maps import (
     index_value,
     name_row,
 )
+from holdfast.directory.replica.ready import ready
 from holdfast.directory.replica.shown import Shown
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.results import DirectoryError, ResultCode, quoted
@@ -182,6 +183,7 @@ class Loading:
         slots: dict[str, dict[bytes, _Slot]] = {}
         rows: dict[bytes, None] = {}
         named: dict[tuple[str, bytes], bytes] = {}
+        spoken: dict[tuple[str, bytes], bytes] = {}
         for ava in rdn:
             part += 1
             kind = self._kinds.get(ava.attribute) or self._kind(ava.attribute)
@@ -195,6 +197,7 @@ class Loading:
             slot = b"" if kind.is_single else b"=" + known.key
             wish = (((t, s, r, part), ((known.key, ava.value), True)),)
             slots.setdefault(kind.attribute, {})[slot] = (wish, _NOTHING)
+            spoken[kind.attribute, slot] = ava.value
         self._check(values, kinds, rdn)
         values.setdefault("creatorsname", [self._who])
         values.setdefault("modifiersname", [self._who])
@@ -215,6 +218,7 @@ class Loading:
                     continue
                 part += 1
                 slot = b"" if kind.is_single else b"=" + known.key
+                spoken[attribute, slot] = content
                 below[slot] = ((((t, s, r, part), ((known.key, content), True)),), _NOTHING)
         if part > SUB_SEQUENCE_MAX:
             raise _wrong(
@@ -230,8 +234,12 @@ class Loading:
             None,
             {each: (_EMPTY, dict(sorted(slots[each].items()))) for each in sorted(slots)},
         )
-        self._batch.put(ENTRIES, entry, _encoder.encode(state))
-        self._batch.put(SHOWN, entry, _encoder.encode(Shown(parent, name.text, key)))
+        data = _encoder.encode(state)
+        self._batch.put(ENTRIES, entry, data)
+        ordered = {each: sorted(below.items()) for each, below in slots.items()}
+        contents_of = {each: [spoken[each, key] for key, _ in found] for each, found in ordered.items()}
+        shown = ready(schema, Shown(parent, name.text, key), contents_of, len(data))
+        self._batch.put(SHOWN, entry, _encoder.encode(shown))
         self._batch.put(NAMES, row, entry)
         self._batch.put_keys(INDEX, [each + entry for each in rows])
         self._pending[row] = entry

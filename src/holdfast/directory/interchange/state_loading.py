@@ -28,6 +28,7 @@ from holdfast.directory.replica.maps import (
     VECTOR,
     name_row,
 )
+from holdfast.directory.replica.ready import ready
 from holdfast.directory.replica.shown import encoded_shown, shown_now
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.replica.view import visible_values
@@ -108,9 +109,12 @@ class StateLoading:
                 continue
             row = reader.get(ENTRIES, entry)
             state = None if row is None else decoded_entry(row)
-            self._batch.put(SHOWN, entry, encoded_shown(now))
+            values = visible_values(state, now.oddity)
+            contents = {name: [each.content for each in found] for name, found in values.items()}
+            size = 0 if state is None else state.bytes_most()
+            self._batch.put(SHOWN, entry, encoded_shown(ready(schema, now, contents, size)))
             self._batch.put(NAMES, name_row(now.parent, now.key), entry)
-            write_difference(schema, entry, {}, visible_values(state, now.oddity), self._batch)
+            write_difference(schema, entry, {}, values, self._batch)
             if self.is_full:
                 yield self.take_batch()
         head, batch = self._head, self.take_batch()

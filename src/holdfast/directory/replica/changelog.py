@@ -49,6 +49,12 @@ class ChangelogReader:
         for _, row in merge(*map(self._rows, self._missing), key=lambda found: found[0]):
             yield decoded_update(row)
 
+    def csns(self) -> Iterator[Csn]:
+        return merge(*map(self._csns, self._missing))
+
+    def _csns(self, part: Missing) -> Iterator[Csn]:
+        return (csn for csn, _ in self._rows(part))
+
     def _rows(self, part: Missing) -> Iterator[tuple[Csn, bytes]]:
         start, _ = updates_of(part.replica)
         if part.after is not None:

@@ -1,16 +1,18 @@
 """What follows from changed entries: rows of what is shown, and indexes, kept in step with the state."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.directory.conflicts import Disputes
-from holdfast.directory.entry import EntryState
-from holdfast.directory.primitives import EntryId
+from holdfast.directory.entry import EntryState, decoded_entry, is_surely_of, placed_entry
+from holdfast.directory.primitives import EntryId, Value
 from holdfast.directory.replica.access import RULE_ATTRIBUTES
 from holdfast.directory.replica.indexes import write_difference
+from holdfast.directory.replica.maps import SHOWN
 from holdfast.directory.replica.overlay import Overlay
-from holdfast.directory.replica.shown import ShownRows
+from holdfast.directory.replica.ready import READY_BYTES_MAX, decoded_ready, ready, renewed
+from holdfast.directory.replica.shown import Shown, ShownRows, encoded_shown
 from holdfast.directory.replica.view import visible_values
 from holdfast.directory.resolving import DirectoryState
 from holdfast.directory.schema.schema import Schema
@@ -46,18 +48,22 @@ class DerivedRows:
         self._tree = tree
         self._disputes = disputes
         self._schema = schema
+        self._overlay = overlay
         self.shown = ShownRows(tree, schema, overlay)
 
-    def follow(self, entry: EntryState) -> bool:
-        """Let the tree and the disputes follow an entry's state; whether conflicts came into it."""
+    def follow(self, row: bytes) -> None:
+        """Let the tree and the disputes know an entry of the store. There are many, and hardly any in which
+        several masters' changes stand side by side: the others' attributes are not looked at."""
+        entry = placed_entry(row)
         self._tree.update(entry)
-        return self._disputes.update(entry)
+        if not is_surely_of(entry.modified.replica, row):
+            self._disputes.update(decoded_entry(row))
 
     def follow_changes(
         self, before: dict[EntryId, EntryState | None], writers: Collection[ReplicaId]
     ) -> list[EntryId]:
-        """As :meth:`follow`, after changes that *writers* made of the entries in *before*; return those into
-        which conflicts came."""
+        """Let the tree and the disputes follow changes that *writers* made of the entries in *before*; return
+        those into which conflicts came."""
         writer = next(iter(writers)) if len(writers) == 1 else None
         disputed = []
         for entry, was in before.items():
@@ -85,6 +91,8 @@ class DerivedRows:
             old = {} if was is None else visible_values(old_state, was.oddity, words)
             new = {} if now is None else visible_values(state, now.oddity, words)
             write_difference(self._schema, entry, old, new, batch)
+            if now is not None and (was != now or (entry in before and words != {})):
+                self._write_shown(entry, now, state, words, new, batch)
             if was != now:
                 is_name_changed = True
                 if now is not None and state is not None and now.oddity & ~(was.oddity if was else 0):
@@ -95,3 +103,30 @@ class DerivedRows:
                 old.get(each) != new.get(each) or (was != now and each in new) for each in RULE_ATTRIBUTES
             )
         return Consequences(is_name_changed, is_tree_changed, touches_rules or is_tree_changed, tuple(odd))
+
+    def _write_shown(
+        self,
+        entry: EntryId,
+        now: Shown,
+        state: EntryState | None,
+        words: Collection[str] | None,
+        values: Mapping[str, Sequence[Value]],
+        batch: Batch,
+    ) -> None:
+        """The row of an entry that is shown; *values* are all, or those of the attributes that changed."""
+        if words is not None:
+            known = self._overlay.get(SHOWN, entry)
+            before = None if known is None else decoded_ready(known)
+            row = None if before is None else renewed(self._schema, before, words, values)
+            if row is not None:
+                if row != before:
+                    batch.put(SHOWN, entry, encoded_shown(row))
+                return
+        size = 0 if state is None else state.bytes_most()
+        if words is not None and size <= READY_BYTES_MAX:
+            values = visible_values(state, now.oddity)
+        batch.put(SHOWN, entry, encoded_shown(ready(self._schema, now, _contents(values), size)))
+
+
+def _contents(values: Mapping[str, Sequence[Value]]) -> dict[str, list[bytes]]:
+    return {name: [each.content for each in found] for name, found in values.items()}

@@ -4,7 +4,8 @@
 map             key                               value
 ==============  ================================  ============================================================
 ``entries``     entryUUID                         the entry's whole state, tombstones included
-``shown``       entryUUID                         below whom, and under which name, a visible entry is shown
+``shown``       entryUUID                         below whom, and under which name, a visible entry is shown,
+                                                  and its attributes as answers have them
 ``names``       parent's entryUUID, name          the entryUUID of the visible entry of that name
 ``index``       attribute, kind, key, entryUUID   nothing: the entry has such a value
 ``updates``     replica, T, S                     the update of that CSN: the changelog
@@ -35,8 +36,10 @@ KEPT: Final = "kept"
 
 MAPS: Final[tuple[MapName, ...]] = (ENTRIES, SHOWN, NAMES, INDEX, UPDATES, LEFT, REPLICA, KEPT)
 
-FORMAT: Final = 1
-"""The number of this layout; a store of another is refused."""
+FORMAT: Final = 2
+"""The number of this layout. Of a store in format 1, which has no answers ready, entries get theirs when they
+change; who knows format 1 alone refuses this, since he would change entries and not their answers."""
+FORMATS: Final = (1, FORMAT)
 
 IDENTITY: Final = b"identity"
 VECTOR: Final = b"vector"

@@ -37,8 +37,8 @@ class Modifying:
         self._required = state.required()
         self._values: dict[str, dict[bytes, Value]] = {}
         """Of the attributes that were looked at, by key, as they are now."""
-        self._had: dict[str, bool] = {}
-        """Which of these the entry had at first."""
+        self._first: dict[str, dict[bytes, Value]] = {}
+        """Of the same, as they were at first."""
         self._touched: dict[str, str] = {}
         """What the request was about: the schema's names of attributes, and their names in changes."""
         self.steps: list[Callable[[Operation], None]] = []
@@ -47,8 +47,8 @@ class Modifying:
         """The values of an attribute now, by key."""
         values = self._values.get(attribute)
         if values is None:
-            values = self._values[attribute] = {each.key: each for each in self._at_first(attribute)}
-            self._had[attribute] = bool(values)
+            first = self._first[attribute] = {each.key: each for each in self._at_first(attribute)}
+            values = self._values[attribute] = dict(first)
         return values
 
     def _at_first(self, attribute: str) -> tuple[Value, ...]:
@@ -72,24 +72,32 @@ class Modifying:
                 found[name] = [each.content for each in values.values()]
         return found
 
+    def _fresh(self) -> dict[str, list[bytes]]:
+        """As :meth:`touched`, without the values that the entry had at first."""
+        found = {}
+        for name, attribute in self._touched.items():
+            values, first = self._of(attribute), self._first[attribute]
+            found[name] = [each.content for each in values.values() if first.get(each.key) != each]
+        return found
+
     def bytes_most(self, touched: Mapping[str, list[bytes]]) -> int:
         """The entry has no more bytes now, if *touched* is what the request was about."""
         return self._state.bytes_most() + sum([len(each) for values in touched.values() for each in values])
 
     def check(self, rdn: Rdn = ()) -> None:
-        """Raise what is wrong with the entry as it is now. Of values, only those of attributes that the
-        request is about are looked at: another master may have sent others, whose schema differs. Whether
-        its classes allow its attributes is asked when either has changed."""
-        came_or_went = any(bool(values) != self._had[name] for name, values in self._values.items())
+        """Raise what is wrong with the entry as it is now. Of values, only those that the request brings are
+        looked at: another master may have sent others, whose schema differs, and there may be thousands.
+        Whether its classes allow its attributes is asked when either has changed."""
+        came_or_went = any(bool(values) != bool(self._first[name]) for name, values in self._values.items())
         if not rdn and not came_or_went and CLASS not in self._touched:
-            check_values(self._schema, self.touched())
+            check_values(self._schema, self.touched(), self._fresh())
             return
         writable = {
             name: values
             for name, values in self.contents().items()
             if not self._schema.describe(name).type.is_read_only
         }
-        check_entry(self._schema, writable, rdn=rdn, touched=self._touched)
+        check_entry(self._schema, writable, rdn=rdn, fresh=self._fresh())
         if self._structural_class(self._of("objectclass").values()) != self._structural_class(
             self._at_first("objectclass")
         ):

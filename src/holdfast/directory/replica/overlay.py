@@ -8,7 +8,7 @@ relies on is never lost alone.
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Final, cast
 
-from holdfast.directory.entry import EntryState, encoded_entry, glanced_entry
+from holdfast.directory.entry import EntryState, decoded_entry, encoded_entry, glanced_entry
 from holdfast.directory.primitives import EntryId
 from holdfast.directory.replica.maps import ENTRIES
 from holdfast.directory.store import Batch, MapName, Reader, Store
@@ -35,6 +35,15 @@ class Overlay:
     def get(self, name: MapName, key: bytes) -> bytes | None:
         found = self._rows.get((name, key))
         return self.reader().get(name, key) if found is None else found[1]
+
+    def rows_after(self, name: MapName, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The committed rows of a map after a key, as they are on their way; those that are on their way for
+        the first time are left out. Look at nothing else before it has ended."""
+        for each, value in self.reader().rows(name, start=key + b"\x00" if key else b""):
+            found = self._rows.get((name, each))
+            newest = value if found is None else found[1]
+            if newest is not None:
+                yield each, newest
 
     def add(self, number: int, batch: Batch) -> None:
         """A transaction is on its way; numbers rise."""
@@ -106,6 +115,12 @@ class StoredEntries(MutableMapping[EntryId, EntryState]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def after(self, entry: EntryId | None) -> Iterator[EntryState]:
+        """The entries after one, by id, for who looks at all of them: those that are kept decoded stay. New
+        ones that are not committed yet are left out."""
+        for _, row in self._overlay.rows_after(ENTRIES, entry or b""):
+            yield decoded_entry(row)
 
     def take_changed(self) -> list[tuple[EntryId, bytes | None]]:
         """The rows of what has changed since this was last asked; None for an entry that is gone."""

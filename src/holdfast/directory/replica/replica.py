@@ -10,7 +10,6 @@ committed in their order. A failed commit is the end (D1): nothing is answered a
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -18,17 +17,17 @@ from holdfast.clock import Generator
 from holdfast.clock.vector import Vector
 from holdfast.directory.conflicts import Conflict, Disputes, conflicts
 from holdfast.directory.dn import Dn
-from holdfast.directory.entry import EntryState, decoded_entry
+from holdfast.directory.entry import EntryState
 from holdfast.directory.issuing import Operation, settle
 from holdfast.directory.operations import Change
 from holdfast.directory.primitives import ENTRY_ID_BYTES, EntryId, MoveEntry, random_id
-from holdfast.directory.purging import purge
 from holdfast.directory.replica import changelog
 from holdfast.directory.replica.derived import DerivedRows
 from holdfast.directory.replica.judging import judged
 from holdfast.directory.replica.maps import (
     ENTRIES,
     FORMAT,
+    FORMATS,
     IDENTITY,
     KEPT,
     LEFT,
@@ -41,6 +40,7 @@ from holdfast.directory.replica.maps import (
     update_row,
 )
 from holdfast.directory.replica.overlay import Overlay, StoredEntries
+from holdfast.directory.replica.purge_slices import PURGE_SLICE, PurgeSlices
 from holdfast.directory.replica.seam import ReplicaListener
 from holdfast.directory.replica.shown import Oddity
 from holdfast.directory.replica.sight import Sight
@@ -57,9 +57,6 @@ from holdfast.model.csn import Csn, parse
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable, invariant
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Random, Token, Trace
-
-PURGE_ROWS_MAX: Final = 2_000
-"""How many entries one transaction of a purge writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +79,13 @@ class Replica:
         suffix: str,
         *,
         on_failed: Callable[[str], None] = lambda why: None,
-        purge_rows: int = PURGE_ROWS_MAX,
+        purge_slice: int = PURGE_SLICE,
     ) -> None:
         """*on_failed* is called once, when nothing can be committed any more: the process must end (D1).
-        *purge_rows* is how many entries one transaction of a purge writes."""
+        *purge_slice* is how many entries one slice of a purge passes by."""
         self._ports = ports
         self.generator = ports.generator
         self._on_failed = on_failed
-        self._purge_rows = purge_rows
         self.schema = schema
         self.suffix_name = Suffix(suffix, schema)
         self._overlay = Overlay(ports.store)
@@ -99,6 +95,7 @@ class Replica:
         self._disputes = Disputes()
         self.sight = Sight(self._state, self._tree, schema, self.suffix_name)
         self._derived = DerivedRows(self._state, self._tree, self._disputes, schema, self._overlay)
+        self._purge = PurgeSlices(self._state, self._tree, self._entries, self._overlay, purge_slice)
         self._vector: Vector | None = None
         self._accepted: Vector | None = None
         """The vector with what is on its way."""
@@ -128,7 +125,7 @@ class Replica:
             self._begin(generation)
             return
         identity = msgspec.msgpack.decode(row, type=Identity)
-        if identity.format != FORMAT or Suffix(identity.suffix, self.schema).key != self.suffix_name.key:
+        if identity.format not in FORMATS or Suffix(identity.suffix, self.schema).key != self.suffix_name.key:
             raise InvalidRequest(
                 f"the store has data of {identity.suffix} in format {identity.format}, "
                 f"not of {self.suffix} in format {FORMAT}"
@@ -141,17 +138,22 @@ class Replica:
         for key, value in reader.rows(LEFT):
             self._state.left[EntryId(bytes(key))] = parse(bytes(value).decode())
         for _, value in reader.rows(ENTRIES):
-            self._derived.follow(decoded_entry(bytes(value)))
+            self._derived.follow(bytes(value))
         self._tree.take_touched()
         newest = None if self._vector is None else self._vector.newest()
         if newest is not None:
             # What is on the disk was seen, whatever the clock's own file says (CSN-19, CSN-20).
             self._ports.generator.observe("own store", newest, override_reason="CSNs of the own store")
-        if (row := reader.get(REPLICA, PURGING)) is not None:
+        if identity.format != FORMAT:
+            self._note_identity(identity.generation)
+        if (row := self._overlay.reader().get(REPLICA, PURGING)) is not None:
             self.purge(Vector.parse(row.decode()), None)
 
     def _begin(self, generation: str) -> None:
         self._accepted = self._vector = self._trimmed = Vector.of(generation)
+        self._note_identity(generation)
+
+    def _note_identity(self, generation: str) -> None:
         batch = Batch()
         identity = Identity(suffix=self.suffix, generation=generation)
         batch.put(REPLICA, IDENTITY, msgspec.msgpack.encode(identity))
@@ -307,24 +309,26 @@ class Replica:
         return len(gone)
 
     def purge(self, vector: Vector, token: Token) -> None:
-        for entry in purge(self._state, vector):
-            self._tree.forget(entry)
-        # Purging changes nothing that is shown, so what the tree touched needs no look.
-        self._tree.take_touched()
-        rows = self._entries.take_changed()
         batch = Batch()
-        batch.put(REPLICA, PURGED, vector.text().encode())
-        batch.put(REPLICA, PURGING, vector.text().encode())
-        for key, _ in list(self._overlay.reader().rows(LEFT)):
-            if EntryId(bytes(key)) not in self._state.left:
-                batch.erase(LEFT, bytes(key))
-        for at, (entry, row) in enumerate(rows):
-            _put_entry(batch, entry, row)
-            if at % self._purge_rows == self._purge_rows - 1:
-                self._write(batch)
-                batch = Batch()
-        batch.erase(REPLICA, PURGING)
-        self._write(batch, Sequel(tokens=() if token is None else (token,)))
+        self._purge.begin(vector, token, batch)
+        self._write(batch)
+
+    @property
+    def is_purging(self) -> bool:
+        return self._purge.is_under_way
+
+    def purge_on(self) -> None:
+        if not self._transactions.is_full:
+            batch = Batch()
+            tokens = self._purge.go_on(batch)
+            self._put_entries(batch)
+            if batch.changes:
+                self._write(batch, Sequel(tokens=tokens))
+
+    def ensure_purged(self, vector: Vector) -> None:
+        """As :meth:`purge`, of a store that was opened: its last purge is done, and seldom lacks anything."""
+        if self._state.purged != vector:
+            self.purge(vector, None)
 
     def retire(self, replica: ReplicaId, token: Token) -> None:
         self._accepted = self.accepted.without(replica)
@@ -382,8 +386,7 @@ class Replica:
             # The same text at every master that has the same changes.
             name = f"{bytes(entry).hex()}-{self._state.entries[entry].modified}"
             self._ports.trace.note("directory_conflict", conflict=name)
-        for entry, row in self._entries.take_changed():
-            _put_entry(batch, entry, row)
+        self._put_entries(batch)
         csns = [update.csn for update in updates] + list(marks) + ([] if own is None else [own])
         vector = self.accepted
         self._accepted = Vector.of(vector.generation, (*vector, *csns), retired=vector.retired)
@@ -396,6 +399,13 @@ class Replica:
             consequences=consequences,
         )
         self._write(batch, sequel)
+
+    def _put_entries(self, batch: Batch) -> None:
+        for entry, row in self._entries.take_changed():
+            if row is None:
+                batch.erase(ENTRIES, entry)
+            else:
+                batch.put(ENTRIES, entry, row)
 
     def _write(self, batch: Batch, sequel: Sequel | None = None) -> None:
         self._transactions.write(batch, self.accepted, sequel or Sequel())
@@ -435,10 +445,3 @@ class Replica:
         if self._listener is not None:
             self._listener.on_failed(why)
         self._on_failed(why)
-
-
-def _put_entry(batch: Batch, entry: EntryId, row: bytes | None) -> None:
-    if row is None:
-        batch.erase(ENTRIES, entry)
-    else:
-        batch.put(ENTRIES, entry, row)

@@ -37,6 +37,10 @@ class UpdateReader(Protocol):
 
     def __iter__(self) -> Iterator[Update]: ...
 
+    def csns(self) -> Iterator[Csn]:
+        """Those of the updates, without reading these."""
+        ...
+
     def close(self) -> None: ...
 
     def __enter__(self) -> Self: ...
@@ -114,7 +118,19 @@ class ReplicaSeam(Protocol):
         ...
 
     def purge(self, vector: Vector, token: Token) -> None:
-        """Drop state that only changes up to *vector* needed (G7 says how far that may be)."""
+        """Begin to drop state that only changes up to *vector* needed (G7 says how far that may be). One that
+        is under way is part of it from now on. ``on_applied`` follows when it is done; one that was cut short
+        is begun again by the next process that opens the store."""
+        ...
+
+    @property
+    def is_purging(self) -> bool:
+        """Whether a purge is under way: ``purge_on`` is to be called, now and then."""
+        ...
+
+    def purge_on(self) -> None:
+        """Do a little of the purge that is under way, a few milliseconds at most. Changes may arrive before
+        the next call."""
         ...
 
     def retire(self, replica: ReplicaId, token: Token) -> None:

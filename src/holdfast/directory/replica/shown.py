@@ -95,8 +95,9 @@ class ShownRows:
     def write(
         self, touched: Iterable[EntryId], others: Iterable[EntryId], batch: Batch
     ) -> dict[EntryId, tuple[Shown | None, Shown | None]]:
-        """Write what has changed of the entries that the tree *touched*; return what was shown of each, and
-        what is now. Of *others* the same is shown as before."""
+        """Write what has changed of the entries that the tree *touched*, but for the rows of those that are
+        shown, which have their values too; return what was shown of each, and what is now. Of *others* the
+        same is shown as before."""
         looked = {each: (self.before(each), shown_now(self._tree, self._schema, each)) for each in touched}
         changed = {each: pair for each, pair in looked.items() if pair[0] != pair[1]}
         # Names are given back before they are taken: of two entries that swap theirs neither loses its row.
@@ -107,7 +108,6 @@ class ShownRows:
             if now is None:
                 batch.erase(SHOWN, each)
             else:
-                batch.put(SHOWN, each, encoded_shown(now))
                 batch.put(NAMES, name_row(now.parent, now.key), each)
         for each in others:
             if each not in looked:

@@ -12,6 +12,7 @@ from holdfast.directory.dn import Dn, rdn_key
 from holdfast.directory.entry import decoded_entry
 from holdfast.directory.primitives import ROOT, EntryId
 from holdfast.directory.replica.maps import ENTRIES, NAMES, SHOWN, name_row
+from holdfast.directory.replica.ready import Ready, decoded_ready
 from holdfast.directory.replica.shown import Oddity, Shown, decoded_shown, is_suffix
 from holdfast.directory.replica.view import EntryView
 from holdfast.directory.results import DirectoryError, ResultCode
@@ -54,20 +55,32 @@ class Suffix:
 class Face:
     """What is kept of an entry for answers: bytes that were sent before, and what says who may have them."""
 
-    __slots__ = ("dn_key", "encoded", "id", "is_elsewhere", "view")
+    __slots__ = ("dn", "dn_key", "encoded", "id", "is_elsewhere", "ready", "view")
 
-    def __init__(self, view: EntryView) -> None:
-        self.id = view.id
-        self.dn_key = view.dn_key
-        self.is_elsewhere = view.is_elsewhere
+    def __init__(
+        self,
+        entry: EntryId,
+        dn: str,
+        dn_key: bytes,
+        *,
+        is_elsewhere: bool = False,
+        ready: Ready | None = None,
+        view: EntryView | None = None,
+    ) -> None:
+        self.id = entry
+        self.dn = dn
+        self.dn_key = dn_key
+        self.is_elsewhere = is_elsewhere
         self.encoded: dict[object, bytes] = {}
         """By what was asked for."""
-        self.view: EntryView | None = view
-        """The entry itself, until it is taken: to keep it would cost several times as much."""
+        self.ready = ready
+        """What the store has ready of it, until it is let go: to keep it would be to keep two answers."""
+        self.view = view
+        """The entry itself, until it is let go: to keep it would cost several times as much."""
 
-    def take_view(self, snapshot: "Snapshot") -> EntryView | None:
-        view, self.view = self.view, None
-        return view if view is not None else snapshot.made(self.id)
+    def let_go(self) -> None:
+        """Keep what was sent, and no more."""
+        self.ready = self.view = None
 
 
 class ViewCache:
@@ -80,6 +93,8 @@ class ViewCache:
         self.faces: dict[EntryId, Face] = {}
         self.found: dict[bytes, EntryId] = {}
         """Entries by the keys of their names."""
+        self.names: dict[EntryId, tuple[str, bytes]] = {}
+        """The names of entries, and the keys of these."""
 
     def advance(
         self, changed: Iterable[EntryId], *, is_tree_changed: bool = False, is_name_changed: bool = False
@@ -88,6 +103,7 @@ class ViewCache:
         self.moment += 1
         if is_name_changed:
             self.found.clear()
+            self.names.clear()
         if is_tree_changed:
             self.views.clear()
             self.faces.clear()
@@ -160,14 +176,16 @@ class Snapshot:
 
     def dn(self, entry: EntryId) -> tuple[str, bytes]:
         """The whole name of a visible entry, and its key."""
-        known = self._names.get(entry)
+        cache = self._cache
+        names = cache.names if cache is not None and cache.moment == self._moment else self._names
+        known = names.get(entry)
         if known is not None:
             return known
         way: list[tuple[EntryId, Shown]] = []
         each = entry
         above = (self.suffix.text, self.suffix.key)
         while each != ROOT:
-            known = self._names.get(each)
+            known = names.get(each)
             if known is not None:
                 above = known
                 break
@@ -179,8 +197,8 @@ class Snapshot:
         for each, shown in reversed(way):
             if not is_suffix(shown, self.suffix.rdn_key):
                 above = (f"{shown.name},{above[0]}", above[1] + shown.key)
-            if len(self._names) < VIEWS_MAX:
-                self._names[each] = above
+            if len(names) < VIEWS_MAX:
+                names[each] = above
         return above
 
     # --- entries
@@ -210,12 +228,22 @@ class Snapshot:
         cache = self._cache
         faces = cache.faces if cache is not None and cache.moment == self._moment else None
         found = None if faces is None else faces.get(entry)
-        if found is None and (view := self.made(entry)) is not None:
-            found = Face(view)
-            if faces is not None:
-                _make_room(faces, FACES_MAX)
-                faces[entry] = found
+        if found is None and (found := self._face(entry)) is not None and faces is not None:
+            _make_room(faces, FACES_MAX)
+            faces[entry] = found
         return found
+
+    def _face(self, entry: EntryId) -> Face | None:
+        row = self.reader.get(SHOWN, entry)
+        if row is None:
+            return None
+        ready = decoded_ready(row)
+        if ready.kind and ready.schema == self.schema.mark and not is_suffix(ready, self.suffix.rdn_key):
+            above, key = self.dn(ready.parent)
+            return Face(entry, f"{ready.name},{above}", key + ready.key, ready=ready)
+        view = self.made(entry)
+        assert view is not None, "it is shown"
+        return Face(entry, view.dn, view.dn_key, is_elsewhere=view.is_elsewhere, view=view)
 
     def children(self, entry: EntryId) -> Iterator[EntryId]:
         """The visible entries directly below another, by name. Below the suffix's own stand also those that

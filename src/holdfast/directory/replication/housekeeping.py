@@ -132,8 +132,8 @@ class Housekeeping:
         oldest_s = self._ports.sessions.current_time() - self._config.log_age_s
         kept: list[Csn] = []
         with self._ports.replica.updates_since(self._ports.replica.trimmed.merged(bound)) as reader:
-            for update in reader:
-                kept.append(update.csn)
+            # On the loop, of each look: of the updates themselves nothing is decoded.
+            kept.extend(reader.csns())
         # What most replicas are not known to have stays whatever happens. Of two sides that are cut off from
         # each other at most one is most of them: the other keeps what it has to give, and is filled anew
         # when it has given it. If both had trimmed, filling either would lose what was acknowledged there.
@@ -150,7 +150,7 @@ class Housekeeping:
     def _purge(self) -> None:
         replica, roster = self._ports.replica, self._roster
         own = replica.vector
-        if not self._knows_all():
+        if replica.is_purging or not self._knows_all():
             return
         target = roster.purged
         for each in (roster.purge_bound(own), *roster.followed_purges(own)):

@@ -6,6 +6,7 @@ all agree about, trims the changelog and purges old state.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final
 
 from holdfast.clock.vector import Vector
 from holdfast.directory.replica.update import Update
@@ -33,13 +34,18 @@ from holdfast.directory.replication.statement import Statement
 from holdfast.directory.store import MapName
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import ReplicaId
+from holdfast.model.ids import MILLISECOND, ReplicaId
 from holdfast.model.ports import Token
 from holdfast.model.validation import insist_valid
 
 TICK = "replication.tick"
 RELAY = "replication.relay"
 TELL = "replication.tell"
+PURGE = "replication.purge"
+
+PURGE_PAUSE_NS: Final = 10 * MILLISECOND
+"""How long others have between two slices of a purge, which take a quarter of it: 100,000 entries that nobody
+changed are passed by in twenty seconds."""
 
 
 class Replicator:
@@ -81,7 +87,7 @@ class Replicator:
         """What peers have sent, on the disk or on its way there."""
         self._join_target: Vector | None = None
         self._stated_ns: int | None = None
-        self._is_relay_set = self._is_tell_set = False
+        self._is_relay_set = self._is_tell_set = self._is_purge_set = False
         self.links: dict[str, Link] = {}
         self.problems: dict[str, Refused] = {}
         """The last refusal of each peer that has no open link."""
@@ -297,6 +303,10 @@ class Replicator:
             self._is_tell_set = False
             for link in list(self.links.values()):
                 link.tell()
+        elif tag == PURGE:
+            self._is_purge_set = False
+            self._ports.replica.purge_on()
+            self._purge_later()
 
     def _tick(self) -> None:
         now_ns = self._ports.clock.now()
@@ -315,6 +325,7 @@ class Replicator:
         if self._stated_ns is None or now_ns - self._stated_ns >= self.config.statement_ns:
             self._state()
         self._housekeeping.tick(now_ns)
+        self._purge_later()
 
     # --- statements
 
@@ -396,3 +407,8 @@ class Replicator:
         if not self._is_relay_set:
             self._is_relay_set = True
             self._ports.timers.set(self.config.relay_ns, RELAY)
+
+    def _purge_later(self) -> None:
+        if self._ports.replica.is_purging and not self._is_purge_set:
+            self._is_purge_set = True
+            self._ports.timers.set(PURGE_PAUSE_NS, PURGE)

@@ -4,7 +4,7 @@ Replicated changes are never refused, so this is for clients alone. :func:`viola
 is wrong, each with the result code that LDAP has for it; :func:`check_entry` raises the first.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.directory.dn import Rdn
@@ -20,19 +20,17 @@ Entry = Mapping[str, Sequence[bytes]]
 """Attribute descriptions, in any spelling, with values."""
 
 
-def check_entry(
-    schema: Schema, entry: Entry, *, rdn: Rdn = (), touched: Container[str] | None = None
-) -> None:
+def check_entry(schema: Schema, entry: Entry, *, rdn: Rdn = (), fresh: Entry | None = None) -> None:
     """Raise what is wrong first with an entry that a client adds, or that a client's change leaves behind."""
-    for each in violations(schema, entry, rdn=rdn, touched=touched):
+    for each in violations(schema, entry, rdn=rdn, fresh=fresh):
         raise each
 
 
 def violations(
-    schema: Schema, entry: Entry, *, rdn: Rdn = (), touched: Container[str] | None = None
+    schema: Schema, entry: Entry, *, rdn: Rdn = (), fresh: Entry | None = None
 ) -> Iterator[DirectoryError]:
-    """Everything that is wrong with an entry; *rdn* is checked to be in it. With *touched*, the values of
-    other attributes are not looked at, only that the entry may have these."""
+    """Everything that is wrong with an entry; *rdn* is checked to be in it. With *fresh*, no
+    other values are looked at, and of attributes without any only that the entry may have these."""
     attributes: dict[Described, Sequence[bytes]] = {}
     for description, values in entry.items():
         found = schema.find(description)
@@ -44,16 +42,19 @@ def violations(
             )
         else:
             attributes[found] = values
-            if touched is None or description in touched:
-                yield from _value_violations(schema, found, values)
+            if fresh is None:
+                yield from _value_violations(schema, found, values, values)
+            elif description in fresh:
+                yield from _value_violations(schema, found, values, fresh[description])
     yield from _class_violations(schema, attributes)
     yield from _naming_violations(schema, attributes, rdn)
 
 
-def check_values(schema: Schema, entry: Entry) -> None:
-    """Raise what is wrong first with values of attributes that the entry may have."""
+def check_values(schema: Schema, entry: Entry, fresh: Entry) -> None:
+    """Raise what is wrong first with *fresh* values, of attributes that the entry may have. A group has
+    thousands of others, which were looked at when they came."""
     for description, values in entry.items():
-        for each in _value_violations(schema, schema.describe(description), values):
+        for each in _value_violations(schema, schema.describe(description), values, fresh[description]):
             raise each
 
 
@@ -72,7 +73,7 @@ def _error(result: ResultCode, diagnostic: str) -> DirectoryError:
 
 
 def _value_violations(
-    schema: Schema, described: Described, values: Sequence[bytes]
+    schema: Schema, described: Described, values: Sequence[bytes], fresh: Sequence[bytes]
 ) -> Iterator[DirectoryError]:
     name = described.name
     if not values:
@@ -83,7 +84,7 @@ def _value_violations(
             f"the attribute {name} may have one value only, and {len(values)} are given",
         )
     seen: set[bytes] = set()
-    for value in values:
+    for value in fresh:
         fault = described.type.syntax.fault_in(value)
         if fault is not None:
             yield _error(

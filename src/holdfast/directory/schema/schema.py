@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
+from zlib import crc32
 
 from holdfast.directory import matching
 from holdfast.directory.dn import Vocabulary
@@ -145,12 +146,16 @@ class Schema:
     classes: tuple[ObjectClassDescription, ...]
     _types: dict[str, AttributeType] = field(init=False, repr=False)
     _classes: dict[str, ObjectClass] = field(init=False, repr=False)
+    mark: int = field(init=False, repr=False)
+    """Tells schemas apart that spell user attributes otherwise."""
     _described: dict[str, Described] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         resolving = _Resolving(self.attributes, self.classes)
         object.__setattr__(self, "_types", resolving.types())
         object.__setattr__(self, "_classes", resolving.object_classes())
+        types = sorted((name, each.name, each.is_operational) for name, each in self._types.items())
+        object.__setattr__(self, "mark", crc32(repr(types).encode()))
 
     def extended_with(
         self,

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 
 from holdfast.authority import keys
-from holdfast.authority.contract import Compacted, Events
-from holdfast.authority.driver import insist
-from holdfast.authority.recipe import Authority, Listing, decoded, perform
-from holdfast.authority.streams import StreamRecord, list_streams
-from holdfast.model.ids import Revision
+from holdfast.authority.driver import followed
+from holdfast.authority.recipe import Authority
+from holdfast.authority.streams import StreamRecord
 from holdfast.streams.reception import StreamBinding
 
 
@@ -17,30 +15,11 @@ class StreamBindings:
     def __init__(self, authority: Authority, on_change: Callable[[list[StreamRecord]], None]) -> None:
         self._authority = authority
         self._on_change = on_change
-        self._records: dict[str, StreamRecord] = {}
 
     async def follow(self) -> None:
         """Follow the records until cancelled. While the authority is away, the last known ones stay."""
-        while True:
-            listing: Listing[StreamRecord] = await insist(
-                lambda: perform(self._authority, list_streams()), Listing
-            )
-            self._records = {each.key: each.value for each in listing.items}
-            self._tell()
-            async for event in self._authority.watch(keys.STREAMS, Revision(listing.revision + 1)):
-                match event:
-                    case Compacted():
-                        break  # too far behind to catch up: list again
-                    case Events(changes=changes):
-                        for changed in changes:
-                            if changed.item is None:
-                                self._records.pop(changed.key, None)
-                            else:
-                                self._records[changed.key] = decoded(changed.item, StreamRecord).value
-                        self._tell()
-
-    def _tell(self) -> None:
-        self._on_change(list(self._records.values()))
+        async for known in followed(self._authority, keys.STREAMS, StreamRecord):
+            self._on_change([seen.value for seen in known.values()])
 
 
 def binding_of(record: StreamRecord) -> StreamBinding:

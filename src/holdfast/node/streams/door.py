@@ -41,7 +41,7 @@ from holdfast.net import (
     serve,
 )
 from holdfast.net.handshake import Admission
-from holdfast.net.udp import UdpSocket, join_multicast, open_udp
+from holdfast.net.udp import Received, UdpSocket, join_multicast, open_udp
 from holdfast.node.endpoints import host_endpoint
 from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Description, Layout
@@ -114,7 +114,7 @@ class StreamDoor:
         """Listen by TCP and UDP at the same port, so that both pass one rule of a firewall."""
         server = await serve(at, lambda _: self, self._endpoint, admits=ADMITS, refusal=self._refusal)
         try:
-            self._udp = open_udp(server.address, self._on_datagram, self._on_received)
+            self._udp = open_udp(server.address, self._on_datagrams, self._on_received)
         except Unavailable:
             await server.close()
             raise
@@ -191,16 +191,16 @@ class StreamDoor:
             if group not in self._joined:
                 try:
                     self._joined[group] = join_multicast(
-                        Address.parse(group), self._at.host, self._on_datagram, self._on_received
+                        Address.parse(group), self._at.host, self._on_datagrams, self._on_received
                     )
                 except (Unavailable, InvalidRequest) as error:
                     log.error("a multicast group cannot be joined", group=group, why=str(error))
 
     # --- what comes in
 
-    def _on_datagram(self, sender: tuple[str, int], data: bytes) -> None:
+    def _on_datagrams(self, received: Received) -> None:
         if self._intakes is not None:
-            self._reception.on_datagram(sender, data)
+            self._reception.on_datagrams(received)
 
     def _on_received(self) -> None:
         self._heard_ns = self._clock.now()
@@ -368,7 +368,7 @@ def _figures(
     held = None if streams is None else streams.holding.newest(stream.binding.stream)
     if mark is not None:
         counts |= {"delivered": mark.delivered, "dropped": mark.dropped, "ignored": mark.ignored}
-        counts["losses"] = mark.losses
+        counts |= {"losses": mark.losses, "failed": mark.failed}
     if held is not None:
         counts |= msgspec.to_builtins(
             {name: getattr(held.figures, name) for name in ("repeated", "late", "recovered", "asked")}

@@ -1,4 +1,5 @@
-"""MessageLoss faults: what the leader on this host has decided about losses, told to the notifier.
+"""MessageLoss faults: what the leader on this host has decided about losses, and which messages its class has
+raised at, told to the notifier.
 
 A lossy stream may lose a thousand messages a second, and people are told of the stream, not of each: one
 report for each stream in a while, which says how much was lost since the last one.
@@ -12,6 +13,7 @@ from holdfast.faults.backlog import Backlog
 from holdfast.faults.events import Location, Simple
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.model.ids import SECOND, GroupId
+from holdfast.streams.delivering import FAILED
 
 PAUSE_NS: Final = 5 * SECOND
 """The shortest time between two reports of one stream."""
@@ -44,29 +46,35 @@ class LossReports:
         self._location = location
         self._now = now
         self._led = led
-        self._untold: dict[str, _Lost] = {}
-        self._told_ns: dict[str, int] = {}
+        self._untold: dict[tuple[str, str], _Lost] = {}
+        self._told_ns: dict[tuple[str, str], int] = {}
 
     def on_note(self, kind: str, fields: Mapping[str, object]) -> None:
         """Take what a member on this host has noted."""
-        if kind != DECIDED:
+        if kind not in (DECIDED, FAILED):
             return
-        stream, (first, last) = str(fields.get("stream", "")), _span(str(fields.get("lost", "")))
+        is_failed = kind == FAILED
+        stream = str(fields.get("stream", ""))
+        first, last = _span(str(fields.get("messages" if is_failed else "lost", "")))
         group = self._led(stream)
         if group is None:
             return
-        lost = self._untold.setdefault(stream, _Lost(first, last))
+        lost = self._untold.setdefault((kind, stream), _Lost(first, last))
         lost.losses += 1
-        lost.messages += last - first + 1
+        lost.messages += last - first + 1 if last else 0
         lost.last = max(lost.last, last)
         now = self._now()
-        told = self._told_ns.get(stream)
+        told = self._told_ns.get((kind, stream))
         if told is not None and now - told < PAUSE_NS:
             return
-        self._told_ns[stream] = now
-        del self._untold[stream]
-        why = f"{lost.losses} losses, {lost.messages} messages; the last: {fields.get('action', '')}"
+        self._told_ns[kind, stream] = now
+        del self._untold[kind, stream]
         details: dict[str, Simple] = {"Stream": stream, "FirstLost": lost.first, "LastLost": lost.last}
+        if is_failed:
+            why = f"{lost.losses} calls of {fields.get('method', '')} with {lost.messages} messages did not "
+            why += f"return, and none is delivered again; the last: {fields.get('why', '')}"
+        else:
+            why = f"{lost.losses} losses, {lost.messages} messages; the last: {fields.get('action', '')}"
         self._reports.report(
             FaultReport(
                 FaultKind.MESSAGE_LOSS, self._domain, self._location, group[1], group[0], details, why

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from math import log
 from typing import TYPE_CHECKING, NoReturn
 
-from holdfast.model.errors import BrokenInvariant, DiskFailed, EndsProcess, NoSpace
+from holdfast.model.errors import DiskFailed, EndsProcess, NoSpace
 from holdfast.model.ports import Token
 from holdfast.sim.engine.files import SECTOR, SimDirectory, SimFile, Turn, Turns
 from holdfast.sim.engine.options import DiskOptions
@@ -297,7 +297,7 @@ class DiskHandle:
         self._directory = directory
         self._life = life
         self._on_synced = on_synced
-        self._turns = Turns(self, on_synced) if on_synced is not None else None
+        self._turns = Turns(self)
 
     @property
     def is_stale(self) -> bool:
@@ -320,7 +320,7 @@ class DiskHandle:
             return b""
         self._disk.fail_read()
         found = bytes(self._file(name).content[offset : offset + length])
-        return self._turns.overlaid(name, offset, found) if self._turns is not None else found
+        return self._turns.overlaid(name, offset, found)
 
     def allocate(self, name: str, size: int) -> None:
         if self._life.over:
@@ -351,12 +351,9 @@ class DiskHandle:
         file.write(offset, bytes(data))
         self._disk.count_operation()
 
-    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
-        if self._life.over:
-            return
-        if self._turns is None:
-            raise BrokenInvariant("a durable write is answered")
-        self._turns.add(Turn(name, offset, bytes(data), token))
+    def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[bool], None]) -> None:
+        if not self._life.over:
+            self._turns.add(Turn(name, offset, bytes(data), then))
 
     def truncate(self, name: str, size: int) -> None:
         if self._life.over:
@@ -418,7 +415,7 @@ class DiskHandle:
 
     def answer(self, token: Token, ok: bool) -> None:
         """Report the end of a sync that this handle requested."""
-        if self._turns is not None and isinstance(token, Turn):
+        if isinstance(token, Turn):
             self._disk.tell(self._life, self._turns.on_synced, token, ok)
         elif self._on_synced is not None:
             self._disk.tell(self._life, self._on_synced, token, ok)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from holdfast.model.errors import DiskFailed, NoSpace
-from holdfast.model.ports import Token
 
 if TYPE_CHECKING:
     from holdfast.sim.engine.disk import DiskHandle
@@ -224,17 +223,16 @@ class Turn:
     name: str
     offset: int
     data: bytes
-    token: Token
+    then: Callable[[bool], None]
 
 
 class Turns:
     """The unfinished durable writes of one process, in order; only the first has begun."""
 
-    __slots__ = ("_disk", "_on_synced", "_turns")
+    __slots__ = ("_disk", "_turns")
 
-    def __init__(self, disk: "DiskHandle", on_synced: Callable[[Token, bool], None]) -> None:
+    def __init__(self, disk: "DiskHandle") -> None:
         self._disk = disk
-        self._on_synced = on_synced
         self._turns: deque[Turn] = deque()
 
     def add(self, turn: Turn) -> None:
@@ -249,10 +247,10 @@ class Turns:
             try:
                 self._begin(self._turns[0])
             except (NoSpace, DiskFailed):
-                self._on_synced(turn.token, True)
+                turn.then(True)
                 self._fail()
                 return
-        self._on_synced(turn.token, ok)
+        turn.then(ok)
         if not ok:
             self._fail()
 
@@ -275,4 +273,4 @@ class Turns:
     def _fail(self) -> None:
         """Report every waiting turn as failed; none of them reaches the disk."""
         while self._turns:
-            self._on_synced(self._turns.popleft().token, False)
+            self._turns.popleft().then(False)

@@ -56,6 +56,7 @@ MACHINE: Final = (
     "demo/*",
     "directory/hosting/*",
     "directory/lmdb_store.py",
+    "directory/holdings.py",
     "directory/loader.py",
     "directory/reading.py",
     "directory/master.py",

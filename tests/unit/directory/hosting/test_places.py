@@ -59,4 +59,4 @@ def from_elsewhere(place: Path) -> None:
     """Make files of the second suffix there."""
     password = place.parent / "password"
     password.write_text("secret\n")
-    init(dir=place, suffix=SECOND, admin_password_file=password)
+    init(dir=place, suffix=[SECOND], admin_password_file=password)

@@ -6,6 +6,7 @@ from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.machine import MachineClock
 from holdfast.model.ids import SECOND, GroupId
 from holdfast.node.streams.loss_reports import LossReports
+from holdfast.streams.delivering import FAILED
 
 
 class Scene:
@@ -51,3 +52,33 @@ def test_only_the_leader_tells() -> None:
     scene.decide(1, 2, stream="another")
     scene.reports.on_note("won", {"stream": "orders"})
     assert scene.filed == []
+
+
+def test_what_a_class_raised_at_is_told_beside_the_losses() -> None:
+    """It is a report of its own, at the same pace: neither holds the other back."""
+    scene = Scene()
+    scene.decide(3, 4)
+    for first in range(10, 40, 10):
+        scene.reports.on_note(
+            FAILED,
+            {
+                "stream": "orders",
+                "messages": f"{first} to {first + 4}",
+                "method": "on_messages",
+                "why": "ValueError: no",
+            },
+        )
+        scene.now_ns += 2 * SECOND
+    assert len(scene.filed) == 2
+    _, told = scene.filed
+    assert (told.kind, told.group) == (FaultKind.MESSAGE_LOSS, GroupId(4))
+    assert dict(told.details) == {"Stream": "orders", "FirstLost": 10, "LastLost": 14}
+    assert told.why.startswith("1 calls of on_messages with 5 messages did not return")
+    assert told.why.endswith("ValueError: no")
+
+
+def test_a_notice_that_was_raised_at_has_no_numbers() -> None:
+    scene = Scene()
+    scene.reports.on_note(FAILED, {"stream": "orders", "messages": "", "method": "on_action", "why": "x"})
+    (told,) = scene.filed
+    assert "on_action with 0 messages" in told.why

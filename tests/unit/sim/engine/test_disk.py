@@ -1,6 +1,7 @@
 """The simulated disk loses, tears and damages exactly what it says, and nothing else."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from sim_world import make_world, probe
@@ -10,6 +11,11 @@ from holdfast.sim import MILLISECOND, SECOND, DiskHandle, PowerCut, ProcessKille
 
 SECTORS = 16
 DATA = b"".join(bytes([65 + index]) * 512 for index in range(SECTORS))
+
+
+def answer(node: SimNode, number: int) -> Callable[[bool], None]:
+    """Notes what becomes of a durable write."""
+    return partial(node.core.on_synced, number)
 
 
 def nodes(count: int = 60) -> Iterator[SimNode]:
@@ -107,7 +113,7 @@ def test_a_durable_write_waits_for_the_one_before() -> None:
         for node in nodes(5):
             disk = durable_file(node, bytes(2048))
             for number in range(3):
-                disk.write_durably("f", 512 * number, b"%d" % number * 512, number)
+                disk.write_durably("f", 512 * number, b"%d" % number * 512, answer(node, number))
             assert disk.read("f", 512, 1000) == b"1" * 512 + b"2" * 488
             node.world.run_until(node.world.now + cut_ns)
             answered = len(node.core.synced)
@@ -125,7 +131,7 @@ def test_no_durable_write_follows_one_that_failed() -> None:
     disk = durable_file(node, bytes(2048))
     node.disk.failing_syncs = 1
     for number in range(3):
-        disk.write_durably("f", 512 * number, b"x" * 512, number)
+        disk.write_durably("f", 512 * number, b"x" * 512, answer(node, number))
     node.world.run_until(SECOND)
     assert node.core.synced == [(0, False), (1, False), (2, False)]
     assert disk.read("f", 512, 1024) == bytes(1024)
@@ -135,7 +141,7 @@ def test_a_durable_write_that_waits_dies_with_its_process() -> None:
     node = probe(make_world())
     disk = durable_file(node, bytes(1024))
     for number in range(2):
-        disk.write_durably("f", 512 * number, b"x" * 512, number)
+        disk.write_durably("f", 512 * number, b"x" * 512, answer(node, number))
     node.kill()
     node.world.run_until(SECOND)
     assert reopened(node).read("f", 0, 1024) == b"x" * 512 + bytes(512)

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.authority import (
     client,
     election,
+    groups,
     keys,
     membership,
     names,
@@ -147,6 +148,10 @@ def _is_binding(changes: Sequence[Change]) -> bool:
     return isinstance(changes[0], Put) and changes[0].key.startswith(keys.NAMES)
 
 
+def _is_creation(changes: Sequence[Change]) -> bool:
+    return isinstance(changes[0], Put) and changes[0].key.startswith(keys.GROUPS)
+
+
 def is_decision(changes: Sequence[Change]) -> bool:
     return not any(isinstance(each, Delete) for each in changes)
 
@@ -278,6 +283,14 @@ PLANTED = (
         names,
         "change",
         changing(lambda compare: False, only=_is_binding),
+    ),
+    _bug(
+        "created-on-guesses",
+        "V6",
+        "The creation of a group does not compare its guess that there is no such group.",
+        groups,
+        "change",
+        changing(lambda compare: compare.key.startswith(keys.VIEWS) is False, only=_is_creation),
     ),
     _bug(
         "incarnation-reused",

@@ -11,7 +11,7 @@ from holdfast.calling.ports import Ended
 from holdfast.calling.request import PendingRequest, frame_of
 from holdfast.calling.request_ids import Floor, RequestIds
 from holdfast.calling.requests import Requests
-from holdfast.calling.retry import Backoff, Failure
+from holdfast.calling.retry import Failure, RetryPause
 from holdfast.calling.targets import Targets
 from holdfast.model.calls import Replies, Seen
 from holdfast.model.ids import HostId
@@ -181,7 +181,7 @@ PLANTED = (
         rule="FTC-71",
         scenario="calls",
         summary="after nobody could serve, everybody is asked again at once",
-        plant=lambda: replacing(Backoff, "begin", lambda invocations: None),
+        plant=lambda: replacing(RetryPause, "begin", lambda invocations: None),
         profile="kills",
     ),
     Planted(

@@ -5,7 +5,8 @@ from typing import Final
 from holdfast.faults.monitor import Monitoring
 from holdfast.groups.hosted_group import HostedGroup
 from holdfast.groups.liveness_checks import LivenessChecks
-from holdfast.sequence.lease_heartbeats import LeaseHeartbeats, PauseDetector
+from holdfast.model.pauses import PauseDetector
+from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.leases import Leases
 from holdfast.sim.runner.planted import Planting
 
@@ -13,8 +14,8 @@ SELDOM: Final = 4
 _beat = LeaseHeartbeats.beat
 
 
-def _never_asleep(wakefulness: PauseDetector, now: int) -> bool:
-    return False
+def _never_asleep(pauses: PauseDetector, now: int) -> int:
+    return 0
 
 
 def _awake_all_the_time(leases: Leases) -> int:
@@ -47,7 +48,7 @@ PLANTED: Final = (
         "K1",
         "A host that was paused takes the others for gone before it has heard them.",
         PauseDetector,
-        "_is_asleep",
+        "_paused_ns",
         _never_asleep,
         "sleepers",
     ),

@@ -233,6 +233,7 @@ class Host:
             ReplicaPorts(self.store, self.generator, self._ports.random, self._ports.trace),
             self._site.schema,
             SUFFIX,
+            purge_slice=self._ports.random.stream("purge").choice((1, 12, 100)),
         )
         replica.recorder, replica.name = self._recorder, self.name
         replica.open(generation=GENERATION if self.name == self._site.names[0] else None)
@@ -260,7 +261,7 @@ class Host:
             on_failed=lambda why: self._stop(DiskFailed(why)),
         )
         if roster.purged is not None:
-            replica.purge(roster.purged, "purge")
+            replica.ensure_purged(roster.purged)
         if replica.sight.top() is None:
             for request in founding():
                 known = replica.accepted

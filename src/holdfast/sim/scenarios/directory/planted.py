@@ -6,6 +6,10 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.clock.vector import Vector
+from holdfast.directory.entry import EntryState, decoded_entry
+from holdfast.directory.primitives import EntryId
+from holdfast.directory.replica.maps import ENTRIES
+from holdfast.directory.replica.overlay import StoredEntries
 from holdfast.directory.replication import greeting, identity, link
 from holdfast.directory.replication.greeting import clock_objection, objection
 from holdfast.directory.replication.identity import ReplicaIds
@@ -147,6 +151,14 @@ def _take_any_surplus(*arguments: object) -> None:
     """Lets a newcomer in that has what others do not take any more."""
 
 
+def _read_before(entries: StoredEntries, entry: EntryId | None) -> Iterator[EntryState]:
+    """Purges what was read when the purge began, whatever has come since."""
+    kept = vars(entries)
+    if entry is None:
+        kept["read"] = [decoded_entry(row) for _, row in entries._overlay.rows_after(ENTRIES, b"")]
+    return iter([each for each in kept["read"] if entry is None or each.id > entry])
+
+
 _bug: Final = Planting("directory", runs_max=60)
 
 PLANTED = (
@@ -233,6 +245,14 @@ PLANTED = (
         Roster,
         "followed_purges",
         _follow_any_purge,
+    ),
+    _bug(
+        "purges-what-it-read",
+        "G2",
+        "a purge in slices writes entries as they were before changes came",
+        StoredEntries,
+        "after",
+        _read_before,
     ),
     _bug(
         "retires-alone",

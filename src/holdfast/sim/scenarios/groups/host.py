@@ -33,12 +33,12 @@ from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
 from holdfast.sequence.messages import Beat, BeatAnswer, Died, SequenceMessage
-from holdfast.sequence.ports import Captured
 from holdfast.sim.engine.connections import Acceptor, Packet, Stream
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.options import MILLISECOND
 from holdfast.sim.scenarios.authority.server import authority_client
 from holdfast.sim.scenarios.groups import space_faults
+from holdfast.sim.scenarios.groups.checkpoint_watch import watch_checkpoints
 from holdfast.sim.scenarios.groups.connections import Connections
 from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
@@ -183,7 +183,9 @@ class Host(HostProcess):
         )
         self._watch_nested_calls(groups.outbound_calls)
         self._watch_serving(groups)
-        self._watch_checkpoints(groups)
+        watch_received(groups, self.book.world, self._ports.node)
+        long_log_bytes = stage.config.style.long_log_bytes
+        watch_checkpoints(self._name, groups, self._copies, self.book, long_log_bytes)
         self._watch_losses(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
@@ -236,31 +238,6 @@ class Host(HostProcess):
             on_lost(group)
 
         groups.restarts.on_lost = watched  # type: ignore[method-assign]  # observes only
-
-    def _watch_checkpoints(self, groups: HostGroups) -> None:
-        """Require that no state that differs from the group's becomes a checkpoint (E8).
-
-        It may where the log is long, and in groups that were misled: there it has become the group's.
-        """
-        keep = groups.checkpoints.keep
-        watch_received(groups, self.book.world, self._ports.node)
-
-        def watched(group: GroupId, captured: Captured) -> None:
-            hosted = groups.hosted.get(group)
-            execution = hosted.style.execution if hosted and isinstance(hosted.style, Replica) else None
-            divergences = self.book.health.divergences
-            if (
-                hosted is not None
-                and execution is not None
-                and divergences.differs_at(execution.line.instance, captured.position)
-                and group not in divergences.misled
-                and hosted.member.log_bytes < self._stage.config.style.long_log_bytes
-            ):
-                said = f"{self._name}: the state of group {group} at {captured.position} differs and is kept"
-                self.book.world.violation("E8", said)
-            keep(group, captured)
-
-        groups.checkpoints.keep = watched  # type: ignore[method-assign]  # observes only
 
     def _groups_ports(self) -> GroupsPorts:
         ports = self._ports

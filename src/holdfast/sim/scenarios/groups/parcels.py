@@ -79,6 +79,9 @@ class ParcelState:
         for index in range(operation.positions):
             operation.call("receive", parcel.piece(index))
 
+    def on_failed(self, method: str, arguments: msgspec.Raw | tuple[object, ...], outcome: bytes) -> None:
+        return None
+
     def save(self) -> bytes:
         return msgspec.msgpack.encode(self.parcels) if self.parcels else b""
 

@@ -397,7 +397,7 @@ PLANTED = (
         "a primary that can make no object keeps its epoch",
         HostedGroup,
         "pass_on",
-        lambda hosted, why: None,
+        lambda hosted, why, **limits: None,
         profile="classes",
     ),
     _bug(

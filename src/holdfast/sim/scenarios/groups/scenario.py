@@ -70,9 +70,10 @@ def let_out(world: World, stage: Stage, look_ns: int) -> list[str]:
     It also stops when none of these has made progress in *look_ns*; the final checks judge the result in
     either case. No new requests are made.
 
-    Returns the groups that had something to do at first: calls to them may have been given up in the line.
+    Returns the groups that had something to do at first: calls to them may have been given up in the line, or
+    while a primary made its object ready.
     """
-    busy = [name for name, *_ in _lines(world, stage)]
+    busy = [name for name, *_ in (*_lines(world, stage), *_taking_up(world, stage))]
     before: list[object] = []
     for _ in range(LOOKS_MAX):
         left = [*_lines(world, stage), *_taking_up(world, stage), *_learners(world, stage)]
@@ -100,7 +101,7 @@ def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, tuple[int,
                 yield hosted.record.name, waits_for, to_come
 
 
-def _taking_up(world: World, stage: Stage) -> Iterator[object]:
+def _taking_up(world: World, stage: Stage) -> Iterator[tuple[str, str, int | None]]:
     """Yield how far primaries are that still make their objects ready: what those have to do is not seen
     yet."""
     for name in stage.hosts:
@@ -280,7 +281,7 @@ class Groups(Scenario):
 
     def _check_group(self, world: World, record: GroupRecord) -> dict[str, Tokens]:
         """Check one group; return one of its objects by the group's name, if it has any."""
-        if record.durability == MEMORY and record.on_total_loss == WAIT and self._is_lost(world, record):
+        if self._awaits_recovery(world, record):
             world.unavailable(f"{record.name}: the last process that held it is gone (V4)")
             return {}
         self._check_left(world, record)
@@ -311,6 +312,11 @@ class Groups(Scenario):
         if len(members) < len(wanted):
             return {}
         return {record.name: self._check_objects(world, record, members)}
+
+    def _awaits_recovery(self, world: World, record: GroupRecord) -> bool:
+        """Whether a group has lost its state and waits for a person, as it was made to (V4)."""
+        is_to_wait = record.durability == MEMORY and record.on_total_loss == WAIT
+        return is_to_wait and self._is_lost(world, record)
 
     def _is_lost(self, world: World, record: GroupRecord) -> bool:
         """Whether no listed process of a group in memory lives."""

@@ -4,15 +4,15 @@ Each is a mistake that real logs have made, and breaks a rule of the protocol.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from holdfast.model.errors import NoSpace
+from holdfast.model.errors import Conflict, HoldfastError, NoSpace
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening
-from holdfast.model.ports import Token
+from holdfast.model.ports import Disk
 from holdfast.sim.runner.planted import Planted, Planting, replacing
 from holdfast.sim.scenarios.log import host
 from holdfast.storage import checkpoint, checkpoints
@@ -20,36 +20,54 @@ from holdfast.storage.batch import Place
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
 from holdfast.storage.identity import Ours, Store, StoreIdentity, Stranger
 from holdfast.storage.log import Holds, Log
-from holdfast.storage.record_map import Replay
+from holdfast.storage.record import checked
+from holdfast.storage.record_map import Replay, packed
 from holdfast.storage.recovery import Scan
 from holdfast.storage.segments import FileHeader, Readable, encode_file_header, file_name
 from holdfast.storage.syncs import Syncs
-from holdfast.storage.writer import Phase, Sealed, Writer
+from holdfast.storage.writer import Phase, Writer
 
 # --- writing
 
 
-def _acknowledge_before_sync(writer: Writer, sealed: Sealed) -> None:
-    _write(writer, sealed)
-    if writer.phase is Phase.OPEN:
-        writer._on_durable(sealed.appended)
+def _acknowledge_before_sync(writer: Writer) -> None:
+    before = writer._written
+    _write_sealed(writer)
+    if writer.phase is Phase.OPEN and writer._written != before:
+        writer.on_durable(writer._written[0])
 
 
-_write = Writer._write
+_write_sealed = Writer._write_sealed
 
 
-def _cover_what_came_later(writer: Writer, appended: int, end: Place) -> None:
+def _cover_what_came_later(writer: Writer, appended: int, end: Place, ok: bool) -> None:
     """Reports as durable everything gathered while the sync ran."""
-    _on_batch(writer, writer.gathering.appended, end)
+    _on_batch(writer, writer.gathering.appended, end, ok)
 
 
 _on_batch = Writer._on_batch
 
 
-def _write_out_of_turn(syncs: Syncs, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
+def _write_out_of_turn(writer: Writer) -> None:
     """Writes a batch at once, although the batch claims that the log is synced up to it."""
-    syncs._disk.write_at(name, offset, data)
-    syncs.after([name], then)
+    disk, writer._disk = writer._disk, _OutOfTurn(writer._disk, writer._syncs)  # type: ignore[assignment]  # has only what is used
+    _write_sealed(writer)
+    writer._disk = disk
+
+
+class _OutOfTurn:
+    """Begins every durable write at once."""
+
+    def __init__(self, disk: Disk, syncs: Syncs) -> None:
+        self._disk = disk
+        self._syncs = syncs
+
+    def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[bool], None]) -> None:
+        self._disk.write_at(name, offset, data)
+        self._syncs.after([name], partial(then, True))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._disk, name)
 
 
 def _forget_names(writer: Writer, number: int, then: Callable[[], None]) -> None:
@@ -74,25 +92,35 @@ def _remove_at_once(writer: Writer, then: Callable[[], None]) -> None:
     then()
 
 
-def _go_on_when_full(writer: Writer, work: Callable[[], None]) -> None:
+def _go_on_when_full(writer: Writer, error: HoldfastError) -> None:
     """Treats a full disk as a temporary problem: drops what did not fit and continues."""
-    with suppress(NoSpace):
-        work()
+    if not isinstance(error, NoSpace):
+        _stop(writer, error)
 
 
-def _retry(syncs: Syncs, token: Token, ok: bool) -> bool:
+_stop = Writer._stop
+
+
+def _retry(writer: Writer, appended: int, end: Place, ok: bool) -> None:
     """Repeats a sync that has failed."""
-    if not ok and isinstance(token, tuple) and token[0] == syncs._owner and "directory" not in token[2]:
-        syncs._disk.sync(token[2], token)
-        return True
-    return _on_synced(syncs, token, ok)
+    if not ok:
+        writer._syncs.after([file_name(end.file)], partial(_on_batch, writer, appended, end, True))
+        return
+    _on_batch(writer, appended, end, ok)
 
 
-_on_synced = Syncs.on_synced
+def _take_any_record(log: Log, encoded: bytes) -> int:
+    """Takes a record for the next one of its group, whatever it says of the one before."""
+    try:
+        return _append_received(log, encoded)
+    except Conflict:
+        checksum, _, group, epoch, _, count = checked(encoded)
+        place = log._gathering.put(encoded)
+        log._index(group).add(count, epoch, checksum, packed(place), len(encoded))
+        return log._gathering.appended
 
 
-def _take_any_record(tail: object, first: int, previous: int, epoch: int) -> bool:
-    return True
+_append_received = Log.append_received
 
 
 # --- recovery and pruning
@@ -211,7 +239,7 @@ PLANTED = (
         "S5",
         "records are reported durable when they are written, not when they are synced",
         Writer,
-        "_write",
+        "_write_sealed",
         _acknowledge_before_sync,
         "power",
     ),
@@ -228,8 +256,8 @@ PLANTED = (
         "retries-failed-sync",
         "D1",
         "a failed sync is tried again, and the second answer believed",
-        Syncs,
-        "on_synced",
+        Writer,
+        "_on_batch",
         _retry,
         "syncs",
     ),
@@ -238,7 +266,7 @@ PLANTED = (
         "D1",
         "a full disk does not stop the log",
         Writer,
-        "guarded",
+        "_stop",
         _go_on_when_full,
         "full",
     ),
@@ -273,8 +301,8 @@ PLANTED = (
         "marks-what-is-written",
         "D2",
         "a batch vouches for batches that were written before it but not synced",
-        Syncs,
-        "write_durably",
+        Writer,
+        "_write_sealed",
         _write_out_of_turn,
         "power",
     ),
@@ -344,8 +372,8 @@ PLANTED = (
         "S2",
         "a received record's predecessor is not compared with the tail",
         Log,
-        "_continues",
-        staticmethod(_take_any_record),
+        "append_received",
+        _take_any_record,
     ),
     Planted(
         name="log-ignores-opening-numbers",

@@ -115,7 +115,7 @@ def _falls_at_change(world: World, event: FaultEvent) -> bool:
     def fall(primary: str) -> None:
         node = world.nodes[primary]
         ended = node.power_cut() if event.parameters["is_power"] else node.kill()
-        if ended and not world.is_healed:
+        if ended:
             world.faults[event.kind] += 1
             node.restart(event.parameters["for_ns"])
 
@@ -123,7 +123,7 @@ def _falls_at_change(world: World, event: FaultEvent) -> bool:
         for change in events.changes:
             if change.item is not None and change.key.startswith(keys.VIEWS) and not world.is_healed:
                 primary = msgspec.json.decode(change.item.value, type=View).primary
-                world.after(event.parameters["after_ns"], fall, primary)
+                later(world, event.parameters["after_ns"], fall, primary)
                 return False
         return not world.is_healed
 

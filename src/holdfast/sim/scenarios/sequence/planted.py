@@ -16,6 +16,7 @@ from holdfast.sequence.handover import Handover
 from holdfast.sequence.member import Member
 from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Submit
+from holdfast.sequence.progress import ProgressOfAll
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
@@ -119,6 +120,17 @@ def _commit_with_too_few(submission: Submission) -> None:
         if not submission.is_serving:
             submission.is_serving = True
             submission._on_serving()
+
+
+@contextmanager
+def _who_follows_is_not_reviewed() -> Iterator[None]:
+    """Lets a primary go on with the followers it had when the view was last looked at."""
+
+    def changed(followers: ProgressOfAll) -> None:
+        followers.all = tuple(followers.by_id.values())
+
+    with replacing(ProgressOfAll, "_changed", changed):
+        yield
 
 
 # --- claims
@@ -239,6 +251,14 @@ PLANTED = (
         Submission,
         "maybe_commit",
         _commit_with_too_few,
+    ),
+    Planted(
+        name="sequence-forgets-who-follows",
+        rule="S3",
+        scenario="sequence",
+        summary="A primary counts followers that have left, or returned with less, since the view changed.",
+        plant=_who_follows_is_not_reviewed,
+        runs_max=RUNS,
     ),
     _bug(
         "released-for-ever",

@@ -124,6 +124,10 @@ ANSWERS: Final[dict[str, Any]] = {
 }
 
 
+RAISES_EVERY: Final = 17
+"""Each so manieth message makes its method raise."""
+
+
 @lru_cache(maxsize=256)
 def class_of(class_name: str) -> type:
     """The class that a record names."""
@@ -132,11 +136,14 @@ def class_of(class_name: str) -> type:
     class Single(Noted):
         def on_message(self, message: StreamMessage) -> None:
             self._note(message)
+            _raise_at(message)
 
     class Batched(Noted):
         def on_messages(self, batch: list[StreamMessage]) -> None:
             for message in batch:
                 self._note(message)
+            for message in batch:
+                _raise_at(message)
 
     made: type = Batched if kind.is_batch else Single
     made.streams = kind.settings  # type: ignore[attr-defined]  # as a user's class has it
@@ -147,6 +154,12 @@ def class_of(class_name: str) -> type:
 
         made.on_loss = on_loss  # type: ignore[attr-defined]
     return made
+
+
+def _raise_at(message: StreamMessage) -> None:
+    """Raise now and then, when all is noted: it is counted in the state, the same everywhere."""
+    if message.number % RAISES_EVERY == 0:
+        raise ValueError(f"nobody likes {message.number}")
 
 
 def answered(policy: Policy, book: Noted, info: LossInfo) -> Any:

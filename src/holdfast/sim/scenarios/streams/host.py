@@ -10,6 +10,7 @@ from holdfast.groups.hosted_group import HostedGroup
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.outcome import Outcome
+from holdfast.sequence.messages import PeerMessage
 from holdfast.sim.engine.node import NodePorts
 from holdfast.sim.engine.world import World
 from holdfast.sim.scenarios.groups.host import Host
@@ -17,12 +18,14 @@ from holdfast.sim.scenarios.groups.observer import Book
 from holdfast.sim.scenarios.groups.setup import Stage
 from holdfast.sim.scenarios.streams.books import class_of
 from holdfast.sim.scenarios.streams.deciders import JudgeAtHost
+from holdfast.sim.scenarios.streams.keeping import KeepWatch
 from holdfast.sim.scenarios.streams.observer import Key, StreamBook
 from holdfast.sim.scenarios.streams.sources import SourceStore
 from holdfast.streams.annex import Streams
 from holdfast.streams.annex import streams_of as made_streams
 from holdfast.streams.delivering import StreamState
 from holdfast.streams.handlers import Handlers
+from holdfast.streams.peers import Status, decode_told
 from holdfast.streams.records import Ordered
 
 
@@ -44,9 +47,20 @@ class WatchedStreams(Streams):
     def __init__(self, handlers: Handlers, record: GroupRecord, host: "StreamHost", book: StreamBook) -> None:
         super().__init__(handlers)
         self._record, self._host, self.book = record, host, book
+        self._watch = KeepWatch(self)
 
     def bind(self, ports: AnnexPorts) -> None:
         super().bind(replace(ports, query=partial(self._query, ports)))
+
+    def on_message(self, peer: HostId, message: PeerMessage) -> None:
+        super().on_message(peer, message)
+        told = decode_told(message.body)
+        if isinstance(told, Status):
+            self._watch.on_status(peer, told)
+
+    def turn(self) -> None:
+        super().turn()
+        self._watch.look()
 
     def _query(self, ports: AnnexPorts, method: str, arguments: tuple[object, ...]) -> Outcome | None:
         """Require that ``on_loss`` changes nothing."""
@@ -66,6 +80,10 @@ class WatchedStreams(Streams):
     @property
     def group(self) -> GroupId:
         return self._record.group
+
+    @property
+    def process(self) -> str:
+        return f"{self._record.name} on {self._host.process}"
 
 
 class _WatchedState(StreamState):

@@ -12,6 +12,7 @@ from holdfast.streams.deciding import Deciding, Loss, Phase
 from holdfast.streams.delivering import StreamState
 from holdfast.streams.gaps import SequenceGaps
 from holdfast.streams.information import LossInfo
+from holdfast.streams.keeping import Keeping
 from holdfast.streams.ledger import Ledger, StreamMark
 from holdfast.streams.ordering import Ordering
 from holdfast.streams.peers import Answer
@@ -27,6 +28,10 @@ _turn = Ordering.turn
 _take_default = Deciding._take_default
 _answered = books.answered
 _act = Deciding._act
+
+
+def _only_its_own_room(keeping: Keeping, ledger: Ledger | None) -> None:
+    """Keeps as much as ever, whoever takes a state."""
 
 
 def _by_own_clock(state: StreamState, operation: AnnexOperation) -> None:
@@ -234,6 +239,14 @@ PLANTED = (
         Suspending,
         "pursue",
         lambda suspending, now, is_waiting: None,
+    ),
+    _bug(
+        "suspended-forgotten",
+        "O3",
+        "members keep no more than ever while one takes a state, and let go of what came after it",
+        Keeping,
+        "look",
+        _only_its_own_room,
     ),
     _bug(
         "own-arrivals",

@@ -24,6 +24,10 @@ LOSSES: Final = (0.0, 0.0, 0.02, 0.1, 0.3, 0.5)
 """How often messages are lost on the way to one host."""
 JUDGED: Final = 0.25
 """How many of the groups leave their losses to another group."""
+CRAMPED: Final = 0.5
+"""How many of the groups whose order has only numbers have little room."""
+HOLD_MESSAGES: Final = 30
+SUSPENDED_BYTES: Final = 1 << 20
 UNCOMMITTED_MAX: Final = 4_000
 LOG_BYTES: Final = 150_000
 """Messages are many: the log may have more of them than other scenarios' calls."""
@@ -36,6 +40,7 @@ def drawn_stage(world: World) -> Stage:
     hosts = tuple(HostId(name) for name in HOSTS[:3])
     groups = tuple(_record(rng, number, hosts) for number in range(1, 1 + rng.choice((1, 1, GROUPS_MAX))))
     groups = tuple(_judged(world.rng("deciders"), groups))
+    groups = tuple(_cramped(world.rng("room"), groups))
     style = msgspec.structs.replace(
         base.config.style,
         uncommitted_max=UNCOMMITTED_MAX,
@@ -98,6 +103,20 @@ def _judged(rng: random.Random, records: tuple[GroupRecord, ...]) -> Iterator[Gr
             yield record
             continue
         settings = msgspec.structs.replace(kind.settings, decider="", decider_group=GROUP)
+        kind = msgspec.structs.replace(kind, settings=settings)
+        yield msgspec.structs.replace(record, class_name=kind.class_name)
+
+
+def _cramped(rng: random.Random, records: tuple[GroupRecord, ...]) -> Iterator[GroupRecord]:
+    """Leave the members of some groups room for very few messages, and some of these for no more while one of
+    them takes a state."""
+    for record in records:
+        kind = kind_of(record)
+        if kind.settings.carries or rng.random() >= CRAMPED:
+            yield record
+            continue
+        room = rng.choice((SUSPENDED_BYTES, SUSPENDED_BYTES, 0))
+        settings = msgspec.structs.replace(kind.settings, hold_messages=HOLD_MESSAGES, suspended_bytes=room)
         kind = msgspec.structs.replace(kind, settings=settings)
         yield msgspec.structs.replace(record, class_name=kind.class_name)
 
