@@ -64,6 +64,7 @@ class Streams:
     def __init__(self, handlers: Handlers) -> None:
         self.handlers = handlers
         self._settings = handlers.settings
+        self._carries = handlers.settings.carries
         self.holding = Holding(self._settings.hold_messages, self._settings.hold_bytes)
         self._ports: AnnexPorts | None = None
         self._next_status_ns = 0
@@ -135,7 +136,7 @@ class Streams:
             return
         if mark is None and self.ledger is None:
             self.holding.make_room(held)
-        elif not self._settings.carries and self.holding.is_nearly_full(held):
+        elif not self._carries and self.holding.is_nearly_full(held):
             # *Without it:* what was delivered goes only with the next status, and what comes has no room.
             self.keeping.release(self.ledger)
         taken = 0
@@ -333,8 +334,8 @@ class Streams:
         up to 8, and B has to give up its object."""
         if self._ports is None:
             return
-        if isinstance(entry, Passed) or self._settings.carries:
-            if state.ledger.is_set or not self._settings.carries:
+        if isinstance(entry, Passed) or self._carries:
+            if state.ledger.is_set or not self._carries:
                 life = self.holding.life(entry.origin)
                 if life is not None:
                     self.holding.remove(life, entry.first, entry.last)
