@@ -74,11 +74,13 @@ class RollingRestart:
         if gone and not is_forced:
             raise WouldInterrupt(f"{', '.join(gone)} does not live; bring it back first, or say --force")
         alive = [each.host for each in in_order(found) if each.is_alive]
-        await self._until_in_sync()
+        groups = await self._until_in_sync(alive)
         if not is_forced:
-            self._check(await self._groups(), alive)
+            self._check(groups, alive)
         for host in alive:
-            await self.one(host, is_forced=is_forced)
+            await self._restart(host, groups, is_forced=is_forced)
+            groups = await self._until_in_sync(alive)
+            self._say(f"{host}: every group is in sync")
         return alive
 
     async def one(self, host: HostId, *, is_forced: bool) -> None:
@@ -87,11 +89,17 @@ class RollingRestart:
         Raises :class:`WouldInterrupt`, ``InvalidRequest`` if there is no such host, ``Unavailable`` if it is
         not alive, or with the step that did not complete.
         """
+        await self._restart(host, await self._groups(), is_forced=is_forced)
+        await self._until_in_sync()
+        self._say(f"{host}: every group is in sync")
+
+    async def _restart(self, host: HostId, groups: Sequence[GroupInfo], *, is_forced: bool) -> None:
+        """Restart *host*, whose groups are as in *groups*, and wait until it lives again."""
         was = _of(await self._hosts(), host)
         if was.incarnation is None or not was.is_alive:
             raise Unavailable(f"{host} does not live now; whoever supervises it starts it again")
         if not is_forced:
-            self._check(await self._groups(), [host])
+            self._check(groups, [host])
         self._say(f"{host}: hands over its groups and ends")
         order = RestartHost(host=host, incarnation=was.incarnation)
         with suppress(OutcomeUnknown):  # its process may be gone before its answer is here
@@ -103,8 +111,6 @@ class RollingRestart:
 
         await awaited(f"{host} lives again", self._hosts, is_back, advice=ADVICE)
         self._say(f"{host}: lives again")
-        await self._until_in_sync()
-        self._say(f"{host}: every group is in sync")
 
     def _check(self, groups: Sequence[GroupInfo], hosts: Iterable[HostId]) -> None:
         for host in hosts:
@@ -112,20 +118,26 @@ class RollingRestart:
                 said = f"a restart of {host} would interrupt {_shown(found)}"
                 raise WouldInterrupt(f"{said}; add members first, or say --force")
 
-    async def _until_in_sync(self) -> None:
+    async def _until_in_sync(self, hosts: Iterable[HostId] = ()) -> Sequence[GroupInfo]:
+        """Wait until every member on a living host, or on one of *hosts*, is in sync; return the groups.
+
+        *Without the hosts:* one of a busy machine that is taken for dead for a moment is not waited for, and
+        the next restart is refused, or interrupts."""
+        wanted = frozenset(hosts)
         said = ""
 
         def is_whole(found: tuple[frozenset[HostId], Sequence[GroupInfo]]) -> bool:
             nonlocal said
             alive, groups = found
-            waiting = out_of_sync(groups, alive)
+            waiting = out_of_sync(groups, alive | wanted)
             says = f"waiting until {_shown(waiting)} {'is' if len(waiting) == 1 else 'are'} in sync"
             if waiting and says != said:
                 said = says
                 self._say(says)
             return not waiting
 
-        await awaited("every group is in sync", self._state, is_whole, advice=ADVICE)
+        _, groups = await awaited("every group is in sync", self._state, is_whole, advice=ADVICE)
+        return groups
 
     async def _state(self) -> tuple[frozenset[HostId], Sequence[GroupInfo]]:
         hosts = await self._hosts()
