@@ -71,6 +71,13 @@ def told(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
 
 
+async def shown_by_status(domain: Domain, text: str) -> None:
+    """Wait until `holdfast status` says *text*: it shows what hosts have reported, which is a moment old."""
+    end = asyncio.get_running_loop().time() + WAIT_S
+    while text not in (said := (await asyncio.to_thread(told, domain, "status")).stdout).replace("\n", ""):
+        assert asyncio.get_running_loop().time() < end, said
+
+
 def lacking(found: GroupInfo) -> list[HostId]:
     return [each.host for each in found.without_object]
 
@@ -115,8 +122,7 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
                 (await asyncio.to_thread(told, domain, "group", "show", name, "--output", "json")).stdout
             )
             assert [each["host"] for each in shown["without_object"]] == [swayed]
-            status = await asyncio.to_thread(told, domain, "status")
-            assert f"{swayed} has no object of {name}" in "".join(status.stdout.split("\n"))
+            await shown_by_status(domain, f"{swayed} has no object of {name}")
             refused = await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
             assert refused.returncode != 0
             os.kill(await client.pid(found.primary), signal.SIGKILL)
