@@ -83,7 +83,7 @@ class Replicator:
         """The peers that have not greeted since this process began."""
         self._began_ns = ports.clock.now()
         self._is_nobody = False
-        self._received: dict[ReplicaId, Csn] = {}
+        self._received = Vector.of(ports.replica.vector.generation)
         """What peers have sent, on the disk or on its way there."""
         self._join_target: Vector | None = None
         self._stated_ns: int | None = None
@@ -227,7 +227,7 @@ class Replicator:
             self.lag.confirmed(link.peer, committed.get(self.roster.replica), self._ports.clock.now())
 
     def on_received(self, newest: dict[ReplicaId, Csn]) -> None:
-        self._received |= newest
+        self._received = self._received.merged(Vector.of(self._received.generation, newest.values()))
 
     def on_counted(self, vector: Vector) -> None:
         if not self.roster.own.is_ready and self._join_target is None:
@@ -338,7 +338,7 @@ class Replicator:
         replica = self._ports.replica
         # What is still on its way to the disk of a replica that is over would be left out: others would
         # believe that this is all that there is of it.
-        if any(each in self._received and not replica.vector.covers(self._received[each]) for each in over):
+        if any(csn.replica in over and not replica.vector.covers(csn) for csn in self._received):
             return
         try:
             csn = replica.heartbeat(self.new_token(lambda: None))

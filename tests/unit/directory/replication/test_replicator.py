@@ -24,7 +24,7 @@ from holdfast.directory.replication.messages import (
     decode_message,
 )
 from holdfast.directory.replication.ports import ReplicationConfig
-from holdfast.directory.replication.replicator import RELAY, TELL
+from holdfast.directory.replication.replicator import RELAY, TELL, TICK
 from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
@@ -540,6 +540,44 @@ def test_retiring_a_replica_that_may_live_needs_force_and_says_what_is_lost() ->
     assert "lost is" in mesh[1].replicator.retire(ReplicaId(2), force=True)
     mesh.settle()
     assert mesh[2].told_over == 1
+
+
+def test_nothing_is_said_of_a_replica_that_is_over_while_more_of_it_is_on_its_way() -> None:
+    """A change of it waits for the disk. Then another peer passes an older one on: what is called over and
+    how far it is known is said only when both are on the disk, or others would retire the id without it."""
+    mesh = populated(3, ((1, 2), (2, 3), (1, 3)))
+    one, two, three = mesh[1], mesh[2], mesh[3]
+
+    def tell_one(sender: Linked) -> None:
+        batches = [decode_message(data) for peer, data in sender.wires.queue if peer == "m1"]
+        for each in batches:
+            if isinstance(each, Updates):
+                one.replicator.on_message(sender.name, each)
+
+    three.master.do(person("ann"))
+    for peer, data in three.wires.queue:
+        if peer == "m2":
+            two.replicator.on_message("m3", decode_message(data))
+    two.master.store.commit()
+    two.fire(RELAY)
+    tell_one(three)
+    one.master.store.commit()
+    three.wires.queue.clear()
+    later = three.master.do(person("bob"))
+    tell_one(three)
+    tell_one(two)
+    one.replicator.retire(ReplicaId(3), force=True)
+    said = one.roster.statements[ReplicaId(1)]
+    mesh.world.run_until(mesh.world.now + CONFIG.statement_ns)
+    one.fire(TICK)
+    assert not one.replica.vector.covers(later)
+    assert one.roster.statements[ReplicaId(1)] == said
+    one.master.store.commit()
+    mesh.world.run_until(mesh.world.now + CONFIG.statement_ns)
+    one.fire(TICK)
+    said = one.roster.statements[ReplicaId(1)]
+    assert said.over == (ReplicaId(3),)
+    assert Vector.parse(said.vector).covers(later)
 
 
 def test_a_replica_that_has_left_is_retired_without_loss() -> None:
