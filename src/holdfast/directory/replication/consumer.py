@@ -15,7 +15,6 @@ from holdfast.directory.replication.ports import ReplicationConfig, ReplicationP
 from holdfast.directory.replication.roster import Roster, Rows
 from holdfast.directory.replication.statement import check_statement
 from holdfast.directory.resolving import NeedsInitialisation
-from holdfast.model.csn import Csn
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Token
@@ -51,10 +50,10 @@ class Consumer:
         self.done = 0
         """The last batch that is on the disk."""
         self._on_their_way: deque[Updates] = deque()
-        self._received: dict[ReplicaId, Csn] = {}
+        self._received = Vector.of(ports.replica.vector.generation)
         """What this session has brought, committed or not."""
 
-    def take(self, batch: Updates) -> dict[ReplicaId, Csn]:
+    def take(self, batch: Updates) -> Vector:
         """Apply a batch, and return the newest CSNs that it had. Raises :class:`PeerRefused`."""
         # What a batch has beside its updates is written before the vector moves on. Most have nothing: then
         # one transaction is all of it, and the next batch does not wait behind a second sync.
@@ -69,9 +68,10 @@ class Consumer:
             raise PeerRefused(Refused(Reason.NEEDS_INITIALISATION, shortened(fault))) from None
         except InvalidRequest as fault:
             raise PeerRefused(Refused(Reason.INVALID, shortened(fault))) from None
-        newest = {update.csn.replica: update.csn for update in updates}
-        newest |= {statement.replica: statement.csn for statement in batch.statements}
-        self._received |= newest
+        # A statement may be older than updates that it came with: the newest of both counts.
+        csns = (*(each.csn for each in updates), *(each.csn for each in batch.statements))
+        newest = Vector.of(self._received.generation, csns)
+        self._received = self._received.merged(newest)
         self._taken = batch.number
         self._on_their_way.append(batch)
         if not is_plain:
@@ -101,8 +101,7 @@ class Consumer:
         self._check_window(batch)
         has = self._ports.replica.vector
         for csn in batch.after:
-            received = self._received.get(csn.replica)
-            if not has.covers(csn) and (received is None or received < csn.operation):
+            if not has.covers(csn) and not self._received.covers(csn):
                 raise InvalidRequest(f"batch {batch.number} follows on {csn}, which is not here")
         for introduction in batch.introductions:
             self._check_base(introduction.replica, introduction.base)

@@ -226,8 +226,8 @@ class Replicator:
             self.acknowledgements.on_second_store(committed)
             self.lag.confirmed(link.peer, committed.get(self.roster.replica), self._ports.clock.now())
 
-    def on_received(self, newest: dict[ReplicaId, Csn]) -> None:
-        self._received = self._received.merged(Vector.of(self._received.generation, newest.values()))
+    def on_received(self, newest: Vector) -> None:
+        self._received = self._received.merged(newest)
 
     def on_counted(self, vector: Vector) -> None:
         if not self.roster.own.is_ready and self._join_target is None:

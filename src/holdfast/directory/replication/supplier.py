@@ -69,9 +69,9 @@ class Supplier:
         while self._on_its_way and self._on_its_way[0].number <= have.done:
             self._on_its_way.popleft()
 
-    def has_received(self, csns: dict[ReplicaId, Csn]) -> None:
+    def has_received(self, newest: Vector) -> None:
         """The peer has sent these itself: they are not sent back."""
-        self._position = self._position.merged(Vector.of(self._position.generation, csns.values()))
+        self._position = self._position.merged(newest)
 
     def pump(self, *, own_only: bool = False) -> None:
         """Send what the peer lacks, as far as there is room."""
@@ -136,10 +136,12 @@ class Supplier:
             and not self._position.covers(statement.csn)
             and available.covers(statement.csn)
         ]
-        newest |= {each.replica: each.csn for each in statements}
-        if not newest:
+        # A statement may be older than changes that go with it: the newest of both is what the peer has then.
+        csns = (*newest.values(), *(each.csn for each in statements))
+        if not csns:
             return None
-        return self._batch(updates, length, tuple(statements), newest)
+        sent = Vector.of(self._position.generation, csns)
+        return self._batch(updates, length, tuple(statements), sent)
 
     def _is_sent(self, replica: ReplicaId, *, own_only: bool) -> bool:
         if own_only and replica != self._roster.replica:
@@ -151,12 +153,12 @@ class Supplier:
         updates: list[bytes],
         length: int,
         statements: tuple[Statement, ...],
-        newest: dict[ReplicaId, Csn],
+        sent: Vector,
     ) -> Updates:
-        before = {replica: self._position.get(replica) for replica in newest}
+        before = {csn.replica: self._position.get(csn.replica) for csn in sent}
         self._number += 1
         self.sent += len(updates)
-        self._position = self._position.merged(Vector.of(self._position.generation, newest.values()))
+        self._position = self._position.merged(sent)
         self._on_its_way.append(_OnItsWay(self._number, len(updates), length))
         return Updates(
             number=self._number,

@@ -127,6 +127,66 @@ def test_a_change_is_not_sent_back_to_whom_it_came_from() -> None:
     assert len([each for batch in mesh[2].wires.of(Updates) for each in batch.updates]) == sent
 
 
+def issue_after_a_statement(mesh: Mesh, count: int) -> list[Csn]:
+    """Let the first master make a statement and then change something, *count* times; its link hears of
+    nothing until all of it is on the disk."""
+    one = mesh[1]
+    newest = one.replica.vector.get(ReplicaId(1))
+    mesh.world.run_until(mesh.world.now + CONFIG.statement_ns)
+    one.fire(TICK)
+    one.master.store.commit()
+    stated = one.roster.statements[ReplicaId(1)].csn
+    assert newest is not None
+    assert newest < stated
+    return [one.master.do(person(f"after-{number}")) for number in range(count)]
+
+
+@pytest.mark.covers("CSN-62")
+def test_a_statement_that_is_older_than_changes_lets_none_be_sent_twice() -> None:
+    """A master speaks and then changes something while a link is cut. When it heals, the statement goes along
+    with the changes that came after it: they are sent once, on by the next one, too, and none goes back."""
+    mesh = populated(3, ((1, 2), (2, 3)))
+    mesh.cut(1, 2)
+    before = {name: len(each.wires.sent) for name, each in mesh.masters.items()}
+    issued = issue_after_a_statement(mesh, 7)
+    mesh.join(1, 2)
+    mesh.deliver()
+    mesh.settle()
+    sent = [
+        (name, peer, decoded_update(each).csn)
+        for name, master in mesh.masters.items()
+        for peer, message in master.wires.sent[before[name] :]
+        if isinstance(message, Updates)
+        for each in message.updates
+    ]
+    assert sent == [("m1", "m2", each) for each in issued] + [("m2", "m3", each) for each in issued]
+    assert mesh[3].dump() == mesh[1].dump()
+    link = mesh[1].replicator.links["m2"]
+    assert link.supplier is not None
+    assert link.supplier.sent == 7
+
+
+@pytest.mark.covers("CSN-62")
+def test_what_came_with_an_older_statement_is_not_sent_back_and_may_be_followed_on() -> None:
+    """Before either is on the disk: the batch that comes next follows on the changes, not the statement."""
+    mesh = populated(2, ((1, 2),))
+    one, two = mesh[1], mesh[2]
+    mesh.cut(1, 2)
+    issue_after_a_statement(mesh, 3)
+    before = len(two.wires.of(Updates))
+    mesh.join(1, 2)
+    _, hello = two.wires.queue.popleft()
+    one.replicator.on_message("m2", decode_message(hello))
+    one.master.do(person("later"))
+    while one.wires.queue:
+        two.replicator.on_message("m1", decode_message(one.wires.queue.popleft()[1]))
+    assert two.replicator.links["m1"].phase is Phase.OPEN
+    two.master.store.commit()
+    two.fire(RELAY)
+    assert [batch for batch in two.wires.of(Updates)[before:] if batch.updates] == []
+    assert two.dump() == one.dump()
+
+
 @pytest.mark.covers("CSN-62")
 def test_a_master_with_news_of_its_own_leaves_others_changes_to_their_issuer() -> None:
     """One that has got a change of another sends its own at once, and that one only when its issuer has had
