@@ -115,6 +115,12 @@ async def made(
         guard = found.guard
 
 
+def too_few(wanted: int, alive: int, usable: int) -> str:
+    """Why a group of *wanted* members is not made, when *usable* of the living hosts could have one."""
+    said = f"{alive} live now" if usable == alive else f"of the {alive} that live now, {usable} can have one"
+    return f"{wanted} replicas need as many hosts for groups, each in a location of its own; {said}"
+
+
 class GroupsAdmin:
     """Executes clients' orders about groups through one host."""
 
@@ -226,10 +232,7 @@ class GroupsAdmin:
             said = "no living host is there that takes members"
             raise NoFactory(", ".join(wish.locations), drafted.record.class_name, said)
         if len(chosen) < (drafted.replicas if is_whole else 1):
-            raise Unavailable(
-                f"{drafted.replicas} replicas need as many hosts for groups, each in a location of its own; "
-                f"{len(chosen)} live now"
-            )
+            raise Unavailable(too_few(drafted.replicas, len(hosts), len(chosen)))
         return [each.host for each in chosen]
 
     def _placement(self, host: HostId, drafted: GroupSpecDraft) -> Placement:

@@ -99,9 +99,10 @@ def apply(*, dir: Dir = DIRECTORY_DEFAULT) -> int:
     talk.print(f"applied: {', '.join(changed) if changed else 'no setting differs from before'}")
     _wait_until_taken(layout)
     running = _running(layout)
-    talk.print(
-        f"in force on {', '.join(running)}" if running else "no host runs here; they will start with it"
-    )
+    if not running:
+        talk.print("no host runs here; they will start with it")
+    elif hosts := in_force_on(changed, running):
+        talk.print(f"in force on {', '.join(hosts)}")
     _tell_waiting(layout, running)
     return 0
 
@@ -171,6 +172,11 @@ def _wait_until_taken(layout: Layout) -> None:
             said = f"did not take the settings within {WAIT_S:g} s; see {layout.output(late[0])}"
             raise Unavailable(f"{', '.join(late)} {said}")
         time.sleep(POLL_S)
+
+
+def in_force_on(changed: list[str], running: dict[HostId, InForce]) -> list[HostId]:
+    """The hosts on which any of the *changed* settings, or all there are, hold without a restart."""
+    return [host for host, each in running.items() if not changed or set(changed) - set(each.at_restart)]
 
 
 def _tell_waiting(layout: Layout, running: dict[HostId, InForce]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.admin.groups import Numbers, made
+from holdfast.admin.groups import Numbers, made, too_few
 from holdfast.authority import driver
 from holdfast.authority.contract import Applied, Request, Result, Txn, Unknown
 from holdfast.authority.groups import (
@@ -142,3 +142,10 @@ def test_a_group_is_created_in_three_round_trips_to_the_authority(authority: Aut
     taken, _, in_taken = create("second")
     assert taken == NameTaken("second", two)
     assert in_taken == 2
+
+
+def test_a_group_that_is_not_made_for_want_of_locations_says_so() -> None:
+    """Three hosts in two racks are not two hosts."""
+    needs = "3 replicas need as many hosts for groups, each in a location of its own; "
+    assert too_few(3, 2, 2) == needs + "2 live now"
+    assert too_few(3, 3, 2) == needs + "of the 3 that live now, 2 can have one"
