@@ -226,7 +226,7 @@ def test_a_read_only_replica_refers_writers(tmp_path: Path) -> None:
 
 def test_four_masters_one_of_them_joined_retired_and_filled_anew(tmp_path: Path) -> None:
     """The source's figure: four masters. Changes go round when only a chain is left; one joins while others
-    write, one is filled anew by one command, and one is retired without loss."""
+    write, one is filled anew by one command, and one is retired without loss and comes back."""
     with running(tmp_path / "d", "--masters", "3", "--suffix", SUFFIX) as masters:
         a, b, c = masters.ids
         writer = Writer(masters, a)
@@ -253,8 +253,15 @@ def test_four_masters_one_of_them_joined_retired_and_filled_anew(tmp_path: Path)
         with masters.connect("host4") as connection:
             assert masters.add(connection, "last-word") == SUCCESS
         assert "nothing is lost" in masters.run("retire", "host4").stderr
-        masters.line["masters"].pop()
+        gone = masters.line["masters"].pop()
         masters.until_equal({"last-word", "far-end", *writer.acknowledged})
+        # It comes back with what it had, and is a master like the others.
+        masters.run("join", "host4")
+        masters.line["masters"].append(gone)
+        wait_until("it takes writes", lambda: masters.status()["host4"]["replica"]["may_write"])
+        with masters.connect("host4") as connection:
+            assert masters.add(connection, "back-again") == SUCCESS
+        masters.until_equal({"back-again", "last-word", "far-end", *writer.acknowledged})
 
 
 def test_a_clock_reset_says_what_it_did(pair: Masters) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.directory.dn import Dn
-from holdfast.directory.hosting.places import further_place, places
+from holdfast.directory.hosting.places import further_place, places, why_none
 from holdfast.directory.master import About, read_about
 from holdfast.directory.replica.snapshot import Suffix
 from holdfast.directory.schema.standard import standard_schema
@@ -33,9 +33,7 @@ def the_holding(directory: Path, wanted: str | None) -> Holding:
     """The suffix *wanted*, or the only one there is. Raises ``InvalidRequest`` if that is not clear."""
     found = holdings_of(directory)
     if not found:
-        raise InvalidRequest(
-            f"{directory} holds no directory; `directory init --dir {directory} --suffix ...` makes one"
-        )
+        raise InvalidRequest(why_none(directory))
     if wanted is not None:
         key = _key(wanted)
         for each in found:

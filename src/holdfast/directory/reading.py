@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.directory.dn import Dn
-from holdfast.directory.hosting.places import STORE, places
+from holdfast.directory.hosting.places import STORE, places, why_none
 from holdfast.directory.lmdb_store import FILE, read_store
 from holdfast.directory.replica.maps import FORMATS, IDENTITY, MAPS, REPLICA, Identity
 from holdfast.directory.replica.snapshot import Snapshot, Suffix
@@ -25,9 +25,7 @@ def store_of(directory: Path) -> Path:
     for each in (directory / STORE, directory):
         if (each / FILE).exists():
             return each
-    raise InvalidRequest(
-        f"{directory} holds no directory; `directory init --dir {directory} --suffix ...` makes one"
-    )
+    raise InvalidRequest(why_none(directory))
 
 
 def directory_of(directory: Path, below: str | None) -> Path:

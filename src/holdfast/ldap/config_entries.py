@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.directory.conflict_text import KEPT, chosen, find_conflict, told
 from holdfast.directory.dn import Dn, escaped
-from holdfast.directory.operations import Change, DeleteRequest, ModificationKind, ModifyRequest
+from holdfast.directory.operations import Change, DeleteRequest, ModificationKind, ModifyRequest, Scope
 from holdfast.directory.replica.replica import Replica
 from holdfast.directory.replica.view import Attributes
 from holdfast.directory.results import DirectoryError, ResultCode
@@ -32,8 +32,11 @@ class ConfigEntries:
     def __init__(self, contexts: Callable[[], Sequence[NamingContext]]) -> None:
         self._contexts = contexts
 
-    def entries(self, administered: Sequence[NamingContext]) -> dict[str, Attributes]:
-        """User attributes by name, parents first: of the suffixes that the client administers."""
+    def entries(
+        self, administered: Sequence[NamingContext], *, has_conflicts: bool = True
+    ) -> dict[str, Attributes]:
+        """User attributes by name, parents first: of the suffixes that the client administers; without the
+        conflicts for a search that cannot find them, because there may be thousands."""
         is_one = len(self._contexts()) == 1
         entries: dict[str, Attributes] = {}
         if not is_one:
@@ -43,7 +46,7 @@ class ConfigEntries:
             dn = REPLICA_DN if is_one else f"cn={escaped(name.encode())},{REPLICA_DN}"
             entries[dn] = _about(each, "replica" if is_one else name)
         entries[CONFLICTS_DN] = {"objectClass": (b"top", b"extensibleObject"), "cn": (b"conflicts",)}
-        for each in administered:
+        for each in administered if has_conflicts else ():
             entries |= _conflicts(each.replica)
         return entries
 
@@ -89,6 +92,14 @@ class ConfigEntries:
             ResultCode.UNWILLING_TO_PERFORM,
             "replace conflictResolution, with kept or lost, to resolve a conflict; or delete its entry",
         )
+
+
+def may_find_conflicts(dn: Dn, scope: Scope) -> bool:
+    """Whether a search from *dn*, below ``cn=config``, may find conflicts."""
+    if len(dn) == 1:
+        return scope is not Scope.BASE and scope is not Scope.ONE_LEVEL
+    # However else a client spells the name of the conflicts, it is none of these.
+    return all(each.value.lower() not in (b"replica", b"csngenerator") for each in dn.rdns[-2])
 
 
 def _about(context: NamingContext, name: str) -> Attributes:

@@ -7,6 +7,8 @@ only those are listed that are done.
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.directory.dn import Dn
 from holdfast.directory.filters.evaluation import matches
 from holdfast.directory.operations import Scope, SearchRequest
@@ -14,8 +16,16 @@ from holdfast.directory.replica.view import SUBSCHEMA_DN, Attributes
 from holdfast.directory.results import DirectoryError, ResultCode
 from holdfast.directory.schema.schema import Schema
 from holdfast.ldap.controls import KNOWN as CONTROLS
+from holdfast.ldap.controls import (
+    SORT_REQUEST,
+    PagedResults,
+    RequestControls,
+    SortResult,
+    write_paged_results,
+    write_sort_result,
+)
 from holdfast.ldap.extended import CANCEL, PASSWORD_MODIFY, START_TLS, WHO_AM_I
-from holdfast.ldap.messages import VERSION
+from holdfast.ldap.messages import SUCCESS, VERSION, Control, Result
 from holdfast.ldap.rendering import Selection, encoded
 
 FEATURES: Final = (
@@ -81,8 +91,8 @@ class ServerEntries:
         *,
         can_start_tls: bool,
         has_certificate: bool,
-    ) -> list[bytes]:
-        """What a search that begins at one of them finds, encoded. *further* are more entries below
+    ) -> dict[str, bytes]:
+        """What a search that begins at one of them finds, encoded, by name. *further* are more entries below
         ``cn=config``, by name."""
         base = self.name_of(dn)
         if base is None:
@@ -90,14 +100,14 @@ class ServerEntries:
             base = next((each for each in further if Dn.parse(each).key(self._schema) == key), None)
         if base is None:
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "there is no such entry")
-        found = []
+        found = {}
         for name in self._in_scope(base, request.scope, further):
             if name in further:
                 entry = ServerEntry(name, further[name], _common(name))
             else:
                 entry = self._entry(name, can_start_tls=can_start_tls, has_certificate=has_certificate)
             if matches(request.filter, {**entry.user, **entry.operational}, self._schema, Dn.parse(name)):
-                found.append(encoded(entry.dn, selection.of(entry.user, entry.operational)))
+                found[name] = encoded(entry.dn, selection.of(entry.user, entry.operational))
         return found
 
     def _in_scope(self, base: str, scope: Scope, further: Iterable[str]) -> list[str]:
@@ -146,6 +156,45 @@ class ServerEntries:
             "vendorVersion": (self._version.encode(),),
         }
         return {name: values for name, values in found.items() if values}
+
+
+class Chosen(Struct, frozen=True):
+    """What a client gets of the entries that were found."""
+
+    entries: tuple[bytes, ...]
+    result: Result
+    controls: tuple[Control, ...] = ()
+
+
+def chosen(found: dict[str, bytes], size_limit: int, controls: RequestControls) -> Chosen:
+    """Heed a search's size limit, of each page, and the controls for pages and order. Raises
+    ``DirectoryError``.
+
+    Pages are in the order of names, and each begins after the last name of the one before: nothing is kept
+    between two, and entries that go meanwhile, as conflicts that are resolved do, are not missed.
+    """
+    answers: list[Control] = []
+    if controls.sort is not None:
+        if SORT_REQUEST in controls.critical and len(found) > 1:
+            raise DirectoryError(
+                ResultCode.UNAVAILABLE_CRITICAL_EXTENSION, "the server's own entries cannot be sorted"
+            )
+        code = ResultCode.UNWILLING_TO_PERFORM if len(found) > 1 else ResultCode.SUCCESS
+        answers.append(write_sort_result(SortResult(code)))
+    names, cookie = list(found), b""
+    paged = controls.paged
+    if paged is not None and (paged.size or paged.cookie):
+        left = sorted(each for each in names if not paged.cookie or each.encode() > paged.cookie)
+        names = left[: paged.size]
+        if 0 < len(names) < len(left):
+            cookie = names[-1].encode()
+    result = SUCCESS
+    if size_limit and len(names) > size_limit:
+        names, cookie = names[:size_limit], b""
+        result = Result(ResultCode.SIZE_LIMIT_EXCEEDED, "", "there are more entries")
+    if paged is not None:
+        answers.append(write_paged_results(PagedResults(0, cookie)))
+    return Chosen(tuple(found[each] for each in names), result, tuple(answers))
 
 
 def _common(name: str) -> Attributes:

@@ -25,7 +25,8 @@ from holdfast.ldap.ber import BerError, Splitter
 from holdfast.ldap.binding import Binding
 from holdfast.ldap.changing import CHANGE_CONTROLS, Changing
 from holdfast.ldap.comparing import COMPARE_CONTROLS, compared
-from holdfast.ldap.controls import read_request_controls
+from holdfast.ldap.config_entries import may_find_conflicts
+from holdfast.ldap.controls import RequestControls, read_request_controls
 from holdfast.ldap.decoding import decode
 from holdfast.ldap.encoding import encode, envelope
 from holdfast.ldap.extended import (
@@ -60,6 +61,7 @@ from holdfast.ldap.messages import (
 )
 from holdfast.ldap.quick_search import QuickSearches
 from holdfast.ldap.search_task import SEARCH_CONTROLS, Pages, Referral, SearchTask, Walk, begin
+from holdfast.ldap.server_entries import chosen
 from holdfast.ldap.service import Service
 
 WRITE_BYTES: Final = 64 << 10
@@ -273,7 +275,7 @@ class Session:
         controls = read_request_controls(message.controls, SEARCH_CONTROLS)
         named = service.name(request.base)
         if named.is_server_s:
-            self._search_server(message.message_id, request, named.dn)
+            self._search_server(message.message_id, request, named.dn, controls)
             return
         paged = controls.paged
         if paged is not None and paged.cookie:
@@ -291,7 +293,7 @@ class Session:
         if not self._advance(task):
             self._tasks.append(task)
 
-    def _search_server(self, number: int, request: SearchRequest, dn: Dn) -> None:
+    def _search_server(self, number: int, request: SearchRequest, dn: Dn, controls: RequestControls) -> None:
         service = self.service
         is_private = service.entries.is_private(dn)
         administered = service.administered(self.identity) if is_private else ()
@@ -300,16 +302,18 @@ class Session:
                 ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may read the server's own entries"
             )
         selection = service.selection(request.attributes, types_only=request.types_only, sees_all=True)
-        for each in service.entries.search(
+        has_conflicts = is_private and may_find_conflicts(dn, request.scope)
+        found = service.entries.search(
             request,
             dn,
             selection,
-            service.config.entries(administered) if is_private else {},
+            service.config.entries(administered, has_conflicts=has_conflicts) if is_private else {},
             can_start_tls=self._can_start_tls and not self.is_tls,
             has_certificate=self.certified is not None,
-        ):
-            self._out.append(envelope(number, each))
-        self._answer(number, SearchResultDone(SUCCESS))
+        )
+        answer = chosen(found, request.size_limit, controls)
+        self._out.extend(envelope(number, each) for each in answer.entries)
+        self._answer(number, SearchResultDone(answer.result), answer.controls)
 
     def _advance(self, task: SearchTask) -> bool:
         try:

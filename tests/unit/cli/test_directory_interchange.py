@@ -321,6 +321,9 @@ def test_entries_are_added_to_a_directory_that_is_there(
 def test_what_cannot_be_is_refused(filled: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="holds no directory"):
         export(dir=tmp_path / "none")
+    (tmp_path / "domain" / "hosts" / "host1" / "services" / "directory").mkdir(parents=True)
+    with pytest.raises(InvalidRequest, match=r"is a domain; .*host1/services/directory: "):
+        export(dir=tmp_path / "domain")
     (tmp_path / "there").touch()
     with pytest.raises(InvalidRequest, match="--overwrite"):
         export(tmp_path / "there", dir=filled)

@@ -7,7 +7,13 @@ from ldap_session import PASSWORD, Client, Door
 from holdfast.directory.filters.text import parse_filter
 from holdfast.directory.operations import AddRequest, Scope, SearchRequest
 from holdfast.directory.results import ResultCode
-from holdfast.ldap.controls import PagedResults, read_paged_results, write_paged_results
+from holdfast.ldap.controls import (
+    PagedResults,
+    SortKey,
+    read_paged_results,
+    write_paged_results,
+    write_sort_keys,
+)
 from holdfast.ldap.encoding import encode
 from holdfast.ldap.extended import CANCEL, START_TLS, WHO_AM_I
 from holdfast.ldap.limits import OWN_FILES, DoorLimits
@@ -350,6 +356,33 @@ def test_writes_to_the_server_s_own_entries_are_refused(client: Client) -> None:
         response = client.result(modify(dn, ("replace", "cn", "x")))
         assert isinstance(response, ModifyResponse)
         assert code(response) == ResultCode.UNWILLING_TO_PERFORM
+
+
+def test_searches_of_the_server_s_own_entries_have_limits_and_pages(client: Client) -> None:
+    """As others have: a control that is critical is heeded, or the search is refused."""
+    client.bind()
+    every = search(base="cn=config")
+    dns = sorted(each.operation.dn for each in client.ask(every)[:-1])  # type: ignore[union-attr]
+    assert len(dns) == 4
+    *entries, done = client.ask(search(base="cn=config", size_limit=3))
+    assert (len(entries), code(done.operation)) == (3, ResultCode.SIZE_LIMIT_EXCEEDED)
+    assert code(client.result(search(base="cn=config", size_limit=4))) == 0
+    found, cookie, sizes = [], b"", []
+    while cookie or not found:
+        page = write_paged_results(PagedResults(3, cookie), is_critical=True)
+        *entries, done = client.ask(every, page)
+        found += [each.operation.dn for each in entries]  # type: ignore[union-attr]
+        sizes.append(len(entries))
+        cookie = read_paged_results(done.controls[0].value or b"").cookie
+    assert (found, sizes) == (dns, [3, 1])
+    assert len(client.ask(every, write_paged_results(PagedResults(0, b"cn")))) == 1
+    root = search(base="", scope=Scope.BASE)
+    assert len(client.ask(root, write_paged_results(PagedResults(3)))) == 2
+    for is_critical, result in ((True, ResultCode.UNAVAILABLE_CRITICAL_EXTENSION), (False, 0)):
+        order = write_sort_keys((SortKey("cn"),), is_critical=is_critical)
+        assert code(client.result(every, order)) == result
+    order = write_sort_keys((SortKey("cn"),), is_critical=True)
+    assert code(client.result(root, order)) == 0
 
 
 def test_encoded_entries_are_kept_until_they_change(door: Door, client: Client) -> None:

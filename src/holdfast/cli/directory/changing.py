@@ -212,7 +212,10 @@ async def _retire(target: Target, suffix: str, masters: list[Master], gone: Mast
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         if not force:
-            raise Unavailable(f"no other master has heard the last word of {gone.host}") from None
+            raise Unavailable(
+                f"no other master has heard the last word of {gone.host}, which takes no writes any more: "
+                "let it reach one (`directory status` shows its links) and say this again, or say --force"
+            ) from None
     order = RetireReplica(host=gone.host, force=True, suffix=suffix)
     return (await _ask_any(target, others, order)).text
 

@@ -13,6 +13,7 @@ from holdfast.cli.directory.sources import Administrator, bound
 from holdfast.cli.output import Output, print_json, print_table, say
 from holdfast.directory.conflict_text import KEPT, LOST, ConflictText, chosen, find_conflict, told
 from holdfast.directory.holdings import Holding, holdings_of
+from holdfast.directory.hosting.places import why_none
 from holdfast.directory.master import Master
 from holdfast.directory.operations import Modification, ModificationKind, ModifyRequest, Scope
 from holdfast.directory.primitives import EntryId, uuid_text
@@ -147,8 +148,12 @@ def resolve(
 
 async def _resolved(directory: Path, id: str, keep: bool) -> Csn:
     found = holdings_of(directory)
+    if not found and files_of(directory):
+        raise InvalidRequest(
+            f"{directory} belongs to a host of a domain: say --url, and resolve it over LDAP"
+        )
     if not found:
-        raise InvalidRequest(f"{directory} holds no directory")
+        raise InvalidRequest(why_none(directory))
     for each in found:
         csn = await _resolved_in(each, id, keep)
         if csn is not None:

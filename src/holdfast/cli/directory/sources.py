@@ -96,7 +96,10 @@ def _replica(client: LdapClient, wanted: str | None) -> tuple[Vector, str]:
         raise InvalidRequest(f"{client.url} serves several suffixes; say --suffix: {', '.join(found)}")
     for suffix, vector in found.items():
         return vector, suffix
-    raise InvalidRequest(f"{client.url} does not say which changes it has")
+    about = "" if wanted is None else f" of {wanted}"
+    raise InvalidRequest(
+        f"{client.url} does not say which changes{about} it has: it serves none, or another administers them"
+    )
 
 
 def _compared(attributes: dict[str, tuple[bytes, ...]]) -> dict[str, tuple[bytes, ...]]:

@@ -198,6 +198,7 @@ class HostedReplica:
             offers,
         )
         self.state = "serving"
+        was_leaving = served.is_leaving
         await self._on_serving(served)
         log.info("the replica serves", replica=served.replica.id, suffix=served.replica.suffix)
         try:
@@ -211,6 +212,10 @@ class HostedReplica:
             await offers.close()
         if not served.again.done():
             raise files.failure.result()
+        if served.is_over and served.is_leaving and not was_leaving:
+            # It is being retired, and the domain is about to say so: under another id, clients could write
+            # here what nobody hears of any more.
+            await around.follower.until(lambda record: around.host in record.left)
         return served.again.result()
 
     async def _fill_anew(self, served: ServedReplica) -> None:

@@ -17,6 +17,8 @@ OWNER: Final = "suffix"
 FURTHER: Final = "suffixes"
 IDENTITY: Final = "identity"
 STORE: Final = "store"
+HOSTED: Final = "hosts/*/services/directory"
+"""Where, below the directory of a domain, the files of its hosts on this machine are."""
 WORD_MAX: Final = 200
 """A file's name has 255 bytes at most."""
 
@@ -50,6 +52,17 @@ def places(directory: Path) -> Iterator[Path]:
     further = directory / FURTHER
     if further.is_dir():
         yield from sorted(further.iterdir())
+
+
+def why_none(directory: Path) -> str:
+    """What to say to someone who looks for the files of a master in *directory*, where none are."""
+    hosted = sorted(directory.glob(HOSTED))
+    if hosted:
+        return (
+            f"{directory} is a domain; the files of its masters are in {', '.join(map(str, hosted))}: "
+            "name one of these to read them, and change things over LDAP"
+        )
+    return f"{directory} holds no directory; `directory init --dir {directory} --suffix ...` makes one"
 
 
 def _owner(directory: Path) -> str | None:

@@ -37,6 +37,8 @@ class ServedReplica:
         self.replica = replica
         self.again: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when the replica must begin again."""
+        self.is_over = False
+        """Whether it must because others have said that its id is over."""
         self._replicator: Replicator | None = None
 
     @classmethod
@@ -75,6 +77,10 @@ class ServedReplica:
         return self._replicator is not None
 
     @property
+    def is_leaving(self) -> bool:
+        return self.replicator.roster.own.is_leaving
+
+    @property
     def is_stuck(self) -> bool:
         return self.replicator.is_stuck
 
@@ -101,7 +107,7 @@ class ServedReplica:
             peers=peers,
             masters=masters,
             allotted=allotted,
-            on_told_over=lambda: self.begin_again("its replica id is over"),
+            on_told_over=self._on_told_over,
             on_failed=lambda why: files.fail(DiskFailed(why)),
         )
         files.on_timer = self._replicator.on_timer
@@ -109,6 +115,10 @@ class ServedReplica:
             replica.ensure_purged(roster.purged)
         links.attach(self)
         links.set_peers(peers)
+
+    def _on_told_over(self) -> None:
+        self.is_over = True
+        self.begin_again("its replica id is over")
 
     def begin_again(self, why: str) -> None:
         if not self.again.done():

@@ -21,6 +21,7 @@ from holdfast.directory.schema.checking import check_entry, check_writable
 
 ENTRY_BYTES_MAX: Final = 8 << 20
 """How large a client may make an entry: photographs of a person fit, and a group of 100,000."""
+PASSWORD: Final = "userPassword"
 
 Step = Callable[[Operation], None]
 Steps = list[Step]
@@ -80,6 +81,11 @@ def _named(sight: Sight, dn: Dn) -> tuple[Ava, ...]:
                 ResultCode.NAMING_VIOLATION,
                 f"an entry cannot be named by {described.name}: the server sets it",
             )
+        if described.name == PASSWORD:
+            # A name is shown to all who may read the entry, and it is stored as the client writes it.
+            raise _wrong(
+                ResultCode.NAMING_VIOLATION, f"an entry cannot be named by {described.name}: names are shown"
+            )
     return dn.rdn
 
 
@@ -114,7 +120,7 @@ def _add(sight: Sight, request: AddRequest, who: str, new_id: EntryId) -> Steps:
             given.append(ava.value)
     check_size(values)
     check_entry(schema, values, rdn=rdn)
-    check_passwords(values.get("userPassword", []))
+    check_passwords(values.get(PASSWORD, []))
     named = [(each.attribute, each.value.key) for each in name.values]
     steps: Steps = [lambda operation: operation.add_entry(new_id, parent, name)]
     for description, contents in values.items():
@@ -156,7 +162,7 @@ def _modify(sight: Sight, request: ModifyRequest, who: str) -> Steps:
         modifying.take(each)
     after = modifying.touched()
     check_size(after if modifying.bytes_most(after) <= ENTRY_BYTES_MAX else modifying.contents())
-    check_passwords(after.get("userPassword", []))
+    check_passwords(after.get(PASSWORD, []))
     modifying.check()
     return [*modifying.steps, _stamp(sight, entry, "modifiersname", who)]
 

@@ -59,7 +59,7 @@ class Sight:
 
     def _find(self, dn: Dn) -> EntryId:
         if not self.suffix.covers(dn, self.schema):
-            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, f"this server holds {self.suffix.text} alone")
+            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "the name is below no suffix that is here")
         found = self.top()
         if found is None:
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "the suffix has no entry yet")

@@ -153,7 +153,7 @@ class Snapshot:
     def _find(self, dn: Dn) -> EntryId:
         depth = len(dn) - len(self.suffix.dn)
         if depth < 0 or not self.suffix.covers(dn, self.schema):
-            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, f"this server holds {self.suffix.text} alone")
+            raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "the name is below no suffix that is here")
         top = self.top()
         if top is None:
             raise DirectoryError(ResultCode.NO_SUCH_OBJECT, "the suffix has no entry yet")

@@ -74,7 +74,9 @@ def decide(
         return Decision(new, Step.INITIALISE, is_changed=True)
     if is_continued and not is_told_over:
         return Decision(own, Step.SERVE if own.is_ready else Step.JOIN, is_changed=False)
-    return Decision(_new(own, ids), Step.JOIN, is_changed=True)
+    # Whether it takes writes now is what the domain says of its host: the store may be from before that.
+    new = _new(structs.replace(own, is_read_only=is_read_only), ids)
+    return Decision(new, Step.JOIN, is_changed=True)
 
 
 def emptied(own: Own, ids: ReplicaIds) -> Own:
@@ -90,6 +92,8 @@ def _new(own: Own, ids: ReplicaIds) -> Own:
         own,
         replica=ids.allot(),
         is_ready=False,
+        # A last word is of the id that it was said under: a host that comes back has not said one.
+        is_leaving=False,
         base="",
         over=tuple(sorted({*own.over, *former})),
         known=tuple(each for each in own.known if each not in former),

@@ -108,6 +108,8 @@ def test_an_entry_is_added_changed_and_removed(master: Master) -> None:
         (rename(f"uid=ada,{PEOPLE}", "uid=bob"), ResultCode.ENTRY_ALREADY_EXISTS),
         (rename(f"uid=ada,{PEOPLE}", "uid=ada", f"ou=nowhere,{SUFFIX}"), ResultCode.NO_SUCH_OBJECT),
         (rename(f"uid=ada,{PEOPLE}", "dc=x"), ResultCode.OBJECT_CLASS_VIOLATION),
+        (rename(f"uid=ada,{PEOPLE}", "userPassword=clear"), ResultCode.NAMING_VIOLATION),
+        (rename(f"uid=ada,{PEOPLE}", "uid=ada+2.5.4.35=clear"), ResultCode.NAMING_VIOLATION),
     ],
 )
 def test_what_may_not_be_is_refused_and_changes_nothing(

@@ -1,5 +1,7 @@
 """Which replica a store is: a store that the authority does not know gets a new id, always (G3)."""
 
+from msgspec import structs
+
 from holdfast.directory.replication.identity import Step, decide, emptied
 from holdfast.directory.replication.roster import Own
 from holdfast.model.ids import ReplicaId
@@ -67,3 +69,27 @@ def test_a_replica_that_others_have_retired_takes_a_new_id() -> None:
 def test_a_store_that_is_filled_anew_is_another_replica() -> None:
     assert emptied(OWN, Ids(3)).replica == 13
     assert emptied(OWN, Ids(3)).over == (3,)
+
+
+def test_a_replica_that_was_retired_and_comes_back_takes_writes_again() -> None:
+    """Its last word was of the id that it had."""
+    left = structs.replace(OWN, is_leaving=True)
+    assert decide(left, Ids(3), is_continued=True, is_half_copied=False).own.is_leaving
+    back = decide(left, Ids(3), is_continued=True, is_half_copied=False, is_told_over=True)
+    assert (back.own.replica, back.own.is_leaving) == (13, False)
+    assert not emptied(left, Ids(3)).is_leaving
+
+
+def test_a_replica_that_comes_back_takes_writes_if_its_host_does() -> None:
+    """The store says what was so when it left."""
+    for is_read_only in (False, True):
+        left = structs.replace(OWN, is_read_only=not is_read_only)
+        back = decide(
+            left,
+            Ids(3),
+            is_continued=True,
+            is_half_copied=False,
+            is_told_over=True,
+            is_read_only=is_read_only,
+        )
+        assert back.own.is_read_only == is_read_only
