@@ -27,6 +27,16 @@ class Words(hf.Stored):
     async def ask(self) -> int:
         return self.add(await hf.context.group("other").get())
 
+    def mark(self) -> None:
+        self.database.execute("SAVEPOINT mark")
+
+    def undo(self) -> str:
+        try:
+            self.database.execute("ROLLBACK TO mark")
+        except Exception as error:
+            return str(error)
+        return "undone"
+
     @hf.query
     def read(self) -> list[str]:
         return [word for (word,) in self.database.execute("SELECT word FROM words ORDER BY place")]

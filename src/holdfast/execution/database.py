@@ -13,7 +13,8 @@ Members are compared by a sum over the rows that were written, minus those that 
 that executed the same have the same sum, although SQLite lays out their files differently (decision 58).
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -46,7 +47,15 @@ _SUM_BYTES: Final = 16
 _SUM_MASK: Final = (1 << 8 * _SUM_BYTES) - 1
 
 _UNREPEATABLE: Final = frozenset(
-    {"random", "randomblob", "current_timestamp", "current_date", "current_time", "load_extension"}
+    {
+        "random",
+        "randomblob",
+        "current_timestamp",
+        "current_date",
+        "current_time",
+        "load_extension",
+        "total_changes",
+    }
 )
 """Functions whose result differs from member to member."""
 _OURS_ALONE: Final = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
@@ -73,6 +82,15 @@ _DISK: Final = (
     apsw.LockedError,
     apsw.ProtocolError,
 )
+_NESTS: Final = re.compile("savepoint|rollback|release", re.IGNORECASE)
+"""What a statement has that begins or ends a savepoint; others may have it, too."""
+_GAP: Final = r"(?:\s|/\*.*?\*/|--[^\n]*\n)"
+_ROLLS_BACK: Final = re.compile(
+    rf"\b(?:or|conflict){_GAP}+rollback\b|\braise{_GAP}*\({_GAP}*rollback\b", re.IGNORECASE | re.DOTALL
+)
+"""A statement that answers a conflict by rolling back everything since the last flush."""
+STEP: Final = "holdfast_step"
+"""The savepoint around those of a class."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -145,7 +163,10 @@ class ObjectDatabase:
         self._failure: HoldfastError | None = None
         self.is_closed = False
         """Whether the object was given up; what others still do with its file does not matter."""
-        self._is_ours = False
+        self._is_ours = self._is_asked = False
+        self._step: Hashable = None
+        self._is_nested = False
+        """Whether the step under way has used savepoints."""
         self._sum = 0
         self._shadows: frozenset[str] = frozenset()
         self._wal_pages = 0
@@ -158,22 +179,50 @@ class ObjectDatabase:
 
     # --- for the object's methods
 
-    def execute(self, sql: str, values: tuple[Value, ...], *, is_query: bool) -> list[Row]:
-        """Run one statement. Raises apsw's errors for what is wrong with it, :class:`StorageFailed`."""
+    def execute(
+        self, sql: str, values: tuple[Value, ...], *, is_query: bool, step: Hashable = None
+    ) -> list[Row]:
+        """Run one statement. Raises apsw's errors for what is wrong with it, ``InvalidRequest``,
+        :class:`StorageFailed`.
+
+        *step*: the part of an operation that runs in one go, of which this is a statement. Savepoints end
+        with it, because flushes come between two steps, at a time of each member's own, and end them, too.
+        """
         with self._guarded():
             connection = self._opened()
-            if not is_query and not connection.in_transaction:
-                self.is_changed = True
-                self._run("BEGIN IMMEDIATE")
+            may_nest = _NESTS.search(sql) is not None
+            if may_nest:
+                _refuse_roll_back(sql)
+            if not is_query:
+                self._begin(connection, step, may_nest=may_nest)
             cursor = connection.cursor()
             if is_query:
                 cursor.exec_trace = _only_reading
+            self._is_asked = is_query
             rows: list[Row] = []
-            for row in cursor.execute(sql, values):
+            # A cached statement is not judged again, and whether this one may run depends on who runs it.
+            for row in cursor.execute(sql, values, can_cache=not may_nest):
                 if len(rows) == ROWS_MAX:
                     raise InvalidRequest(f"the statement gives more than {ROWS_MAX} rows: ask with LIMIT")
                 rows.append(row)
             return rows
+
+    def _begin(self, connection: apsw.Connection, step: Hashable, *, may_nest: bool) -> None:
+        """Let a transaction be open, and the savepoints of an earlier step be over."""
+        if not connection.in_transaction:
+            self.is_changed = True
+            self._run("BEGIN IMMEDIATE")
+        if step != self._step:
+            self._step = step
+            if self._is_nested:
+                self._run(f"RELEASE {STEP}")
+                self._is_nested = False
+            # A flush changes it, and so does the last step, which another member may have executed before it
+            # was started again.
+            connection.set_last_insert_rowid(0)
+        if may_nest and not self._is_nested:
+            self._run(f"SAVEPOINT {STEP}")
+            self._is_nested = True
 
     # --- for the object's execution
 
@@ -191,6 +240,7 @@ class ObjectDatabase:
                 self._run("BEGIN IMMEDIATE")
             self._write_head(position, head)
             self._run("COMMIT")
+            self._step, self._is_nested = None, False
             self._find_shadows()
         self.position, self.head = position, head
 
@@ -227,6 +277,7 @@ class ObjectDatabase:
             raise StorageFailed(self._failure)
         if self.is_closed:
             raise InvalidRequest("this object was given up, and its database with it")
+        _refuse_roll_back(self._schema)
         self._prepare(self)
         try:
             connection = connect(self.place, may_create=self._is_new)
@@ -271,15 +322,20 @@ class ObjectDatabase:
         finally:
             self._is_ours = False
 
-    def _may(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    def _may(
+        self, action: int, first: str | None, second: str | None, database: str | None, _: str | None
+    ) -> int:
         """SQLite asks before it prepares a statement."""
         if self._is_ours:
             return apsw.SQLITE_OK
         is_denied = (
             action in _OURS_ALONE
+            # What is temporary is in no flush: it is gone on the member that was started again.
+            or (database or "").lower() == "temp"
             or (action == apsw.SQLITE_PRAGMA and (first or "").lower() not in _PRAGMAS)
             or (action == apsw.SQLITE_FUNCTION and (second or "").lower() in _UNREPEATABLE)
             or (action in _WRITES and (first or "").lower() == HEAD_TABLE)
+            or (action == apsw.SQLITE_SAVEPOINT and (self._is_asked or (second or "").lower() == STEP))
         )
         return apsw.SQLITE_DENY if is_denied else apsw.SQLITE_OK
 
@@ -347,6 +403,16 @@ def _only_reading(cursor: apsw.Cursor, sql: str, values: object) -> bool:
     if not cursor.is_readonly:
         raise InvalidRequest("a query changes nothing: let an operation do this")
     return True
+
+
+def _refuse_roll_back(sql: str) -> None:
+    """*Without it:* a conflict undoes the operations since the last flush, which is another one on every
+    member."""
+    if _ROLLS_BACK.search(sql) is not None:
+        raise InvalidRequest(
+            "OR ROLLBACK, ON CONFLICT ROLLBACK and RAISE(ROLLBACK, ...) would undo earlier operations, too: "
+            "let a conflict ABORT, and use SAVEPOINT and ROLLBACK TO within a method"
+        )
 
 
 def check_schema(cls: type) -> None:

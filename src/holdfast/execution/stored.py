@@ -35,7 +35,9 @@ class Database:
         scope = scope_now.get()
         if scope is None:
             raise InvalidRequest("the database is used by methods, and not by __init__: write a `schema`")
-        return self.under.execute(sql, values, is_query=scope.timers is None)
+        # A method goes on in another step when a group that it called has answered.
+        step = (scope.client, scope.number, scope.calls)
+        return self.under.execute(sql, values, is_query=scope.timers is None, step=step)
 
     def one(self, sql: str, *values: "Value") -> "Row | None":
         """The first row of what :meth:`execute` returns; None when there is none."""

@@ -72,6 +72,14 @@ def test_the_main_file_does_not_change_between_two_settlings(tmp_path: Path) -> 
         "DROP TABLE holdfast_head",
         "SELECT random()",
         "SELECT current_timestamp",
+        "SELECT total_changes()",
+        "CREATE TEMP TABLE passing (id)",
+        "CREATE TABLE temp.passing (id)",
+        "CREATE TEMP VIEW passing AS SELECT 1",
+        "CREATE TEMP TRIGGER passing AFTER INSERT ON words BEGIN SELECT 1; END",
+        "RELEASE holdfast_step",
+        "ROLLBACK TO holdfast_step",
+        "SAVEPOINT Holdfast_Step",
     ],
 )
 def test_a_class_cannot_do_what_is_not_its_own(tmp_path: Path, statement: str) -> None:
@@ -85,12 +93,75 @@ def test_a_class_cannot_do_what_is_not_its_own(tmp_path: Path, statement: str) -
     assert words(database) == ["one", "two"]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT OR ROLLBACK INTO words VALUES (1, 'again')",
+        "INSERT or /* now */ Rollback INTO words VALUES (1, 'again')",
+        "CREATE TABLE more (id INTEGER PRIMARY KEY ON CONFLICT ROLLBACK)",
+        "CREATE TRIGGER more AFTER INSERT ON words BEGIN SELECT RAISE ( ROLLBACK, 'no'); END",
+    ],
+)
+def test_a_conflict_undoes_no_earlier_operation(tmp_path: Path, statement: str) -> None:
+    """SQLite would roll back what came since the last flush, which is something else on every member."""
+    database = made(tmp_path / "d.db")
+    add(database, "one")
+    with pytest.raises(InvalidRequest, match="would undo earlier operations"):
+        database.execute(statement, (), is_query=False)
+    assert words(database) == ["one"]
+    with pytest.raises(InvalidRequest, match="would undo earlier operations"):
+        made(tmp_path / "e.db", statement).open()
+    add(database, "or rollback")
+
+
 def test_a_query_only_reads(tmp_path: Path) -> None:
     database = made(tmp_path / "d.db")
     add(database, "one")
     with pytest.raises(InvalidRequest, match="a query changes nothing"):
         database.execute(ADD, ("two",), is_query=True)
     assert words(database) == ["one"]
+
+
+def test_a_query_begins_no_savepoint_even_if_an_operation_has_said_the_same(tmp_path: Path) -> None:
+    database = made(tmp_path / "d.db")
+    database.execute("SAVEPOINT mine", (), is_query=False, step=1)
+    database.execute("RELEASE mine", (), is_query=False, step=1)
+    for statement in ("SAVEPOINT mine", "RELEASE mine", "ROLLBACK TO mine"):
+        with pytest.raises(apsw.AuthError):
+            database.execute(statement, (), is_query=True)
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_savepoints_end_with_the_step_that_made_them(tmp_path: Path, flushes: bool) -> None:
+    """Whether the object was flushed meanwhile or not, which each member decides for itself."""
+    database = made(tmp_path / "d.db")
+
+    def operate(step: int, *statements: str) -> None:
+        for each in statements:
+            database.execute(each, (), is_query=False, step=step)
+
+    one, two = "INSERT INTO words VALUES (1, 'one')", "INSERT INTO words VALUES (2, 'two')"
+    operate(1, "SAVEPOINT mine", one, "SAVEPOINT inner", two, "ROLLBACK TO inner")
+    assert words(database) == ["one"]
+    if flushes:
+        database.flush(Position(1), b"")
+    for statement in ("ROLLBACK TO mine", "RELEASE mine", "RELEASE inner"):
+        with pytest.raises(apsw.SQLError, match="no such savepoint"):
+            operate(2, statement)
+    operate(3, "SAVEPOINT mine", two, "ROLLBACK TO mine", "RELEASE mine")
+    assert words(database) == ["one"]
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_the_last_row_is_that_of_the_step(tmp_path: Path, flushes: bool) -> None:
+    database = made(tmp_path / "d.db")
+    database.execute("INSERT INTO words VALUES (9, 'nine')", (), is_query=False, step=1)
+    if flushes:
+        database.flush(Position(1), b"")
+    last = "SELECT last_insert_rowid()"
+    assert database.execute(last, (), is_query=False, step=2) == [(0,)]
+    database.execute("INSERT INTO words VALUES (11, 'eleven')", (), is_query=False, step=2)
+    assert database.execute(last, (), is_query=False, step=2) == [(11,)]
 
 
 def test_the_digest_is_of_the_rows_and_not_of_how_they_came(tmp_path: Path) -> None:

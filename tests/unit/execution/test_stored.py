@@ -50,6 +50,18 @@ def test_records_that_the_database_holds_are_passed_over(tmp_path: Path) -> None
     assert second.digest() == digest
 
 
+@pytest.mark.parametrize("flushes", [False, True])
+def test_an_operation_undoes_nothing_of_another(tmp_path: Path, flushes: bool) -> None:
+    """Nor does it matter whether this member has flushed between the two."""
+    execution = Execution(stored(tmp_path / "d.db"))
+    run(execution, call(1, "mark"), call(2, "add", "one"))
+    if flushes:
+        flushed(execution)
+    (undone,) = run(execution, call(3, "undo"))
+    assert undone == Returned("no such savepoint: mark")
+    assert words_of(execution) == ["one"]
+
+
 def test_a_record_of_several_positions_is_passed_over_whole(tmp_path: Path) -> None:
     """One of an annex, which this object does not even have: its effect came with the flush."""
     first = Execution(stored(tmp_path / "d.db"))
