@@ -87,6 +87,10 @@ class Intake(Protocol):
         """The highest number of that life below which every message was delivered or passed over."""
         ...
 
+    def latest(self, stream: str) -> int:
+        """The incarnation of that stream's latest life that the group has ordered; 0 if there was none."""
+        ...
+
     @property
     def epoch(self) -> int: ...
 
@@ -254,7 +258,8 @@ class Reception:
             self._notify(stream, path, found.sender, Refusal.NOT_HERE)
             return
         origin = self._origin(stream, found.sender)
-        if origin is None:
+        # A host that was started again has heard of no life; the group remembers.
+        if origin is None or origin.incarnation < intake.latest(binding.stream):
             stream.counts["old_incarnation"] += datagrams
             self._notify(stream, path, found.sender, Refusal.OLD_INCARNATION)
         elif isinstance(found, Beat):

@@ -39,6 +39,7 @@ class Member:
         self.unavailable: list[tuple[int, int, str]] = []
         self.answered: list[int] = []
         self.delivered_up_to = 0
+        self.latest_life = 0
         self.epoch = 5
         self.leads = True
 
@@ -54,6 +55,10 @@ class Member:
 
     def delivered(self, origin: Origin) -> int:
         return self.delivered_up_to
+
+    def latest(self, stream: str) -> int:
+        assert stream == "orders"
+        return self.latest_life
 
 
 class World:
@@ -141,6 +146,17 @@ def test_an_earlier_life_is_over() -> None:
     assert world.hear(batch(2)) == [Notice(SENDER, 0, Refusal.OLD_INCARNATION)]
     assert world.member is not None
     assert [origin.incarnation for origin, _ in world.member.messages] == [3, 4]
+
+
+def test_an_earlier_life_is_over_on_a_host_that_was_started_again() -> None:
+    """The host has heard no life yet, but the group has: what is swallowed must be refused, too."""
+    world = World()
+    assert world.member is not None
+    world.member.latest_life = 4
+    assert world.hear(Beat(SENDER, 1, 1)) == [Notice(SENDER, 0, Refusal.OLD_INCARNATION)]
+    assert world.hear(batch(1)) == [Notice(SENDER, 0, Refusal.OLD_INCARNATION)]
+    assert world.hear(Beat(From(1, 7, 4), 1, 1)) == [Credit(From(1, 7, 4), 0, 100, 5, is_leader=True)]
+    assert world.member.messages == []
 
 
 def test_a_replayed_datagram_is_handed_on_as_it_is() -> None:

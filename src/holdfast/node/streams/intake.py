@@ -69,6 +69,11 @@ class MemberIntake:
             return 0
         return mark.holes[0].first - 1 if mark.holes else mark.mark
 
+    def latest(self, stream: str) -> int:
+        ledger = self.streams.ledger
+        mark = ledger.mark(stream) if ledger is not None else None
+        return 0 if mark is None else mark.origin.incarnation
+
     @property
     def epoch(self) -> int:
         return self.streams.ports.epoch()
