@@ -66,10 +66,14 @@ class Domain:
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of two words or more, with the directory at its end; it must succeed."""
-        command = [*HOLDFAST, *words, "--dir", str(self.directory)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+        done = self.told(*words)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         return done
+
+    def told(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """What a command tells a person, whether it can do it or not."""
+        command = [*HOLDFAST, *words, "--dir", str(self.directory)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
 
     def status(self) -> dict[str, Any]:
         """Return what `holdfast status --output json` prints, without starting the command each time."""

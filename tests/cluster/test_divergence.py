@@ -5,14 +5,13 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from domain import HOLDFAST, WAIT_S, Domain, is_whole
+from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 import holdfast as hf
@@ -65,16 +64,10 @@ async def explained(
     raise AssertionError(f"did not happen within {WAIT_S:g} s: {found}")
 
 
-def told(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Return what `holdfast` tells a person."""
-    command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
-
-
 async def shown_by_status(domain: Domain, text: str) -> None:
     """Wait until `holdfast status` says *text*: it shows what hosts have reported, which is a moment old."""
     end = asyncio.get_running_loop().time() + WAIT_S
-    while text not in (said := (await asyncio.to_thread(told, domain, "status")).stdout).replace("\n", ""):
+    while text not in (said := (await asyncio.to_thread(domain.told, "status")).stdout).replace("\n", ""):
         assert asyncio.get_running_loop().time() < end, said
 
 
@@ -106,7 +99,7 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
         if style == "warm_passive":
             # It executes nothing again before it takes over, and then computes replies that differ from those
             # given.
-            await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
+            await asyncio.to_thread(domain.told, "group", "handover", name, swayed)
 
         def stays_without(said: GroupExplained) -> bool:
             return (
@@ -119,11 +112,11 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
             assert set(said.group.in_sync) == set(found.placed_on), "it holds what is acknowledged"
             assert any(f"{swayed} has no object" in line for line in said.members)
             shown = json.loads(
-                (await asyncio.to_thread(told, domain, "group", "show", name, "--output", "json")).stdout
+                (await asyncio.to_thread(domain.told, "group", "show", name, "--output", "json")).stdout
             )
             assert [each["host"] for each in shown["without_object"]] == [swayed]
             await shown_by_status(domain, f"{swayed} has no object of {name}")
-            refused = await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
+            refused = await asyncio.to_thread(domain.told, "group", "handover", name, swayed)
             assert refused.returncode != 0
             os.kill(await client.pid(found.primary), signal.SIGKILL)
             await adder.add()
@@ -148,7 +141,7 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
                 and set(said.group.in_sync) == set(found.placed_on)
             ),
         )
-        await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
+        await asyncio.to_thread(domain.told, "group", "handover", name, swayed)
         assert (await client.info(name)).primary == swayed
         assert await made.total() == adder.total
 
@@ -175,7 +168,7 @@ def test_sets_within_replies_part_nobody_from_the_group(domain: Domain, style: s
             with pytest.raises(hf.MethodRaised, match=r"KeyError: frozenset\(\{'mark 1', "):
                 await made.fail()
         for host in [each for each in found.placed_on if each != found.primary]:
-            await asyncio.to_thread(told, domain, "group", "handover", name, host)
+            await asyncio.to_thread(domain.told, "group", "handover", name, host)
             assert (await client.info(name)).primary == host
             assert (await made.entry())["tags"] == tags["tags"]
         said = await give_at(client.layout, ExplainGroup(name=name), GroupExplained)

@@ -121,6 +121,20 @@ def test_a_leader_is_killed_while_datagrams_are_lost(
     run(domain, work)
 
 
+def test_a_group_whose_class_takes_no_messages_has_no_stream(domain: Domain) -> None:
+    """Or a source of it would wait for ever."""
+
+    async def work(client: Client) -> None:
+        await client.connection.create("swayed:Swayed", name="deaf", args=["/"], style="active")
+        done = await asyncio.to_thread(domain.told, "stream", "bind", "unheard", "--group", "deaf")
+        assert done.returncode != 0
+        assert "swayed:Swayed takes no streams; give it on_message" in " ".join(done.stderr.split())
+        listed = await give_at(client.layout, ListStreams(), StreamList)
+        assert "unheard" not in {each.name for each in listed.streams}
+
+    run(domain, work)
+
+
 async def take(destination: Destination, taken: list[int]) -> None:
     """Note the number in each output, and fail on a gap."""
     async for each in destination:

@@ -4,7 +4,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from holdfast.app_code.finder import BadClass
+from holdfast.app_code.loader import load_code
 from holdfast.authority.driver import insist
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import Authority, Listing, Seen, perform
 from holdfast.authority.sessions import Session
 from holdfast.authority.streams import (
@@ -45,6 +48,7 @@ from holdfast.model.errors import InvalidRequest, NoSuchGroup, Unavailable
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.net import Address
 from holdfast.net.udp import require_multicast
+from holdfast.streams.annex import streams_of
 
 UDP = "udp"
 """Under this name a host's session says where it takes datagrams."""
@@ -117,6 +121,7 @@ class StreamsAdmin:
             raise InvalidRequest(
                 f"{order.group} is {style}; only the members of an active group take streams"
             )
+        _check_takes_streams(self._catalog.records[group])
         if order.multicast:
             require_multicast(Address.parse(order.multicast))
         is_open = _all_here(self._catalog.sessions) if order.is_open is None else order.is_open
@@ -267,3 +272,17 @@ def no_stream(name: str) -> InvalidRequest:
     return InvalidRequest(
         f"there is no stream {name!r}: `holdfast stream bind {name} --group GROUP` makes it"
     )
+
+
+def _check_takes_streams(record: GroupRecord) -> None:
+    """Raises ``InvalidRequest`` if objects of that class have nothing that takes messages. *Without it:* a
+    source of the stream waits for ever for a group that delivers nothing."""
+    try:
+        cls, _ = load_code(record.class_name)
+    except BadClass:
+        return  # it cannot be had here; where it can, it may well take them
+    if streams_of(record, cls) is None:
+        raise InvalidRequest(
+            f"{record.class_name} takes no streams; "
+            "give it on_message(self, message: holdfast.StreamMessage) or on_messages(self, batch: list[holdfast.StreamMessage]), with these annotations"
+        )

@@ -27,7 +27,7 @@ from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.model.validation import insist_valid
 from holdfast.net import Address, ConnectionSettings
 from holdfast.streams.columns import Malformed
-from holdfast.streams.datagram import From
+from holdfast.streams.datagram import From, Refusal
 from holdfast.streams.encoding import EncodingConfig
 from holdfast.streams.sending import LOOPBACK_BYTES, MTU_BYTES, SourceConfig, StreamSource
 
@@ -41,6 +41,14 @@ BLOCKED_S: Final = 0.02
 """How often a source that waits for credit asks for it: the datagram with the last one may be lost."""
 CLOSE_S: Final = 5.0
 """How long a source that ends waits for the group to deliver what it sent."""
+
+WHY: Final = {
+    Refusal.UNKNOWN_STREAM: "it knows no such stream; `holdfast stream list` names those that are bound",
+    Refusal.OLD_INCARNATION: "the group has heard a later life of this stream; open the source anew",
+    Refusal.VERSION: "it speaks another version of the wire; let both have the same version of Holdfast",
+    Refusal.AUTHENTICATION: "the key is not one of this stream, or was taken back; open the source anew",
+}
+"""What a person can do about what is refused."""
 
 log: Final = LibraryLog("holdfast.source")
 
@@ -233,9 +241,14 @@ class Source:
         on it is never lost. Raises ``TimeoutError``."""
         wanted = self._opened().highest if number is None else number
         self._flush()
-        async with asyncio.timeout(timeout_s):
-            while self._opened().pacing.delivered < wanted:
-                await self._credit()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._opened().pacing.delivered < wanted:
+                    await self._credit()
+        except TimeoutError:
+            have = self._opened().pacing.delivered
+            said = f"the group has delivered {have} of {wanted} messages after {timeout_s} s"
+            raise TimeoutError(f"{said}; `holdfast stream show` says why") from None
 
     @property
     def highest(self) -> int:
@@ -256,7 +269,8 @@ class Source:
             raise SourceRefused(self._gone)
         if core.refused is not None:
             notice = core.refused
-            raise SourceRefused(f"a member refuses this source: {notice.refusal.name.lower()} {notice.text}")
+            why = WHY.get(notice.refusal, notice.refusal.name.lower())
+            raise SourceRefused(f"a member refuses this source: {why} {notice.text}".rstrip())
         return core
 
     def _flush(self) -> None:
