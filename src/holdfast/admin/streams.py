@@ -284,5 +284,6 @@ def _check_takes_streams(record: GroupRecord) -> None:
     if streams_of(record, cls) is None:
         raise InvalidRequest(
             f"{record.class_name} takes no streams; "
-            "give it on_message(self, message: holdfast.StreamMessage) or on_messages(self, batch: list[holdfast.StreamMessage]), with these annotations"
+            "give it on_message(self, message: holdfast.StreamMessage) or "
+            "on_messages(self, batch: list[holdfast.StreamMessage]), with these annotations"
         )
