@@ -196,10 +196,6 @@ def as_founded(record: DirectoryRecord) -> DirectoryRecord:
     return msgspec.structs.replace(record, is_founded=True)
 
 
-def with_read_only(host: HostId) -> Edit:
-    return lambda record: msgspec.structs.replace(record, read_only=tuple(sorted({*record.read_only, host})))
-
-
 def with_left(host: HostId) -> Edit:
     return lambda record: msgspec.structs.replace(
         record,
@@ -208,7 +204,17 @@ def with_left(host: HostId) -> Edit:
     )
 
 
-def with_returned(host: HostId) -> Edit:
-    return lambda record: msgspec.structs.replace(
-        record, left=tuple(each for each in record.left if each != host)
-    )
+def with_returned(host: HostId, *, is_read_only: bool = False) -> Edit:
+    """*host* has a replica, from now on or again. What it was before it left does not count; one that is
+    there stays a read-only replica."""
+
+    def edit(record: DirectoryRecord) -> DirectoryRecord:
+        was_read_only = host in record.read_only and host not in record.left
+        others = {each for each in record.read_only if each != host}
+        return msgspec.structs.replace(
+            record,
+            left=tuple(each for each in record.left if each != host),
+            read_only=tuple(sorted(others | {host} if is_read_only or was_read_only else others)),
+        )
+
+    return edit

@@ -14,7 +14,6 @@ from holdfast.authority.directories import (
     list_directories,
     with_cut,
     with_left,
-    with_read_only,
     with_returned,
     without_cut,
 )
@@ -138,4 +137,7 @@ def test_cuts_and_hosts_that_left_are_no_peers(bench: Bench) -> None:
     assert (left.members, left.cuts, left.peers_of(A)) == ((A, B), (), (B,))
     assert left.ids_of(C) == (3,)  # its ids stay known: they are never given again
     assert edit(with_returned(C)).peers_of(A) == (B, C)
-    assert edit(with_read_only(C)).read_only == (C,)
+    assert edit(with_returned(C, is_read_only=True)).read_only == (C,)
+    assert edit(with_returned(C)).read_only == (C,), "it has not left"
+    edit(with_left(C))
+    assert edit(with_returned(C)).read_only == (), "it is a master now"

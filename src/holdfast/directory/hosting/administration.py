@@ -12,7 +12,6 @@ from holdfast.authority.directories import (
     as_founded,
     with_cut,
     with_left,
-    with_read_only,
     with_returned,
     without_cut,
 )
@@ -116,9 +115,7 @@ class Administration:
                 await asyncio.sleep(0.02)
 
     async def _admit(self, order: AdmitReplica) -> Answer:
-        await self._around.change(with_returned(order.host))
-        if order.is_read_only:
-            await self._around.change(with_read_only(order.host))
+        await self._around.change(with_returned(order.host, is_read_only=order.is_read_only))
         return OrderDone()
 
     # --- links
