@@ -335,6 +335,8 @@ class Host(HostProcess):
             or (kind in ("object_failed", "checkpoint_failed") and NotHere.__name__ in what)
             or (kind == "divergence" and self.book.health.divergences.hosts)
             or (kind == "send_failed" and "expired" in what and may_be_wrong(self.book))
+            # It went back to a checkpoint (V4), and sends again what its receivers have had, and later ones.
+            or (kind == "send_failed" and "abandoned" in what and group in self.book.losses.groups)
         )
         if not is_meant:
             self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
