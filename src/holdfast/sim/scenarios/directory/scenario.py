@@ -47,7 +47,8 @@ class DirectoryScenario(Scenario):
     nodes = NAMES
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
     fault_ns: ClassVar[int] = 4 * SECOND
-    heal_ns: ClassVar[int] = 5 * SECOND
+    heal_ns: ClassVar[int] = 7 * SECOND
+    """Two stores may have to be filled, one from the other, which takes three seconds each (seed 1044)."""
     bounds = (
         Bound(kinds=STORES, per_run=3, nodes=2),
         Bound(kinds=("retired_by_force",), per_run=1),
