@@ -144,11 +144,20 @@ class Agent:
         except Unavailable as error:
             # Hosts that outlived an agent look for the next one at this address, so another port would not
             # do.
-            error.add_note(
-                "end what listens there, or stop the hosts that look for their agent there: "
-                f"`holdfast down --dir {self._layout.directory}`; the next start takes another port"
-            )
+            error.add_note(self._other_address())
             raise
+
+    def _other_address(self) -> str:
+        where = self._layout.directory
+        if self._description.machine:  # others know it by its address: no start takes another
+            return (
+                "end what listens there, or if that is no address of this machine, say which is: "
+                f"`holdfast machine set --listen ADDRESS --dir {where}`"
+            )
+        return (
+            "end what listens there, or stop the hosts that look for their agent there: "
+            f"`holdfast down --dir {where}`; the next start takes another port"
+        )
 
     # --- connections
 

@@ -25,7 +25,7 @@ from holdfast.authority.sessions import Session, list_sessions
 from holdfast.machine.real_ports import fresh_nonce
 from holdfast.model.errors import InvalidRequest, Rejected, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.net import Address, Role
+from holdfast.net import Address, ConnectionSettings, Role
 from holdfast.net.certificates import AUTHORITY_ID, check_location, name_in
 from holdfast.net.handshake import check_name
 from holdfast.node.endpoints import admin_endpoint, endpoint_of, host_endpoint
@@ -196,7 +196,7 @@ def _authority(domain: DomainUrl, listen: str, advertise: str) -> dict[str, Any]
 
 def check(description: Description) -> None:
     """Raise ``InvalidRequest`` naming what is wrong with a description or with its certificates."""
-    if problems := description.problems():
+    if problems := [*description.problems(), *_unreachable(description)]:
         raise InvalidRequest("; ".join(problems))
     if not description.certs:
         return
@@ -204,18 +204,41 @@ def check(description: Description) -> None:
     if description.authority_listens is not None:
         owners.append((Role.AUTHORITY, AUTHORITY_ID))
     for role, id in owners:
-        endpoint_of(None, description, role, id)
+        _check_tls(endpoint_of(None, description, role, id))
     for host in description.hosts:
-        host_endpoint(None, description, host)
+        _check_tls(host_endpoint(None, description, host))
     _check_domain(description, [*owners, *((Role.HOST, host) for host in description.hosts)])
+
+
+def _unreachable(description: Description) -> list[str]:
+    """Why others could not find this machine, in words."""
+    agent = Address.parse(description.agent_address)
+    authority = Address.parse(description.authority_address) if description.authority_address else None
+    found = [
+        f"{what} at {address}: it needs a port that others can know, not 0"
+        for what, address in (("its agent is", agent), ("the authority is", authority))
+        if address is not None and address.port == 0
+    ]
+    reached = description.reached(agent)
+    if authority is not None and reached.is_loopback and not authority.is_loopback:
+        found.append(
+            f"other machines would look for it at {reached.host}, and find themselves; the authority is at "
+            f"{authority}, so it must listen on an address that is reached from there, or --advertise one"
+        )
+    return found
 
 
 def check_host(description: Description, host: HostId) -> None:
     """Raise ``InvalidRequest`` if a host of *description* could not start for want of a certificate, or with
     that of another host, domain or location."""
     if description.certs:
-        host_endpoint(None, description, host)
+        _check_tls(host_endpoint(None, description, host))
         _check_domain(description, [(Role.HOST, host)])
+
+
+def _check_tls(endpoint: ConnectionSettings) -> None:
+    if endpoint.tls is not None:
+        endpoint.tls.check()
 
 
 def _check_domain(description: Description, owners: Iterable[tuple[Role, str]]) -> None:
@@ -229,6 +252,14 @@ def _check_domain(description: Description, owners: Iterable[tuple[Role, str]]) 
             )
 
 
+def check_is_new(layout: Layout) -> None:
+    """Raise ``InvalidRequest`` if the directory has a domain: its files say where another authority is."""
+    if layout.exists:
+        raise InvalidRequest(
+            f"{layout.directory} holds a domain already; a machine needs a directory of its own"
+        )
+
+
 async def found_or_join(layout: Layout, description: Description) -> None:
     """Write the description of a new machine, and enter the machine at the authority unless that is on it.
 
@@ -237,10 +268,7 @@ async def found_or_join(layout: Layout, description: Description) -> None:
     been admitted: whoever tries again in that directory goes on with it. *Without that:* the answer to a join
     is lost, and the machine's name is taken for good, by itself.
     """
-    if layout.exists:
-        raise InvalidRequest(
-            f"{layout.directory} holds a domain already; a machine needs a directory of its own"
-        )
+    check_is_new(layout)
     begun = layout.joining(description.machine, description.domain)
     if begun is not None:
         description = msgspec.structs.replace(description, token=begun.token)

@@ -175,7 +175,7 @@ async def wait_until_alive(
                 if agent.poll() is not None:
                     raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
                 await asyncio.sleep(POLL_S)
-                status = await _status_or_none(layout, description)
+                status = await _status_or_none(layout, description, agent.pid)
                 if status is not None and status.not_admitted:
                     raise Unavailable(status.not_admitted)
                 progress(status)
@@ -210,11 +210,14 @@ def _is_settled(host: HostStatus) -> bool:
     return host.alive or host.restarts >= HOPELESS_RESTARTS
 
 
-async def _status_or_none(layout: Layout, description: Description) -> DomainStatus | None:
+async def _status_or_none(layout: Layout, description: Description, agent: int) -> DomainStatus | None:
+    """What the agent with that pid says. Another one may be at its address: that of the directory of which
+    this one is a copy, say."""
     try:
-        return await ask_agent(layout, description)
+        status = await ask_agent(layout, description)
     except (NotConnected, OutcomeUnknown):
         return None
+    return status if status.agent is not None and status.agent.pid == agent else None
 
 
 def _new_description(hosts: int, etcd: Sequence[str]) -> Description:

@@ -93,7 +93,8 @@ def move(
     Parameters
     ----------
     to
-        `etcd://HOST:PORT,HOST:PORT,...`, or `sqlite` for the embedded authority of this machine.
+        `etcd://HOST:PORT,HOST:PORT,...`, or `sqlite` for the embedded authority: the one that the
+        domain had, or else one on this machine.
     give_up
         Give up a move to there that is under way, instead of finishing it.
     patience

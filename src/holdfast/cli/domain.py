@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from holdfast.agent.etcd_probe import why_none_answers
+from holdfast.agent.machine_setup import check
 from holdfast.agent.startup import (
     check_hosts,
     describe,
@@ -249,7 +250,12 @@ async def start_hosts(
 
 
 async def _say_whom_it_waits_for(description: Description) -> None:
-    """Say so if the domain's etcd does not answer: the hosts wait for it without a word."""
+    """Say so if the domain's etcd does not answer, or if nobody takes this machine's certificates: the hosts
+    wait without a word."""
+    try:
+        check(description)
+    except InvalidRequest as error:
+        talk.print(f"the hosts wait until this is put right: {error}", markup=False, soft_wrap=True)
     if description.etcd_endpoints:
         why = await why_none_answers(description.etcd_endpoints)
         if why is not None:

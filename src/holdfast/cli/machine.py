@@ -10,6 +10,7 @@ from cyclopts import App
 
 from holdfast.agent.machine_setup import (
     changed,
+    check_is_new,
     found_or_join,
     has_left,
     machines_of,
@@ -84,6 +85,7 @@ def init(
         `table` for people, `json` for machines.
     """
     layout = Layout(dir)
+    check_is_new(layout)
     description = new_machine(
         domain,
         listen=listen,

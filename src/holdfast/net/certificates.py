@@ -186,7 +186,8 @@ def check_location(location: str) -> None:
 
 def show(directory: Path) -> list[Certificate]:
     """List every certificate, the domain's own first. Raises ``InvalidRequest`` if that is missing."""
-    ca = _read_certificate(directory / CA_FILE)
+    trusted = _read_trusted(directory)
+    ca = trusted[0]
     others = sorted(file for file in directory.glob("*.pem") if file.name != CA_FILE)
     found = [Certificate(directory / CA_FILE, None, _domain_of(ca), ca.not_valid_after_utc, _signed(ca, ca))]
     for file in others:
@@ -197,7 +198,7 @@ def show(directory: Path) -> list[Certificate]:
                 _name_in(certificate),
                 _domain_of(certificate),
                 certificate.not_valid_after_utc,
-                _signed(certificate, ca),
+                any(_signed(certificate, each) for each in trusted),
             )
         )
     return found
@@ -279,14 +280,22 @@ def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
 
 
 def _load_ca(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    certificate = _read_certificate(directory / CA_FILE)
+    """The signing certificate and its key. While the domain's certificate is replaced there are two to trust,
+    and the key belongs to one of them."""
+    trusted = _read_trusted(directory)
     try:
         key = serialization.load_pem_private_key((directory / CA_KEY_FILE).read_bytes(), password=None)
     except (OSError, ValueError) as error:
         raise InvalidRequest(f"cannot sign without {directory / CA_KEY_FILE}: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise InvalidRequest(f"{directory / CA_KEY_FILE} is not a key that `holdfast certs` made")
-    return certificate, key
+    for certificate in trusted:
+        if certificate.public_key() == key.public_key():
+            return certificate, key
+    raise InvalidRequest(
+        f"{directory / CA_KEY_FILE} is not the key of {directory / CA_FILE}: nobody who has that file would "
+        "take what it signs. Nothing was made; put the two together that were made together"
+    )
 
 
 def _read_certificate(file: Path) -> x509.Certificate:
@@ -296,6 +305,13 @@ def _read_certificate(file: Path) -> x509.Certificate:
         raise InvalidRequest(f"no {file}: make a domain with `holdfast certs create`") from error
     except (OSError, ValueError) as error:
         raise InvalidRequest(f"cannot read {file}: {error}") from error
+
+
+def _read_trusted(directory: Path) -> list[x509.Certificate]:
+    """The certificates in ``ca.pem``: one, or two while the domain's own is replaced."""
+    first = _read_certificate(directory / CA_FILE)
+    found = x509.load_pem_x509_certificates((directory / CA_FILE).read_bytes())
+    return found or [first]
 
 
 def _write_certificate(file: Path, certificate: x509.Certificate) -> None:

@@ -139,8 +139,10 @@ class Link:
         try:
             while not attempt.done():
                 hurried = asyncio.ensure_future(self._hurry.wait())
-                await asyncio.wait({attempt, hurried}, return_when=asyncio.FIRST_COMPLETED)
-                hurried.cancel()
+                try:
+                    await asyncio.wait({attempt, hurried}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    hurried.cancel()  # also when the link is closed meanwhile: nobody else knows this task
                 if not attempt.done() and self._where() != address:
                     return False
                 self._hurry.clear()

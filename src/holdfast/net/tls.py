@@ -94,6 +94,16 @@ class Tls:
         files = TlsFiles(directory, f"{role}-{id}")
         return cls(*_contexts(files), files, rotation)
 
+    def check(self) -> None:
+        """Raise ``InvalidRequest`` if a peer with the same ``ca.pem`` would refuse the certificate: it has
+        expired, say, or another domain's authority signed it."""
+        if why := _why_refused(*self._contexts):
+            name = "the certificate" if self.files is None else str(self.files.paths[1])
+            raise InvalidRequest(
+                f"{name} is refused by whoever has the same {CA_FILE}: {why}; make it anew with "
+                "`holdfast certs`"
+            )
+
     @property
     def connector(self) -> ssl.SSLContext:
         self._look()
@@ -157,6 +167,22 @@ def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
         context.load_cert_chain(certificate, key)
     except (ssl.SSLError, OSError) as error:
         raise InvalidRequest(f"cannot use the certificates of {name} in {directory}: {error}") from error
+
+
+def _why_refused(connector: ssl.SSLContext, acceptor: ssl.SSLContext) -> str:
+    """What a process says that shakes hands with itself; empty if it is satisfied."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    connecting = connector.wrap_bio(back, there)
+    accepting = acceptor.wrap_bio(there, back, server_side=True)
+    try:
+        for end in (connecting, accepting, connecting):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    return ""
 
 
 def certificate_uri(domain: str, role: Role, id: str, location: str = "") -> str:

@@ -227,7 +227,8 @@ def connect_authority(
     connect = authority_connector(description, endpoint, layout, config)
 
     def remember(seen: SeenSeat) -> None:
-        if layout is not None and seen.seat.stay > 1:
+        # A machine that is about to join asks before it has a directory.
+        if layout is not None and layout.directory.is_dir() and seen.seat.stay > 1:
             try:
                 write_whereabouts(layout.directory, Whereabouts(stay=seen.seat.stay, place=seen.place))
             except (OSError, InvalidRequest) as error:

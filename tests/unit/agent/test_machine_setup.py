@@ -118,7 +118,39 @@ def test_plain_tcp_beyond_loopback_must_be_asked_for() -> None:
     with pytest.raises(InvalidRequest, match=r"10\.0\.0\.1, beyond this machine: it needs certificates"):
         machine(insecure=False)
     assert any("INSECURE" in each for each in dangers(machine()))
-    assert machine(listen="127.0.0.1", insecure=False).hosts == ("m1",)
+    alone = new_machine("holdfast://127.0.0.1:7401/shop", listen="127.0.0.1", location="rack1/m1")
+    assert alone.hosts == ("m1",)
+
+
+def test_a_machine_must_be_where_others_find_it() -> None:
+    """Otherwise it joins, its hosts live, and no host of another machine ever reaches them."""
+    for loopback in ("localhost", "127.0.0.2:7400", "[::1]"):
+        with pytest.raises(
+            InvalidRequest, match=r"and find themselves; the authority is at 10\.0\.0\.1:7401"
+        ):
+            machine(listen=loopback)
+    assert machine(listen="localhost", advertise="m1.example").advertise == "m1.example"
+    for options in ({"listen": "10.0.0.2:0"}, {"listen": "0.0.0.0:0", "advertise": "m1.example"}):
+        with pytest.raises(InvalidRequest, match="needs a port that others can know, not 0"):
+            machine(**options)
+    with pytest.raises(InvalidRequest, match=r"the authority is at 10\.0\.0\.1:0: it needs a port"):
+        changed(machine(), url="holdfast://10.0.0.1:0/shop")
+
+
+def test_certificates_that_nobody_would_take_are_refused(tmp_path: Path) -> None:
+    """They are loaded without a complaint; peers refuse them, so that the machine would wait in vain."""
+    create_domain(tmp_path / "ca", "shop", NOW)
+    create_domain(tmp_path / "other", "shop", NOW)
+    here = {"hosts": ["m1"], "location": "rack1/m1", "with_authority": True}
+    long_ago = NOW - datetime.timedelta(days=9)
+    issue_machine(tmp_path / "ca", "m1", long_ago, to=tmp_path / "old", days=5, **here)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match=r"agent-m1\.pem is refused by .*: certificate has expired"):
+        machine(certs=tmp_path / "old", insecure=False)
+    issue_machine(tmp_path / "ca", "m1", NOW, to=tmp_path / "m1", **here)  # type: ignore[arg-type]
+    assert machine(certs=tmp_path / "m1", insecure=False).machine == "m1"
+    (tmp_path / "m1" / "ca.pem").write_bytes((tmp_path / "other" / "ca.pem").read_bytes())
+    with pytest.raises(InvalidRequest, match=r"agent-m1\.pem is refused by whoever has the same ca\.pem: "):
+        machine(certs=tmp_path / "m1", insecure=False)
 
 
 def test_the_loss_of_an_embedded_authority_is_said_and_the_way_out() -> None:
@@ -259,6 +291,26 @@ def test_plain_tcp_is_not_for_a_machine_with_certificates(certs: Path) -> None:
         changed(machine(), certs=certs, insecure=True)
     assert not changed(machine(), certs=certs).insecure
     assert changed(known, insecure=False).certs
+
+
+def test_a_directory_that_has_a_domain_is_refused_before_anybody_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks from there follows the authority of that domain, and could write down another one."""
+    asked: list[str] = []
+
+    async def never(*_: object) -> None:
+        asked.append("the authority")
+
+    monkeypatch.setattr(machine_commands, "_take_names_back", never)
+    layout = Layout(tmp_path / "d")
+    layout.begin_joining(known := machine())
+    layout.write(known)
+    with pytest.raises(InvalidRequest, match="holds a domain already"):
+        machine_commands.init(
+            domain=URL, listen="10.0.0.2", location="m2", insecure=True, app=tmp_path, dir=layout.directory
+        )
+    assert not asked
 
 
 def test_without_certificates_the_secret_must_come_from_another_machine(tmp_path: Path) -> None:

@@ -1,20 +1,26 @@
 """Describing a domain: once, kept, and with new ports only if nobody relies on the old ones."""
 
+import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from holdfast.agent.startup import check_hosts, describe, hold, why_not_alive
-from holdfast.model.errors import InvalidRequest
+from holdfast.agent import startup
+from holdfast.agent.agent import Agent
+from holdfast.agent.startup import check_hosts, describe, hold, wait_until_alive, why_not_alive
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address
-from holdfast.node.layout import Layout
-from holdfast.node.messages import AuthorityStatus, DomainStatus, HostStatus
+from holdfast.node.layout import Description, Layout
+from holdfast.node.messages import AgentStatus, AuthorityStatus, DomainStatus, HostStatus
 from holdfast.storage.lock import DirectoryLock, Holder, LockHeld
 
 
@@ -156,3 +162,46 @@ def test_places_that_cannot_be_are_refused_and_nothing_is_written(
     with pytest.raises(InvalidRequest, match=complaint):
         describe(layout, hosts=3, etcd=(), locations=locations, roles=roles)
     assert not layout.exists
+
+
+def test_what_another_agent_says_is_not_taken_for_ones_own(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory was copied, and the machine that it describes runs: the copy's agent cannot listen there.
+    Until it has ended, the other one answers that all hosts live."""
+    description = describe(layout, hosts=1, etcd=())
+    authority = AuthorityStatus(
+        kind="sqlite", alive=True, pid=3, address="127.0.0.1:2", restarts=0, last_exit=None
+    )
+    other = AgentStatus(pid=os.getpid(), address=description.agent_address, uptime_s=9.0)
+
+    async def says_that_all_live(_: Layout, __: Description) -> DomainStatus:
+        return DomainStatus(domain=description.domain, hosts=(), authority=authority, agent=other)
+
+    async def main() -> None:
+        await wait_until_alive(layout, description, agent, within_s=60, progress=lambda _: None)
+
+    monkeypatch.setattr(startup, "ask_agent", says_that_all_live)
+    (layout.output("agent").parent).mkdir(parents=True, exist_ok=True)
+    layout.output("agent").write_text("cannot listen there\n")
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(1)"]
+        ) as agent,
+        pytest.raises(Unavailable, match=r"(?s)the agent has ended.*cannot listen there"),
+    ):
+        asyncio.run(main())
+
+
+def test_an_agent_that_cannot_listen_says_what_helps(layout: Layout, squatter: str) -> None:
+    """A machine alone takes another port at its next start; one of several stays where others look for it."""
+    alone = layout.read()
+    for machine, helps in (
+        ("", "the next start takes another port"),
+        ("m1", "holdfast machine set --listen"),
+    ):
+        described = msgspec.structs.replace(alone, machine=machine, agent_address=squatter)
+        with pytest.raises(Unavailable, match=f"cannot listen on {squatter}") as refused:
+            asyncio.run(Agent(layout, described)._listen())
+        assert helps in " ".join(refused.value.__notes__)
+        assert ("another port" in refused.value.__notes__[0]) == (not machine)

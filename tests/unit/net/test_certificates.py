@@ -152,3 +152,32 @@ def test_the_command_makes_and_shows(tmp_path: Path) -> None:
     assert again.returncode == 2
     assert again.stderr.startswith("holdfast: ")
     assert again.stderr.count("\n") == 1
+
+
+def test_a_key_that_is_not_the_domains_signs_nothing(domain: Path, tmp_path: Path) -> None:
+    """Whoever has ``ca.pem`` would refuse what it signs, and only when the machine starts."""
+    create_domain(tmp_path / "other", "shop", NOW)
+    (domain / "ca.key").write_bytes((tmp_path / "other" / "ca.key").read_bytes())
+    with pytest.raises(InvalidRequest, match=r"ca\.key is not the key of .*ca\.pem.*Nothing was made"):
+        issue(domain, Role.HOST, "host1", NOW)
+    assert sorted(file.name for file in domain.iterdir()) == ["ca.key", "ca.pem"]
+
+
+@pytest.mark.parametrize("is_new_first", [True, False])
+def test_while_the_domains_certificate_is_replaced_both_are_good(
+    domain: Path, tmp_path: Path, is_new_first: bool
+) -> None:
+    """``ca.pem`` holds the old and the new one, in any order; what either signed is good."""
+    issue(domain, Role.HOST, "host1", NOW)
+    create_domain(tmp_path / "new", "shop", NOW)
+    files = [domain / "ca.pem", tmp_path / "new" / "ca.pem"]
+    both = b"".join(file.read_bytes() for file in (reversed(files) if is_new_first else files))
+    (domain / "ca.pem").write_bytes(both)
+    (domain / "ca.key").write_bytes((tmp_path / "new" / "ca.key").read_bytes())
+    issue(domain, Role.HOST, "host2", NOW)
+    found = show(domain)
+    assert [(each.file.name, each.is_signed_by_domain) for each in found] == [
+        ("ca.pem", True),
+        ("host-host1.pem", True),
+        ("host-host2.pem", True),
+    ]

@@ -5,6 +5,7 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 from net_world import CLIENT, EVERYBODY, LOOPBACK, SERVER, Echo, Kept, World, run
 
@@ -90,18 +91,25 @@ def test_a_link_that_is_closed_in_the_middle_of_a_handshake_leaves_no_socket_beh
     async def main() -> None:
         taken = asyncio.Event()
         ends: list[asyncio.StreamWriter] = []
+        served: set[asyncio.Task[Any] | None] = set()
 
         async def say_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             ends.append(writer)
+            served.add(asyncio.current_task())
             taken.set()
 
         async with asyncio.timeout(30), await asyncio.start_server(say_nothing, "127.0.0.1") as server:
             host, port = server.sockets[0].getsockname()
+            before = asyncio.all_tasks()
             link = Link("peer", lambda: Address(host, port), lambda _: Kept(), CLIENT, random=Random(1))
             await taken.wait()
             await link.close()
+            await asyncio.sleep(0)  # what was cancelled ends
+            left = asyncio.all_tasks() - before - served
             for end in ends:
                 end.close()
+            # One that goes on would be destroyed some day, with a complaint on standard error.
+            assert not left
 
     asyncio.run(main())
     gc.collect()  # a socket that is still open now causes a warning, which fails the test
