@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.agent.etcd_probe import why_none_answers
+from holdfast.agent.authority_probe import NATIVE, why_none_answers
 from holdfast.agent.machine_setup import check
 from holdfast.agent.startup import (
     check_hosts,
@@ -250,17 +250,18 @@ async def start_hosts(
 
 
 async def _say_whom_it_waits_for(description: Description) -> None:
-    """Say so if the domain's etcd does not answer, or if nobody takes this machine's certificates: the hosts
-    wait without a word."""
+    """Say so if the authority is elsewhere and does not answer, or if nobody takes this machine's
+    certificates: the hosts wait without a word."""
     try:
         check(description)
     except InvalidRequest as error:
         talk.print(f"the hosts wait until this is put right: {error}", markup=False, soft_wrap=True)
-    if description.etcd_endpoints:
-        why = await why_none_answers(description.etcd_endpoints)
-        if why is not None:
-            said = f"waiting for etcd, which does not answer: {why}; the hosts start when it does"
-            talk.print(said, markup=False, soft_wrap=True)
+    name, endpoints = "etcd", description.etcd_endpoints
+    if description.authority_address is not None and not description.serves_authority:
+        name, endpoints = "the authority", (f"{NATIVE}://{description.authority_address}",)
+    if endpoints and (why := await why_none_answers(endpoints)) is not None:
+        said = f"waiting for {name}, which does not answer: {why}; the hosts start when it does"
+        talk.print(said, markup=False, soft_wrap=True)
 
 
 async def _show(

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import socket
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,16 @@ def test_a_start_says_that_nobody_takes_the_machines_certificates(
     issue(tmp_path / "ca", Role.AGENT, "m1", long_ago, days=5, to=made, renew=True)
     asyncio.run(_say_whom_it_waits_for(described))
     assert "agent-m1.pem is refused" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_start_says_that_the_authority_on_another_machine_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        free = found.getsockname()[1]
+    url = f"holdfast://127.0.0.1:{free}/shop"
+    described = new_machine(url, listen="127.0.0.2", location="m2", certs=None, app=tmp_path)
+    asyncio.run(_say_whom_it_waits_for(described))
+    said = capsys.readouterr().err.replace("\n", "")
+    assert f"waiting for the authority, which does not answer: {url.removesuffix('/shop')}: " in said
+    assert "refused" in said

@@ -1,6 +1,6 @@
-"""Finds out whether an endpoint of an etcd answers: who starts a domain is told whom it waits for.
+"""Finds out whether the authority answers: who starts a domain is told whom it waits for.
 
-Hosts ask their authority again and again, without a word: for them an etcd that is away is an ordinary state.
+Hosts ask their authority again and again, without a word: for them one that is away is an ordinary state.
 A person who mistyped an address would otherwise look at a start that does not end.
 """
 
@@ -13,6 +13,10 @@ from urllib.parse import urlsplit
 PROBE_S: Final = 1.0
 """How long an endpoint may take. A person is told within two seconds."""
 ETCD_PORT: Final = 2379
+NATIVE: Final = "holdfast"
+"""The scheme of an embedded authority, here."""
+_SILENT: Final = ("https", NATIVE)
+"""What speaks these says something only to those who have a certificate or the domain's secret."""
 _ASK: Final = b"GET /health HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\n\r\n"
 
 
@@ -36,7 +40,7 @@ async def _problem(endpoint: str, within_s: float) -> str | None:
             reader, writer = await asyncio.open_connection(host, port)
             is_connected = True
             try:
-                if parts.scheme != "https":  # what it says behind TLS is for those who have a certificate
+                if parts.scheme not in _SILENT:
                     writer.write(_ASK)
                     if not await reader.read(1):
                         return "hangs up"

@@ -1,10 +1,12 @@
-"""Whoever starts a domain on an etcd that is not there is told so."""
+"""Whoever starts a domain whose authority is not there is told so."""
 
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 
-from holdfast.agent.etcd_probe import why_none_answers
+import pytest
+
+from holdfast.agent.authority_probe import why_none_answers
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -57,5 +59,6 @@ def test_an_endpoint_that_hangs_is_not_waited_for() -> None:
     assert said.endswith("takes connections and does not answer")
 
 
-def test_behind_tls_a_connection_is_enough() -> None:
-    assert probed(mute, scheme="https") is None
+@pytest.mark.parametrize("scheme", ["https", "holdfast"])
+def test_where_strangers_are_told_nothing_a_connection_is_enough(scheme: str) -> None:
+    assert probed(mute, scheme=scheme) is None
