@@ -113,35 +113,43 @@ class Supplier:
         updates: list[bytes] = []
         newest: dict[ReplicaId, Csn] = {}
         room_updates, room_bytes = self._room()
-        length, is_all = 0, True
+        length = 0
+        left_out: Csn | None = None
         with self._ports.replica.updates_since(self._position.merged(self._short)) as reader:
+            due = self._due(reader.vector, own_only=own_only)
             for update in reader:
-                if not self._is_sent(update.csn.replica, own_only=own_only):
+                replica = update.csn.replica
+                if not self._is_sent(replica, own_only=own_only):
                     continue
                 data = encoded_update(update)
                 # A window that is used up in part takes nothing that does not fit: it waits its turn.
                 fits = length + len(data) <= room_bytes and len(updates) < room_updates
-                if not fits and (updates or self._on_its_way):
-                    is_all = False
+                # What comes after a statement waits until that has gone: the peer has it on the disk before
+                # its vector moves on (G7).
+                is_after = replica in due and due[replica].csn < update.csn
+                if is_after or (not fits and (updates or self._on_its_way)):
+                    left_out = update.csn
                     break
                 updates.append(data)
                 length += len(data)
-                newest[update.csn.replica] = update.csn
-            available = reader.vector
-        statements = [
-            statement
-            for replica, statement in sorted(self._roster.statements.items())
-            if is_all
-            and self._is_sent(replica, own_only=own_only)
+                newest[replica] = update.csn
+        statements = [each for _, each in sorted(due.items()) if left_out is None or each.csn < left_out]
+        newest |= {each.replica: each.csn for each in statements}
+        if not newest:
+            return None
+        return self._batch(
+            updates, length, tuple(statements), Vector.of(self._position.generation, newest.values())
+        )
+
+    def _due(self, available: Vector, *, own_only: bool) -> dict[ReplicaId, Statement]:
+        """The statements that the peer lacks, and may have once it has all changes before them."""
+        return {
+            replica: statement
+            for replica, statement in self._roster.statements.items()
+            if self._is_sent(replica, own_only=own_only)
             and not self._position.covers(statement.csn)
             and available.covers(statement.csn)
-        ]
-        # A statement may be older than changes that go with it: the newest of both is what the peer has then.
-        csns = (*newest.values(), *(each.csn for each in statements))
-        if not csns:
-            return None
-        sent = Vector.of(self._position.generation, csns)
-        return self._batch(updates, length, tuple(statements), sent)
+        }
 
     def _is_sent(self, replica: ReplicaId, *, own_only: bool) -> bool:
         if own_only and replica != self._roster.replica:

@@ -166,6 +166,23 @@ def test_a_statement_that_is_older_than_changes_lets_none_be_sent_twice() -> Non
     assert link.supplier.sent == 7
 
 
+def test_a_statement_is_on_the_disk_before_the_vector_passes_it() -> None:
+    """Changes that came after it wait for it, also where they would fit into the same batch: a process that
+    ends between the two would have passed a statement that it does not have, and ask for it never again."""
+    mesh = populated(2, ((1, 2),))
+    one, two = mesh[1], mesh[2]
+    mesh.cut(1, 2)
+    issued = issue_after_a_statement(mesh, 3)
+    stated = one.roster.statements[ReplicaId(1)]
+    before = len(one.wires.of(Updates))
+    mesh.join(1, 2)
+    mesh.deliver()
+    sent = [(each.statements, len(each.updates)) for each in one.wires.of(Updates)[before:]]
+    assert sent == [((stated,), 0), ((), 3)]
+    assert two.roster.statements[ReplicaId(1)] == stated
+    assert two.replica.vector.covers(issued[-1])
+
+
 @pytest.mark.covers("CSN-62")
 def test_what_came_with_an_older_statement_is_not_sent_back_and_may_be_followed_on() -> None:
     """Before either is on the disk: the batch that comes next follows on the changes, not the statement."""
