@@ -257,9 +257,8 @@ class Reception:
             stream.counts["not_here"] += datagrams
             self._notify(stream, path, found.sender, Refusal.NOT_HERE)
             return
-        origin = self._origin(stream, found.sender)
-        # A host that was started again has heard of no life; the group remembers.
-        if origin is None or origin.incarnation < intake.latest(binding.stream):
+        origin = self._origin(stream, found.sender, intake)
+        if origin is None:
             stream.counts["old_incarnation"] += datagrams
             self._notify(stream, path, found.sender, Refusal.OLD_INCARNATION)
         elif isinstance(found, Beat):
@@ -285,14 +284,16 @@ class Reception:
             stream.path = path
         stream.heard_ns = now
 
-    def _origin(self, stream: ReceivedStream, sender: From) -> Origin | None:
+    def _origin(self, stream: ReceivedStream, sender: From, intake: Intake) -> Origin | None:
         """Whose life it is; None if a later one is known."""
         known = stream.origin
         if known is not None and sender == stream.sender:
             return known
-        if known is not None and sender.incarnation < known.incarnation:
-            return None
         binding = stream.binding
+        # A host that was started again has heard of no life; the group remembers.
+        latest = intake.latest(binding.stream) if known is None else known.incarnation
+        if sender.incarnation < latest:
+            return None
         source = binding.source if sender.key == NO_KEY else binding.keys[sender.key][0]
         stream.origin = origin = Origin(source, binding.stream, sender.incarnation)
         if known is None or origin.incarnation != known.incarnation:
