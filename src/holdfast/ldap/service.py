@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.directory.dn import Dn
+from holdfast.directory.operations import Scope
 from holdfast.directory.replica.access import Identity
 from holdfast.directory.replica.replica import Replica
 from holdfast.directory.replica.snapshot import Snapshot
+from holdfast.directory.replica.view import Attributes
 from holdfast.directory.results import DirectoryError, ResultCode
-from holdfast.ldap.config_entries import ConfigEntries
+from holdfast.ldap.config_entries import ConfigEntries, may_find_conflicts
 from holdfast.ldap.limits import DoorLimits
 from holdfast.ldap.naming_context import NamingContext, SecondStore
 from holdfast.ldap.rendering import Selection
@@ -172,3 +174,15 @@ class Service:
     def administered(self, identity: Identity) -> tuple[NamingContext, ...]:
         """The suffixes that someone administers from their tops."""
         return tuple(each for each in self.contexts if each.rules.is_administrator(identity, each.suffix.key))
+
+    def entries_below_config(self, identity: Identity, dn: Dn, scope: Scope) -> dict[str, Attributes]:
+        """What a search from *dn* may find below ``cn=config``, besides the entries that each server has; by
+        name. Raises ``DirectoryError`` for whoever administers nothing."""
+        if not self.entries.is_private(dn):
+            return {}
+        administered = self.administered(identity)
+        if not administered:
+            raise DirectoryError(
+                ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may read the server's own entries"
+            )
+        return self.config.entries(administered, has_conflicts=may_find_conflicts(dn, scope))

@@ -25,7 +25,6 @@ from holdfast.ldap.ber import BerError, Splitter
 from holdfast.ldap.binding import Binding
 from holdfast.ldap.changing import CHANGE_CONTROLS, Changing
 from holdfast.ldap.comparing import COMPARE_CONTROLS, compared
-from holdfast.ldap.config_entries import may_find_conflicts
 from holdfast.ldap.controls import RequestControls, read_request_controls
 from holdfast.ldap.decoding import decode
 from holdfast.ldap.encoding import encode, envelope
@@ -295,19 +294,13 @@ class Session:
 
     def _search_server(self, number: int, request: SearchRequest, dn: Dn, controls: RequestControls) -> None:
         service = self.service
-        is_private = service.entries.is_private(dn)
-        administered = service.administered(self.identity) if is_private else ()
-        if is_private and not administered:
-            raise DirectoryError(
-                ResultCode.INSUFFICIENT_ACCESS_RIGHTS, "only administrators may read the server's own entries"
-            )
+        further = service.entries_below_config(self.identity, dn, request.scope)
         selection = service.selection(request.attributes, types_only=request.types_only, sees_all=True)
-        has_conflicts = is_private and may_find_conflicts(dn, request.scope)
         found = service.entries.search(
             request,
             dn,
             selection,
-            service.config.entries(administered, has_conflicts=has_conflicts) if is_private else {},
+            further,
             can_start_tls=self._can_start_tls and not self.is_tls,
             has_certificate=self.certified is not None,
         )
