@@ -27,6 +27,12 @@ class Words(hf.Stored):
     async def ask(self) -> int:
         return self.add(await hf.context.group("other").get())
 
+    async def mark_and_ask(self) -> str:
+        self.mark()
+        self.add("one")
+        await hf.context.group("other").get()
+        return self.undo()
+
     def mark(self) -> None:
         self.database.execute("SAVEPOINT mark")
 

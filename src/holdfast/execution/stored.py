@@ -35,7 +35,7 @@ class Database:
         scope = scope_now.get()
         if scope is None:
             raise InvalidRequest("the database is used by methods, and not by __init__: write a `schema`")
-        # A method goes on in another step when a group that it called has answered.
+        # A method goes on in another step when a group that it called has answered: others may run meanwhile.
         step = (scope.client, scope.number, scope.calls)
         return self.under.execute(sql, values, is_query=scope.timers is None, step=step)
 

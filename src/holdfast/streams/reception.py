@@ -290,9 +290,8 @@ class Reception:
         if known is not None and sender == stream.sender:
             return known
         binding = stream.binding
-        # A host that was started again has heard of no life; the group remembers.
-        latest = intake.latest(binding.stream) if known is None else known.incarnation
-        if sender.incarnation < latest:
+        # A host that was started again, or was deaf, has not heard of the latest life; the group remembers.
+        if sender.incarnation < max(intake.latest(binding.stream), known.incarnation if known else 0):
             return None
         source = binding.source if sender.key == NO_KEY else binding.keys[sender.key][0]
         stream.origin = origin = Origin(source, binding.stream, sender.incarnation)

@@ -14,6 +14,7 @@ from holdfast.model.admin.streams import ListStreams, OpenSource, SourceOpened, 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import GroupId
 from holdfast.net import ConnectionSettings
+from holdfast.streams.datagram import Refusal
 
 INFO = StreamInfo(
     name="orders",
@@ -96,6 +97,21 @@ def test_whoever_waits_for_a_stream_that_is_gone_is_told(look: Look, said: str) 
                 source.post(b"y")
 
     asyncio.run(work())
+
+
+def test_who_waits_for_too_long_is_told_how_far_it_is() -> None:
+    async def work() -> None:
+        async with Source(Told(as_it_was), stream="orders", group="book") as source:
+            source.post(b"x")
+            with pytest.raises(TimeoutError, match="has delivered 0 of 1 messages"):
+                await source.delivered(timeout_s=0.05)
+
+    asyncio.run(work())
+
+
+def test_every_refusal_that_ends_a_source_says_what_to_do() -> None:
+    """The two others pass: a source that went too far waits, and asks again where its group is."""
+    assert set(Refusal) - set(source_module.WHY) == {Refusal.BEYOND_CREDIT, Refusal.NOT_HERE}
 
 
 def test_a_host_that_is_slow_to_hear_of_the_group_ends_no_source() -> None:

@@ -62,6 +62,16 @@ def test_an_operation_undoes_nothing_of_another(tmp_path: Path, flushes: bool) -
     assert words_of(execution) == ["one"]
 
 
+def test_savepoints_end_where_an_operation_waits_for_another_group(tmp_path: Path) -> None:
+    """Operations that run meanwhile (interleaved classes) would be within them."""
+    execution = Execution(stored(tmp_path / "d.db"))
+    assert run(execution, call(1, "mark_and_ask")) == [None]
+    answer = NestedReply(stamp(), A, 1, 1, encode_outcome(Returned("two")))
+    (reply,) = execution.apply(Position(2), answer).later
+    assert decode_outcome(reply.outcome) == Returned("no such savepoint: mark")
+    assert words_of(execution) == ["one"]
+
+
 def test_a_record_of_several_positions_is_passed_over_whole(tmp_path: Path) -> None:
     """One of an annex, which this object does not even have: its effect came with the flush."""
     first = Execution(stored(tmp_path / "d.db"))

@@ -159,6 +159,15 @@ def test_an_earlier_life_is_over_on_a_host_that_was_started_again() -> None:
     assert world.member.messages == []
 
 
+def test_a_life_that_is_later_here_and_earlier_to_the_group_is_over() -> None:
+    """Others heard the life that followed it while this host was deaf."""
+    world = World()
+    assert world.member is not None
+    world.hear(Beat(From(1, 7, 2), 1, 1))
+    world.member.latest_life = 4
+    assert world.hear(Beat(SENDER, 1, 1)) == [Notice(SENDER, 0, Refusal.OLD_INCARNATION)]
+
+
 def test_a_replayed_datagram_is_handed_on_as_it_is() -> None:
     """It says what is known already: the group drops what it has (LOSS-37), and credit never shrinks."""
     world = World()

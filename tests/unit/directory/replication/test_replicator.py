@@ -183,6 +183,23 @@ def test_a_statement_is_on_the_disk_before_the_vector_passes_it() -> None:
     assert two.replica.vector.covers(issued[-1])
 
 
+def test_a_statement_waits_for_the_changes_before_it() -> None:
+    """More of them than fit into one batch: it goes with the last."""
+    mesh = populated(2, ((1, 2),))
+    one = mesh[1]
+    mesh.cut(1, 2)
+    for number in range(CONFIG.batch_updates + 3):
+        one.master.do(person(f"before-{number}"))
+    issue_after_a_statement(mesh, 0)
+    stated = one.roster.statements[ReplicaId(1)]
+    before = len(one.wires.of(Updates))
+    mesh.join(1, 2)
+    mesh.deliver()
+    sent = [each for each in one.wires.of(Updates)[before:] if each.updates or each.statements]
+    assert len(sent) > 1
+    assert [stated in each.statements for each in sent] == [False] * (len(sent) - 1) + [True]
+
+
 @pytest.mark.covers("CSN-62")
 def test_what_came_with_an_older_statement_is_not_sent_back_and_may_be_followed_on() -> None:
     """Before either is on the disk: the batch that comes next follows on the changes, not the statement."""
